@@ -1,0 +1,53 @@
+"""Durations as people write them: `250ms`, `10s`, `5m`, `1h`, `2d`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds that `text` stands for.
+
+    Args:
+        text: one or more numbers, each with its unit: ms, s, m, h or d; `0` alone is zero.
+
+    Raises:
+        ValueError: `text` is not a duration.
+    """
+    compact = text.strip().replace(" ", "")
+    if compact == "0":
+        return 0.0
+    if not _WHOLE.fullmatch(compact):
+        raise ValueError(f"{text!r} is not a duration; write it like 10s, 5m, 1h or 250ms")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
+
+
+def format_duration(seconds: float) -> str:
+    """Return `seconds` in the shortest exact form that `parse_duration` reads back."""
+    milliseconds = round(seconds * 1000)
+    if milliseconds == 0:
+        return "0s"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+def _seconds(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+)$", "examples": ["10s"]}),
+]
+"""Seconds in Python, `10s` in files."""

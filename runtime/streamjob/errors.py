@@ -1,0 +1,72 @@
+"""Errors that end a command, one class per cause, each with the exit code of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a `streamjob` process ended."""
+
+    OK = 0
+    INVALID_INPUT = 2
+    CANNOT_RESTORE = 3
+    SUPERSEDED = 4
+    FAILED = 5
+
+
+class StreamJobError(Exception):
+    """Base of all errors that a user is meant to read: what was wrong with which object, and what to do.
+
+    Args:
+        what: names the object and what is wrong with it, one sentence.
+        fix: what the reader can do about it, one sentence; empty where nothing can be said.
+    """
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(f"{what}\n  fix: {fix}" if fix else what)
+        self.what = what
+        self.fix = fix
+
+
+class InvalidInput(StreamJobError):
+    """The job file, an option or an argument cannot be used; nothing was started."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class InvalidJob(InvalidInput):
+    """A job has problems; carries all of them at once.
+
+    Args:
+        origin: the file or object that describes the job.
+        problems: the problems, each naming the operator and the fix; not empty.
+    """
+
+    def __init__(self, origin: str, problems: Sequence[object]) -> None:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"{origin}: {count}\n{lines}")
+        self.origin = origin
+        self.problems = tuple(problems)
+
+
+class CannotRestore(StreamJobError):
+    """A snapshot was asked for, and the job cannot start from it; nothing was started."""
+
+    exit_code = ExitCode.CANNOT_RESTORE
+
+
+class Superseded(StreamJobError):
+    """Another owner holds the job's log; this process has stopped for good and changed nothing since."""
+
+    exit_code = ExitCode.SUPERSEDED
+
+
+class JobFailed(StreamJobError):
+    """The job failed and its restarts are used up; its last completed checkpoint is intact."""
+
+    exit_code = ExitCode.FAILED

@@ -1,0 +1,70 @@
+"""What a sink is: it stages a batch, and publishes or discards what was staged.
+
+The two-phase commit of Flink's Sink V2 (FLIP-143, FLIP-191) for micro-batches. A batch is staged where no reader sees
+it; what describes it, the committable, goes into the next checkpoint's manifest. Once the job's log names that
+checkpoint, the committables are published, exactly once whoever does it: `commit` is called at least once for each
+completed checkpoint, again after every crash in between, and by the next owner of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from pydantic import JsonValue
+
+from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """Where a sink lives: the job and namespace, the sink's uid, its options, the epoch that runs it."""
+
+    job: str
+    namespace: str
+    uid: OperatorUid
+    epoch: Epoch
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staged batch: its committable (None if there is nothing to publish) and the rows written, where known."""
+
+    committable: JsonValue
+    rows: int | None = None
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """An exactly-once sink. Methods are called from one thread at a time; any exception restarts the job."""
+
+    def open(self, context: SinkContext) -> None:
+        """Prepare to stage and publish in this epoch; check that the place can be used. Called before all else."""
+        ...
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write a batch where no reader sees it, in exactly one Spark action, and describe it.
+
+        The same batch may be staged again in another epoch: names must not clash between epochs.
+        """
+        ...
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what the checkpoint covers. Idempotent; what a consumer has removed since is not made again."""
+        ...
+
+    def abort(self) -> None:
+        """Discard everything that earlier epochs staged and nobody will publish: all but this epoch's.
+
+        Called once after a restore, after the last completed checkpoint was committed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what `open` took."""
+        ...

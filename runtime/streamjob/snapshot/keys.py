@@ -1,0 +1,61 @@
+"""The one place that forms storage keys, relative to a job's root `<location>/<namespace>/<name>/`."""
+
+from __future__ import annotations
+
+import re
+
+from streamjob.ids import CheckpointId, Epoch, Key, LogSeq
+
+LOG_PREFIX = Key("log/")
+CHECKPOINTS_PREFIX = Key("checkpoints/")
+SHARED_PREFIX = Key("shared/")
+
+_LOG = re.compile(r"log/(\d{20})\.json")
+_MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
+_SHARED = re.compile(r"shared/([0-9a-f]{2})/(\d+)-([0-9a-f]{64})(?:-(\d+))?")
+
+
+def job_prefix(namespace: str, name: str) -> str:
+    """Return the prefix of a job's root below the location, with a slash at its end."""
+    return f"{namespace}/{name}/"
+
+
+def log_record(seq: LogSeq) -> Key:
+    """Return the key of a log record; keys sort as their numbers do."""
+    return Key(f"{LOG_PREFIX}{seq:020d}.json")
+
+
+def log_seq(key: Key) -> LogSeq | None:
+    """Return the number of the log record at `key`, or None for any other object."""
+    match = _LOG.fullmatch(key)
+    return LogSeq(int(match[1])) if match else None
+
+
+def manifest(epoch: Epoch, checkpoint: CheckpointId) -> Key:
+    """Return the key of a checkpoint's manifest."""
+    return Key(f"{CHECKPOINTS_PREFIX}{epoch}-{checkpoint}/manifest.json")
+
+
+def manifest_ids(key: Key) -> tuple[Epoch, CheckpointId] | None:
+    """Return the epoch and id of the manifest at `key`, or None for any other object."""
+    match = _MANIFEST.fullmatch(key)
+    return (Epoch(int(match[1])), CheckpointId(int(match[2]))) if match else None
+
+
+def shared_file(epoch: Epoch, sha256: str, generation: int = 0) -> Key:
+    """Return the key of a shared file.
+
+    Args:
+        epoch: the epoch that uploads it.
+        sha256: hash of its content, 64 hex digits.
+        generation: above 0 for content whose earlier key was already given up for deletion: a late delete of the
+            earlier object must not hit this one.
+    """
+    suffix = f"-{generation}" if generation else ""
+    return Key(f"{SHARED_PREFIX}{sha256[:2]}/{epoch}-{sha256}{suffix}")
+
+
+def shared_epoch(key: Key) -> Epoch | None:
+    """Return the epoch that uploaded the shared file at `key`, or None for any other object."""
+    match = _SHARED.fullmatch(key)
+    return Epoch(int(match[2])) if match else None

@@ -1,0 +1,128 @@
+"""The manifest: what one checkpoint or savepoint consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic.alias_generators import to_camel
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
+
+MANIFEST_FORMAT_VERSION = 1
+
+
+class Part(BaseModel):
+    """Base of the manifest's parts: immutable, camelCase in JSON, unknown fields ignored."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class FileRef(Part):
+    """A file of a chain's Spark checkpoint and where its bytes are stored.
+
+    `path` is relative to the chain's checkpoint directory. `object` is a key relative to the job's root or an absolute
+    URI; the file is its `length` bytes from `offset` (several small files share one object). `sha256` is of the file.
+    """
+
+    path: str
+    object: str
+    offset: int = 0
+    length: int
+    sha256: str
+
+
+class OperatorState(Part):
+    """Where an operator ran, and whether its work is done for good."""
+
+    uid: OperatorUid
+    chain: ChainUid
+    finished: bool = False
+
+
+class InputState(Part):
+    """One input of a chain at the cut: its own watermark, in milliseconds since 1970 (Spark keeps only the smallest)."""
+
+    uid: OperatorUid
+    watermark_ms: int | None = None
+    ended: bool = False
+
+
+class ChainState(Part):
+    """A chain after one published and committed batch; `batch` -1 means that it had not run one yet."""
+
+    uid: ChainUid
+    operators: tuple[OperatorUid, ...]
+    batch: BatchId
+    watermark: int | None = None
+    inputs: tuple[InputState, ...] = ()
+    files: tuple[FileRef, ...] = ()
+
+
+class ChannelState(Part):
+    """In-flight data of a channel: what the producer's cut has published minus what the consumer's has consumed."""
+
+    source: ChainUid
+    target: ChainUid
+    entries: tuple[dict[str, JsonValue], ...] = ()
+
+    model_config = ConfigDict(
+        frozen=True,
+        populate_by_name=True,
+        extra="ignore",
+        alias_generator=lambda name: {"source": "from", "target": "to"}.get(name, name),
+    )
+
+
+class SourceState(Part):
+    """How far a source was read, and for a bounded one where it ends (fixed at the first start)."""
+
+    uid: OperatorUid
+    position: JsonValue = None
+    end: JsonValue = None
+
+
+class SinkState(Part):
+    """What a sink staged since the last completed checkpoint: to be published once the log names this manifest."""
+
+    uid: OperatorUid
+    committables: tuple[JsonValue, ...] = ()
+
+
+class Manifest(Part):
+    """A checkpoint or savepoint: complete, immutable, and real only when a record of the log names it.
+
+    `triggered` and `completed` are seconds since 1970; `graph` is the job's graph as it ran (names, formats, options
+    without secrets), so that a restore can be checked and sinks can be built from the snapshot alone.
+    """
+
+    format_version: Literal[1] = MANIFEST_FORMAT_VERSION
+    job: str
+    namespace: str
+    id: CheckpointId
+    epoch: Epoch
+    kind: Literal["checkpoint", "savepoint", "final"]
+    unaligned: bool = False
+    drained: bool = False
+    triggered: float
+    completed: float
+    graph: dict[str, Any]
+    operators: tuple[OperatorState, ...] = ()
+    chains: tuple[ChainState, ...] = ()
+    channels: tuple[ChannelState, ...] = ()
+    sources: tuple[SourceState, ...] = ()
+    sinks: tuple[SinkState, ...] = ()
+
+    def files(self) -> Iterator[FileRef]:
+        """Yield every file of every chain."""
+        for chain in self.chains:
+            yield from chain.files
+
+    def objects(self) -> frozenset[str]:
+        """Return the objects that the manifest refers to: what must not be deleted while it is retained."""
+        return frozenset(file.object for file in self.files())
+
+    def state_size(self) -> int:
+        """Return the bytes of all files that the manifest refers to: Flink's full size."""
+        return sum(file.length for file in self.files())
