@@ -1,0 +1,1 @@
+"""The controller: runs StreamJobs on Kubernetes."""
