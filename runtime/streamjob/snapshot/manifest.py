@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 
-MANIFEST_FORMAT_VERSION = 1
+MANIFEST_FORMAT_VERSION: Literal[1] = 1
 
 
 class Part(BaseModel):
@@ -42,7 +42,7 @@ class OperatorState(Part):
 
 
 class InputState(Part):
-    """One input of a chain at the cut: its own watermark, in milliseconds since 1970 (Spark keeps only the smallest)."""
+    """One input of a chain at the cut: its own watermark, in ms since 1970 (Spark keeps only the smallest)."""
 
     uid: OperatorUid
     watermark_ms: int | None = None

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
 
-LOG_FORMAT_VERSION = 1
+LOG_FORMAT_VERSION: Literal[1] = 1
 
 
 class RecordKind(StrEnum):

@@ -79,7 +79,7 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key begins with `prefix` and sorts behind `start_after`, in the order of their keys."""
+        """Yield the objects whose key begins with `prefix` and sorts behind `start_after`, in key order."""
         ...
 
     def delete(self, keys: Iterable[Key]) -> None:
@@ -87,7 +87,7 @@ class Store(Protocol):
         ...
 
     def copy(self, source_uri: str, key: Key) -> None:
-        """Copy the object at an absolute URI, of this or another store of the same kind, to `key`. Raises ObjectMissing."""
+        """Copy the object at an absolute URI, of any store of the same kind, to `key`. Raises ObjectMissing."""
         ...
 
     def close(self) -> None:
