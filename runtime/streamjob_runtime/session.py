@@ -1,0 +1,105 @@
+"""Starts the embedded Spark with the settings that exact and cheap checkpoints need.
+
+What each setting buys was measured on Spark 4.3; `docs/decisions/` has the numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob_runtime.java import find_java
+from streamjob_runtime.jvm import CHECKPOINT_FILE_MANAGER, JAR
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STREAMING = "spark.sql.streaming."
+_STATE = _STREAMING + "stateStore."
+
+FIXED: Mapping[str, str] = {
+    _STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # Names of state files carry a unique id: a batch that is run again never reuses one.
+    _STATE + "checkpointFormatVersion": "2",
+    _STATE + "rocksdb.changelogCheckpointing.enabled": "true",
+    # Format 4 is corrupted silently when its state is rewritten for another number of partitions.
+    _STREAMING + "join.stateFormatVersion": "2",
+    _STREAMING + "checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+    _STREAMING + "checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What the snapshot protocol relies on; a job cannot change it."""
+
+DEFAULTS: Mapping[str, str] = {
+    _STATE + "maintenanceInterval": "10s",
+    _STATE + "rocksdb.trackTotalNumberOfRows": "false",
+    # The default of 10 ms costs an idle job a tenth of a core.
+    _STREAMING + "pollingDelay": "50ms",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+}
+"""What a job may change in its `sparkConf`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What a job asks of its Spark.
+
+    Args:
+        name: the job's name.
+        parallelism: task slots, that is local cores.
+        max_parallelism: state partitions; fixed in the state.
+        workdir: directory for Spark's scratch files.
+        conf: the job's `sparkConf`.
+        python_path: directories in which the Python workers find the job's modules.
+    """
+
+    name: str
+    parallelism: int
+    max_parallelism: int
+    workdir: Path
+    conf: Mapping[str, str] = field(default_factory=dict)
+    python_path: tuple[Path, ...] = ()
+
+    def spark_conf(self) -> dict[str, str]:
+        """Return Spark's configuration: defaults, then the job's, then what is fixed."""
+        return {
+            **DEFAULTS,
+            "spark.local.dir": str(self.workdir / "spark"),
+            "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
+            **self.conf,
+            **FIXED,
+            "spark.sql.shuffle.partitions": str(self.max_parallelism),
+            "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
+        }
+
+
+def start_session(settings: SessionSettings) -> SparkSession:
+    """Start Spark inside this process and return its session.
+
+    Raises:
+        NoJava: no Java that Spark can run on was found.
+    """
+    java = find_java(os.environ, settings.workdir / "java")
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
+    for key, value in settings.spark_conf().items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
