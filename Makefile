@@ -1,0 +1,61 @@
+# Everything runs in .venv, made from requirements.lock. Paths are relative, so the directory may have any name.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The versions that the lock is made for come first.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+BIN := .venv/bin
+READY := .venv/.ready
+CODE := runtime operator tests examples
+# What fails soonest comes first.
+TESTS := $(wildcard tests/architecture tests/unit tests/properties tests/simulation tests/integration)
+
+# uv does not read pip's settings; a mirror that pip is told to use serves uv as well.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+export UV_LINK_MODE ?= copy
+
+.PHONY: help demo test lint format lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## Run the flights job, kill it on the way, compare its output with a batch (ARGS="--help")
+	$(BIN)/python examples/flights/demo.py $(ARGS)
+
+test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
+
+lint: $(READY) ## Check style, types and the directions of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(READY) ## Write the lock anew, with the newest versions that pyproject.toml allows
+	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra operator --group dev --python-version 3.11 \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock
+
+clean: ## Remove what the other targets made, .venv included
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
+	rm -rf .streamjob examples/flights/data examples/flights/output examples/flights/.streamjob
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock requirements.uv.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with its venv module is needed (make PYTHON=...)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

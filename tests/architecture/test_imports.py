@@ -1,0 +1,35 @@
+"""The directions of dependencies that pyproject.toml declares, and what they are for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_declared_directions_of_imports_hold() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    result = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def loaded_by(package: str) -> set[str]:
+    """Return the names of the top-level packages that a fresh interpreter has loaded after importing `package`."""
+    program = f"import sys, {package}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.split())
+
+
+@pytest.mark.parametrize("package", ["streamjob", "streamjob.cli.main", "streamjob_operator"])
+def test_what_the_controller_loads_brings_no_spark(package: str) -> None:
+    assert loaded_by(package) & {"pyspark", "py4j", "pyarrow", "pandas"} == set()
+
+
+def test_importing_streamjob_loads_no_controller() -> None:
+    assert loaded_by("streamjob") & {"kopf", "kubernetes"} == set()
