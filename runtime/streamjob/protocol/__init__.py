@@ -1,0 +1,1 @@
+"""The snapshot protocol as pure code: values in, decisions out; the clock, randomness and the store are parameters."""

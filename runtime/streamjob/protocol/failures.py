@@ -1,0 +1,60 @@
+"""Why checkpoints fail, and when a failed one takes the job with it (Flink's CheckpointFailureManager)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from streamjob.ids import CheckpointId
+
+
+class AbortReason(StrEnum):
+    """Why a checkpoint did not complete; the value is a sentence for people."""
+
+    DECLINED = "a chain declined the checkpoint"
+    UPLOAD_FAILED = "a chain could not write its files to the store"
+    EXPIRED = "the checkpoint expired before all chains had acknowledged it"
+    COMPLETION_FAILED = "the manifest or its log record could not be written"
+    PUBLICATION_FAILED = "a sink could not commit what the checkpoint covers"
+    NOT_ALL_CHAINS_RUNNING = "not all chains are running"
+    CHAIN_FAILED = "a chain failed"
+    JOB_STOPPING = "the job is stopping"
+    JOB_FINISHING = "the job is finishing"
+    ALREADY_STOPPING = "the job is stopping already, in another way"
+    TOO_MANY_REQUESTS = "too many requests are waiting"
+    EPOCH_ENDED = "the epoch ended"
+    OUTCOME_UNKNOWN = "the store cannot tell whether the checkpoint completed"
+    SUPERSEDED = "another owner holds the job's log"
+
+    @property
+    def counts(self) -> bool:
+        """Whether such a failure is one of the job's tolerable ones; the others tell nothing about the job's health."""
+        return self in _COUNTED
+
+
+_COUNTED = frozenset(
+    {AbortReason.DECLINED, AbortReason.UPLOAD_FAILED, AbortReason.EXPIRED, AbortReason.COMPLETION_FAILED}
+)
+
+
+class FailureCounter:
+    """Counts failed checkpoints in a row: each id once, none at or below the last success."""
+
+    def __init__(self) -> None:
+        self._counted: set[CheckpointId] = set()
+        self._last_success: CheckpointId | None = None
+
+    @property
+    def count(self) -> int:
+        """Failures since the last success."""
+        return len(self._counted)
+
+    def failed(self, checkpoint: CheckpointId, reason: AbortReason) -> None:
+        """Count a failure, if its reason counts and nothing younger has succeeded."""
+        if reason.counts and (self._last_success is None or checkpoint > self._last_success):
+            self._counted.add(checkpoint)
+
+    def succeeded(self, checkpoint: CheckpointId) -> None:
+        """Begin anew: a success ends the row of failures."""
+        if self._last_success is None or checkpoint > self._last_success:
+            self._last_success = checkpoint
+            self._counted = {failed for failed in self._counted if failed > checkpoint}

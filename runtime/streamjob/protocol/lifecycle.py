@@ -1,0 +1,95 @@
+"""The states of a job as a transition table; what is not in the table cannot happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job stands; the names are the control API's."""
+
+    CREATED = "CREATED"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    FINISHING = "FINISHING"
+    """All input has ended and is processed; the final checkpoint is under way."""
+    FINISHED = "FINISHED"
+    STOPPING = "STOPPING"
+    """A stop was asked for; its last checkpoint or savepoint is under way."""
+    STOPPED = "STOPPED"
+    RESTARTING = "RESTARTING"
+    """An epoch failed; the next one begins when its delay is over."""
+    FAILED = "FAILED"
+    SUPERSEDED = "SUPERSEDED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the process has nothing left to do for the job."""
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
+    JobState.CREATED: frozenset({JobState.RESTORING, JobState.STOPPED, JobState.FAILED, JobState.SUPERSEDED}),
+    JobState.RESTORING: frozenset(
+        {
+            JobState.RUNNING,
+            JobState.FINISHED,  # the log ends with a final record: it is published again, and that is all
+            JobState.STOPPING,
+            JobState.STOPPED,
+            JobState.RESTARTING,
+            JobState.FAILED,
+            JobState.SUPERSEDED,
+        }
+    ),
+    JobState.RUNNING: frozenset(
+        {JobState.FINISHING, JobState.STOPPING, JobState.RESTARTING, JobState.FAILED, JobState.SUPERSEDED}
+    ),
+    JobState.FINISHING: frozenset(
+        {JobState.FINISHED, JobState.STOPPING, JobState.RESTARTING, JobState.FAILED, JobState.SUPERSEDED}
+    ),
+    JobState.STOPPING: frozenset(
+        {
+            JobState.STOPPED,
+            JobState.FINISHED,  # the final checkpoint was under way when the stop was asked for
+            JobState.RUNNING,  # the savepoint was refused before it started
+            JobState.RESTARTING,
+            JobState.FAILED,
+            JobState.SUPERSEDED,
+        }
+    ),
+    JobState.RESTARTING: frozenset({JobState.RESTORING, JobState.STOPPED, JobState.FAILED, JobState.SUPERSEDED}),
+    JobState.FINISHED: frozenset(),
+    JobState.STOPPED: frozenset(),
+    JobState.FAILED: frozenset(),
+    JobState.SUPERSEDED: frozenset(),
+}
+
+
+class IllegalTransition(RuntimeError):
+    """A job was to enter a state that cannot follow the one it is in: a defect of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """A job's state, since when (seconds since 1970), and how often the job was restarted."""
+
+    state: JobState
+    since: float
+    restarts: int = 0
+
+    @staticmethod
+    def created(now: float) -> Lifecycle:
+        """Return the state of a job that was just made."""
+        return Lifecycle(JobState.CREATED, now)
+
+    def enter(self, state: JobState, now: float) -> Lifecycle:
+        """Return the job in `state` since `now`; entering RESTARTING counts a restart.
+
+        Raises:
+            IllegalTransition: the table has no such transition.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"a job that is {self.state} cannot become {state}")
+        return replace(self, state=state, since=now, restarts=self.restarts + (state is JobState.RESTARTING))

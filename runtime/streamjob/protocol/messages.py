@@ -1,0 +1,293 @@
+"""What the coordinator is told (events) and what it answers (actions); values without behaviour.
+
+Every event carries `now`: seconds since 1970 by a clock that does not jump (the wall clock at the process's start plus
+the monotonic time since).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, TriggerOutcome
+from streamjob.snapshot.manifest import ChainState, OperatorState, SinkState, SourceState
+
+
+class ChainStatus(StrEnum):
+    """Where a chain stands in its life."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    DRAINED = "DRAINED"
+    """Flushed on request, as if its input had ended; its next epoch may read on."""
+    FINISHED = "FINISHED"
+    """Its input has ended, and everything that follows from it is published and committed."""
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgementMetrics:
+    """What an acknowledgement adds to the statistics; sizes in bytes, durations in seconds.
+
+    `checkpointed_size` was written for this checkpoint, `state_size` is all that it refers to. `sync_duration` is the
+    time under the publication lock and the hold on the files, `async_duration` the upload's.
+    """
+
+    checkpointed_size: int = 0
+    state_size: int = 0
+    sync_duration: float = 0.0
+    async_duration: float = 0.0
+    alignment_duration: float = 0.0
+    start_delay: float = 0.0
+    processed_data: int = 0
+    persisted_data: int = 0
+    unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainAcknowledgement:
+    """A chain's part of a snapshot, all of it stored: what goes into the manifest, and its figures."""
+
+    state: ChainState
+    operators: tuple[OperatorState, ...] = ()
+    sources: tuple[SourceState, ...] = ()
+    sinks: tuple[SinkState, ...] = ()
+    metrics: AcknowledgementMetrics = field(default_factory=AcknowledgementMetrics)
+
+    @property
+    def chain(self) -> ChainUid:
+        """The chain that acknowledges."""
+        return self.state.uid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at `now`."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick(Event):
+    """Time passed; due when the last WakeAt says, harmless at any other time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerRequested(Event):
+    """Somebody asks for a checkpoint or savepoint; asked again with the same id, it is the same request."""
+
+    trigger_id: TriggerId
+    kind: SnapshotKind
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested(Event):
+    """Somebody asks the job to stop, behind a savepoint or else behind a last checkpoint; `drain` flushes it first."""
+
+    trigger_id: TriggerId
+    savepoint: bool = False
+    location: str | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainAcknowledged(Event):
+    """A chain's cut is committed in Spark and all its files are in the store."""
+
+    id: CheckpointId
+    acknowledgement: ChainAcknowledgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainDeclined(Event):
+    """A chain cannot take part in a checkpoint."""
+
+    id: CheckpointId
+    chain: ChainUid
+    reason: AbortReason = AbortReason.DECLINED
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionSucceeded(Event):
+    """The log names the checkpoint; `uri` is its manifest's."""
+
+    id: CheckpointId
+    uri: str
+
+
+class CompletionFailure(StrEnum):
+    """What is known of a completion that did not succeed."""
+
+    NOT_WRITTEN = "NOT_WRITTEN"
+    """The log does not name the checkpoint and never will."""
+    UNKNOWN = "UNKNOWN"
+    """The log may name it now or later."""
+    SUPERSEDED = "SUPERSEDED"
+    """The log holds another owner's claim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionFailed(Event):
+    """The completion of a checkpoint did not succeed."""
+
+    id: CheckpointId
+    failure: CompletionFailure
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published(Event):
+    """All sinks have committed the checkpoint's committables."""
+
+    id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationFailed(Event):
+    """A sink could not commit; the epoch ends, and the next one publishes again."""
+
+    id: CheckpointId
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanged(Event):
+    """The policy is another one from now on; its timeout applies to a checkpoint under way, too."""
+
+    policy: CheckpointPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainStateChanged(Event):
+    """A chain stands elsewhere in its life."""
+
+    chain: ChainUid
+    status: ChainStatus
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlightIndexed(Event):
+    """All restored in-flight entries stand in their channels again: checkpoints may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipLost(Event):
+    """The log was seen to hold another owner's claim, outside a completion."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnded(Event):
+    """The runtime ends the epoch for a cause of its own, or ended it as told: nothing more will be reported."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCheckpoint:
+    """Cut every chain, upload what the store lacks, and acknowledge or decline; `triggered` is the trigger's time."""
+
+    id: CheckpointId
+    properties: CheckpointProperties
+    triggered: float
+    chains: tuple[ChainUid, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCheckpoint:
+    """Forget the cut; its committables go into the next one. With `keep_files`, delete nothing that it wrote."""
+
+    id: CheckpointId
+    reason: AbortReason
+    message: str = ""
+    keep_files: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteCheckpoint:
+    """Write the manifest, then the log record, and report CompletionSucceeded or CompletionFailed."""
+
+    id: CheckpointId
+    properties: CheckpointProperties
+    triggered: float
+    acknowledgements: Mapping[ChainUid, ChainAcknowledgement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Commit the checkpoint's committables in every sink, and report Published or PublicationFailed."""
+
+    id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardAcknowledgement:
+    """Let go of what an acknowledgement refers to: it will not be part of any snapshot."""
+
+    id: CheckpointId
+    chain: ChainUid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSources:
+    """Let every source end as if its input had; chains report DRAINED (or FINISHED) when they are flushed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveTrigger:
+    """Tell whoever asked how the request ended."""
+
+    trigger_id: TriggerId
+    outcome: TriggerOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeAt:
+    """Send a Tick at `time`, and forget earlier wishes; None for no Tick at all."""
+
+    time: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailJob:
+    """End the epoch: the job restarts from its last complete checkpoint, as its restart strategy allows."""
+
+    reason: AbortReason
+    message: str
+
+
+class JobEnd(StrEnum):
+    """How a job ended for good."""
+
+    FINISHED = "FINISHED"
+    STOPPED = "STOPPED"
+    SUPERSEDED = "SUPERSEDED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndJob:
+    """End the epoch and the process's part in the job; nothing is restarted."""
+
+    end: JobEnd
+    message: str = ""
+
+
+Action = (
+    StartCheckpoint
+    | AbortCheckpoint
+    | CompleteCheckpoint
+    | Publish
+    | DiscardAcknowledgement
+    | DrainSources
+    | ResolveTrigger
+    | WakeAt
+    | FailJob
+    | EndJob
+)

@@ -1,0 +1,91 @@
+"""When a failed job is restarted: Flink's exponential-delay strategy.
+
+The delay grows with every failure and falls back once the job has run quietly for long enough. Failures that are
+reported while the restart for an earlier one is still waiting belong to that restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """The strategy's parameters; times in seconds.
+
+    Args:
+        initial_delay: delay before the first restart.
+        max_delay: no delay is longer.
+        multiplier: growth of the delay per failure.
+        jitter: share of the delay by which it is spread at random, up and down.
+        reset_after: a job that ran this long since its last restart begins anew.
+        attempts: restarts before the job fails for good, counted since the last reset; None for no limit.
+
+    Raises:
+        ValueError: an argument is outside its range.
+    """
+
+    initial_delay: float = 1.0
+    max_delay: float = 60.0
+    multiplier: float = 1.5
+    jitter: float = 0.1
+    reset_after: float = 600.0
+    attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial_delay <= self.max_delay:
+            raise ValueError(f"initial delay {self.initial_delay} s must be above 0 and at most {self.max_delay} s")
+        if self.multiplier < 1:
+            raise ValueError(f"multiplier {self.multiplier} must be at least 1")
+        if not 0 <= self.jitter < 1:
+            raise ValueError(f"jitter {self.jitter} must be from 0 to below 1")
+        if self.reset_after < 0:
+            raise ValueError(f"reset_after is {self.reset_after} s; it must not be negative")
+        if self.attempts is not None and self.attempts < 0:
+            raise ValueError(f"attempts is {self.attempts}; it must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAt:
+    """Restart the job at `time`; `attempt` counts from 1 since the last reset."""
+
+    time: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The restarts are used up after `attempts` of them: the job has failed."""
+
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """The strategy's memory: restarts since the last reset, the next delay, and when the last restart was due."""
+
+    policy: RestartPolicy
+    attempt: int = 0
+    delay: float = 0.0
+    restart_at: float | None = None
+
+    def after_failure(self, now: float, rng: Callable[[], float]) -> tuple[Restarts, RestartAt | GiveUp]:
+        """Return what to do after a failure, and the memory to ask next time.
+
+        Args:
+            now: time of the failure, in seconds.
+            rng: returns a random number from 0 to below 1; spreads the delay.
+        """
+        if self.restart_at is not None and now < self.restart_at:
+            return self, RestartAt(self.restart_at, self.attempt)
+        policy = self.policy
+        quiet = self.restart_at is not None and now - self.restart_at >= policy.reset_after
+        fresh = self.restart_at is None or quiet
+        attempt = 1 if fresh else self.attempt + 1
+        if policy.attempts is not None and attempt > policy.attempts:
+            return self, GiveUp(policy.attempts)
+        delay = policy.initial_delay if fresh else min(self.delay * policy.multiplier, policy.max_delay)
+        spread = delay * policy.jitter * (2 * rng() - 1)
+        restart_at = now + min(max(delay + spread, policy.initial_delay), policy.max_delay)
+        return replace(self, attempt=attempt, delay=delay, restart_at=restart_at), RestartAt(restart_at, attempt)
