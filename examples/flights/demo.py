@@ -1,0 +1,232 @@
+"""Runs the flights job, kills it on the way with SIGKILL, and compares its output with the same query run as a batch.
+
+Ends with 0 if the rows are identical, with 1 if they differ or the job failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare import Comparison, compare_with_batch
+from prepare import prepare
+from rich.console import Console
+from watch import completions_of, last_claim, read_log, restored_from, wait_until
+
+from streamjob.snapshot.record import LogRecord
+
+HERE = Path(__file__).resolve().parent
+STATE = HERE / ".streamjob" / "demo"
+LOCATION = STATE / "snapshots"
+LOG = LOCATION / "default" / "flights" / "log"
+OUTPUT = HERE / "demo-output"
+DATA = HERE / "data"
+
+FIRST_CHECKPOINT_WITHIN = 180.0
+"""Seconds in which a life of the job has to complete a checkpoint, Spark's start on a slow machine included."""
+
+console = Console(stderr=True, highlight=False)
+
+
+class DemoFailed(Exception):
+    """The job did not do what the demo asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """When a life of the job is to end: so many seconds after its n-th completed checkpoint."""
+
+    checkpoints: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What one process of the job did, as its log tells: where it began and what it completed."""
+
+    restored: LogRecord | None
+    completed: list[LogRecord]
+    exit_code: int
+    recovery: float | None
+    killed_at: float | None
+
+
+def plan_kills(count: int, seed: int) -> list[Kill]:
+    """Draw when to kill: behind the first or second checkpoint, anywhere within the next interval."""
+    chance = random.Random(seed)
+    return [Kill(checkpoints=chance.randint(1, 2), seconds=chance.uniform(0.0, 3.0)) for _ in range(count)]
+
+
+@contextlib.contextmanager
+def running(job: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the job in a process group of its own, whose members are gone at the end whatever happens."""
+    program = Path(sys.executable).with_name("streamjob")
+    places = ["--location", str(LOCATION), "--workdir", str(STATE / "work")]
+    command = [str(program), "run", str(HERE / job), *places, "--set", f"sinks.report.options.path={OUTPUT}"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def live(job: str, kill: Kill | None, killed_before: float | None) -> Life:
+    """Run the job until it ends, or until `kill` says so.
+
+    Args:
+        job: name of the job file.
+        kill: when to end this life; None to let it run to its end.
+        killed_before: time of the kill that this life follows, on the monotonic clock.
+    """
+    claim_before = last_claim(read_log(LOG))
+    epoch_before = claim_before.epoch if claim_before else 0
+    recovery: float | None = None
+    killed_at: float | None = None
+    restored: LogRecord | None = None
+
+    with running(job) as process:
+
+        def ended() -> bool:
+            return process.poll() is not None
+
+        def claim() -> LogRecord | None:
+            newest = last_claim(read_log(LOG))
+            return newest if newest and newest.epoch > epoch_before else None
+
+        def completed() -> list[LogRecord]:
+            mine = claim()
+            return completions_of(read_log(LOG), mine) if mine else []
+
+        deadline = time.monotonic() + FIRST_CHECKPOINT_WITHIN
+        if not wait_until(lambda: ended() or claim() is not None, deadline):
+            raise DemoFailed("the job did not claim its log")
+        if mine := claim():
+            restored = restored_from(read_log(LOG), mine)
+            say(f"started: {place(restored)}")
+        if not wait_until(lambda: ended() or bool(completed()), deadline):
+            raise DemoFailed(f"the job completed no checkpoint within {FIRST_CHECKPOINT_WITHIN:.0f} s")
+        if killed_before is not None and completed():
+            recovery = time.monotonic() - killed_before
+        if kill:
+            enough = kill.checkpoints
+            wait_until(lambda: ended() or len(completed()) >= enough, deadline)
+            wait_until(ended, time.monotonic() + kill.seconds)
+            if not ended():
+                os.killpg(process.pid, signal.SIGKILL)
+                killed_at = time.monotonic()
+        exit_code = process.wait()
+        done = completed()
+    return Life(restored, done, exit_code, recovery, killed_at)
+
+
+def place(record: LogRecord | None) -> str:
+    """Say where a life of the job begins."""
+    return f"from {record.kind} {record.id}" if record else "from nothing, there is no checkpoint yet"
+
+
+def say(text: str) -> None:
+    """Print a line of the demo's own between those of the job."""
+    console.print(f"[bold magenta]demo[/] {text}")
+
+
+def show_cursor() -> None:
+    """Bring back the cursor that a killed terminal view had hidden."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[?25h\n")
+        sys.stdout.flush()
+
+
+def live_and_die(job: str, kills: list[Kill]) -> list[Life]:
+    """Run the job from its start to its end, through all the kills."""
+    lives: list[Life] = []
+    pending = list(kills)
+    while True:
+        kill = pending.pop(0) if pending else None
+        life = live(job, kill, lives[-1].killed_at if lives else None)
+        lives.append(life)
+        if life.killed_at is None:
+            if life.exit_code != 0:
+                raise DemoFailed(f"the job ended with exit code {life.exit_code}")
+            return lives
+        show_cursor()
+        last = f"checkpoint {life.completed[-1].id}" if life.completed else "no checkpoint"
+        say(f"[bold red]killed with SIGKILL[/] after {last}; starting it again")
+
+
+def report(lives: list[Life], comparison: Comparison, seconds: float) -> None:
+    """Say what happened to the job, and what its output is worth."""
+    console.print()
+    for number, life in enumerate(lives, start=1):
+        end = "killed" if life.killed_at is not None else "finished"
+        recovery = f", a new checkpoint {life.recovery:.1f} s after the kill" if life.recovery is not None else ""
+        count = "1 checkpoint" if len(life.completed) == 1 else f"{len(life.completed)} checkpoints"
+        say(f"life {number}: {place(life.restored)}{recovery}; {count}, then {end}")
+    kills = sum(life.killed_at is not None for life in lives)
+    say(f"sink: {comparison.found:,} rows; Spark batch: {comparison.expected:,} rows; {seconds:.0f} s in all")
+    if comparison.identical:
+        say(f"[bold green]identical rows[/]: nothing lost and nothing twice after {kills} kills")
+        return
+    say(f"[bold red]different rows[/]: {comparison.missing.total()} missing, {comparison.surplus.total()} surplus")
+    for title, rows in (("missing", comparison.missing), ("surplus", comparison.surplus)):
+        for row in list(rows)[:3]:
+            say(f"  {title}: {row}")
+
+
+def clear() -> None:
+    """Remove what a former demo left."""
+    for directory in (STATE, OUTPUT):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=2, metavar="N", help="how often to kill the job (2)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the moments at which it is killed (drawn)")
+    parser.add_argument("--job", choices=["job.yaml", "job.py"], default="job.yaml", help="SQL or Python (job.yaml)")
+    parser.add_argument("--keep", action="store_true", help="keep the snapshots and the work directory at the end")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the demo; return its exit code."""
+    options = arguments()
+    seed = random.SystemRandom().randrange(10_000) if options.seed is None else options.seed
+    begin = time.monotonic()
+    clear()
+    say(f"preparing 336,776 flights and the weather; the moments of {options.kills} kills come from --seed {seed}")
+    prepare(DATA)
+    try:
+        lives = live_and_die(options.job, plan_kills(options.kills, seed))
+        show_cursor()
+        say("the job has finished; running the same query as a Spark batch")
+        comparison = compare_with_batch(HERE / options.job, OUTPUT, STATE / "compare")
+    except DemoFailed as failure:
+        show_cursor()
+        say(f"[bold red]failed[/]: {failure}; everything is kept in {STATE}")
+        return 1
+    report(lives, comparison, time.monotonic() - begin)
+    if not comparison.identical:
+        return 1
+    if options.keep:
+        say(f"look at it: streamjob snapshots list {LOCATION}")
+    else:
+        shutil.rmtree(STATE, ignore_errors=True)
+    say(f"the output is in {OUTPUT}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
