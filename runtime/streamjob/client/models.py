@@ -1,0 +1,258 @@
+"""What the control API says and understands; the server and its clients share these models.
+
+JSON names are camelCase; the checkpoints' statistics keep Flink's REST names. Where a name carries no unit, a time is
+in seconds since 1970, a duration in seconds and a size in bytes. Clients ignore fields that they do not know; the
+server refuses them in requests.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from streamjob.durations import Seconds
+from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.statistics import CheckpointingStatistics as CheckpointsView
+from streamjob.protocol.statistics import CheckpointStatistics as CheckpointDetail
+from streamjob.protocol.triggers import SnapshotKind, TriggerState
+
+__all__ = [
+    "Accepted",
+    "ChainView",
+    "CheckpointDetail",
+    "CheckpointRequest",
+    "CheckpointingChanges",
+    "CheckpointingView",
+    "CheckpointsView",
+    "ControlFile",
+    "FieldProblem",
+    "HealthView",
+    "InputView",
+    "JobState",
+    "JobView",
+    "LastCheckpointView",
+    "Problem",
+    "RestoredFromView",
+    "SavepointRequest",
+    "SinkView",
+    "SnapshotKind",
+    "StopRequest",
+    "TriggerState",
+    "TriggerView",
+]
+
+
+class View(BaseModel):
+    """Base of what the server answers: immutable, tolerant of fields that a newer server adds."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, extra="ignore"
+    )
+
+
+class InputView(View):
+    """One input of a chain: its own watermark and how far that lies behind the clock, both in ms."""
+
+    uid: OperatorUid
+    watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
+    lag_ms: int | None = Field(default=None, description="Clock minus watermark, in ms; null without a watermark.")
+    ended: bool = Field(default=False, description="Whether the input has ended for good.")
+
+
+class ChainView(View):
+    """A chain: what it has done in this epoch, and how fast it is now."""
+
+    uid: ChainUid
+    operators: tuple[OperatorUid, ...]
+    batch: int = Field(description="Number of the last published batch; -1 before the first.")
+    records_in: int = Field(default=0, description="Records read in this process.")
+    records_out: int = Field(default=0, description="Records written in this process.")
+    records_in_per_second: float = 0.0
+    records_out_per_second: float = 0.0
+    watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
+    inputs: tuple[InputView, ...] = ()
+    last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
+
+
+class SinkView(View):
+    """Where output goes: a path, URI or table, without secrets."""
+
+    uid: OperatorUid
+    format: str
+    target: str | None = None
+    delivery: Literal["exactly-once", "at-least-once"]
+
+
+class LastCheckpointView(View):
+    """The last completed checkpoint or savepoint."""
+
+    id: CheckpointId
+    kind: SnapshotKind
+    triggered: float
+    completed: float
+    duration_ms: int = Field(description="From the trigger to the completion, in ms.")
+    checkpointed_size: int = Field(description="Bytes written for this checkpoint.")
+    state_size: int = Field(description="Bytes of all files that it refers to.")
+    path: str = Field(description="URI of its manifest.")
+
+
+class RestoredFromView(View):
+    """The snapshot that this epoch started from."""
+
+    id: CheckpointId
+    kind: SnapshotKind
+    path: str = Field(description="URI of its manifest.")
+
+
+class JobView(View):
+    """The job as it stands."""
+
+    state: JobState
+    name: str
+    namespace: str
+    graph: dict[str, Any] = Field(default_factory=dict, description="The job's graph as it runs, without secrets.")
+    attempt: int = 0
+    epoch: Epoch | None = Field(default=None, description="Null until the job's log is claimed.")
+    restarts: int = Field(default=0, description="Restarts in this process.")
+    start_time: float = Field(description="Start of this process.")
+    uptime: float = Field(description="Seconds since the start of this process.")
+    location: str | None = Field(default=None, description="URI of the job's root in the store.")
+    chains: tuple[ChainView, ...] = ()
+    sinks: tuple[SinkView, ...] = ()
+    last_checkpoint: LastCheckpointView | None = None
+    restored_from: RestoredFromView | None = None
+    failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
+
+
+class TriggerView(View):
+    """A request for a checkpoint, a savepoint or a stop, and what became of it."""
+
+    trigger_id: TriggerId
+    kind: Literal["checkpoint", "savepoint", "stop"]
+    state: TriggerState
+    checkpoint: CheckpointId | None = None
+    result: str | None = Field(default=None, description="URI of the manifest, once completed with a snapshot.")
+    failure: str | None = None
+
+
+class CheckpointingView(View):
+    """The checkpointing policy in force; durations are written like `10s`."""
+
+    interval: Seconds | None = None
+    timeout: Seconds
+    min_pause: Seconds
+    mode: Literal["aligned", "unaligned"]
+    aligned_checkpoint_timeout: Seconds | None = None
+    tolerable_failed_checkpoints: int
+    num_retained: int
+
+
+class HealthView(View):
+    """Whether the process is healthy or ready, and if not, why."""
+
+    ok: bool
+    reason: str = ""
+
+
+class Accepted(View):
+    """A request was taken; ask for its outcome by this id."""
+
+    trigger_id: TriggerId
+
+
+_TriggerIdField = Annotated[
+    TriggerId | None,
+    Field(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="Identity of the request; sent again with the same id it is the same request.",
+    ),
+]
+_Location = Annotated[
+    str | None, Field(min_length=1, max_length=2048, description="URI of a directory for the savepoint.")
+]
+_Duration = Annotated[Seconds, Field(gt=0)]
+_Pause = Annotated[Seconds, Field(ge=0)]
+
+
+class Request(BaseModel):
+    """Base of request bodies: a field that is not known is refused."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, extra="forbid"
+    )
+
+
+class CheckpointRequest(Request):
+    """Body of `POST /v1/checkpoints`."""
+
+    trigger_id: _TriggerIdField = None
+
+
+class SavepointRequest(Request):
+    """Body of `POST /v1/savepoints`."""
+
+    location: _Location = None
+    trigger_id: _TriggerIdField = None
+
+
+class StopRequest(Request):
+    """Body of `POST /v1/stop`; `drain` flushes the job first, as if all input had ended."""
+
+    savepoint: bool = False
+    location: _Location = None
+    drain: bool = False
+    trigger_id: _TriggerIdField = None
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class CheckpointingChanges(Request):
+    """Body of `PATCH /v1/checkpointing`: only the fields that are sent change; durations are written like `10s`."""
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
+    interval: _Duration | None = Field(default=None, description="null: no periodic checkpoints.")
+    timeout: _Duration = 600.0
+    min_pause: _Pause = 0.0
+    mode: Literal["aligned", "unaligned"] = "aligned"
+    aligned_checkpoint_timeout: _Pause | None = Field(default=None, description="null: never unaligned.")
+    tolerable_failed_checkpoints: int = Field(default=10, ge=0)
+    num_retained: int = Field(default=3, ge=1)
+
+    def changed(self) -> dict[str, Any]:
+        """Return the fields that were sent, by their Python names; durations in seconds."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class FieldProblem(View):
+    """What is wrong with one field of a request; `field` is its path in the body."""
+
+    field: str
+    message: str
+
+
+class Problem(View):
+    """An error answer, `application/problem+json` (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = ""
+    fix: str = Field(default="", description="What the caller can do about it.")
+    errors: tuple[FieldProblem, ...] = ()
+
+
+class ControlFile(View):
+    """`<workdir>/control.json`: how to reach the job that runs there."""
+
+    url: str
+    pid: int
+    token_file: str = Field(description="Absolute path of the file with the bearer token.")

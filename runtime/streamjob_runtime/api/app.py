@@ -1,0 +1,234 @@
+"""The routes of the control API."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, HTTPException, Response
+from fastapi.openapi.utils import get_openapi
+
+from streamjob.client.models import (
+    Accepted,
+    CheckpointDetail,
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointRequest,
+    CheckpointsView,
+    HealthView,
+    JobView,
+    Problem,
+    SavepointRequest,
+    StopRequest,
+    TriggerState,
+    TriggerView,
+)
+from streamjob.ids import CheckpointId, TriggerId
+from streamjob_runtime.api import problems
+from streamjob_runtime.api.auth import OPEN_PATHS, BearerToken
+from streamjob_runtime.api.control import JobControl, TriggerIdReused
+
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+_REMEMBERED = 100
+_ENDED = frozenset({TriggerState.COMPLETED, TriggerState.FAILED})
+
+
+class Triggering:
+    """Passes each request on once, whatever its callers repeat, and knows whose outcome nobody has seen yet.
+
+    Args:
+        control: where requests go.
+    """
+
+    def __init__(self, control: JobControl) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self._unseen: OrderedDict[TriggerId, None] = OrderedDict()
+        self._seen = threading.Condition(self._lock)
+
+    def ask(self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None]) -> TriggerId:
+        """Make the request unless it was made before, and return its id. Raises TriggerIdReused."""
+        trigger_id = requested or TriggerId(str(uuid.uuid4()))
+        with self._lock:
+            known = self._control.trigger(trigger_id)
+            if known is None:
+                call(trigger_id)
+                self._unseen[trigger_id] = None
+                while len(self._unseen) > _REMEMBERED:
+                    self._unseen.popitem(last=False)
+            elif known.kind != kind:
+                raise TriggerIdReused(
+                    f"the trigger id {trigger_id} belongs to a request for a {known.kind}",
+                    f"Choose another id for the {kind}.",
+                )
+        return trigger_id
+
+    def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
+        """Return what became of a request."""
+        view = self._control.trigger(trigger_id)
+        if view is not None and view.state in _ENDED:
+            with self._seen:
+                self._unseen.pop(trigger_id, None)
+                self._seen.notify_all()
+        return view
+
+    def wait_until_seen(self, timeout: float) -> None:
+        """Wait until callers have seen the outcomes of all their requests, `timeout` seconds at most."""
+        with self._seen:
+            self._seen.wait_for(lambda: not self._unseen, timeout)
+
+
+def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes], triggering: Triggering) -> FastAPI:
+    """Return the control API of a job.
+
+    Args:
+        control: the job.
+        token: what callers must present.
+        metrics: returns the metrics in Prometheus' text form.
+        triggering: takes the requests.
+    """
+    app = FastAPI(
+        title="streamjob control API",
+        summary="Watch and steer one running job.",
+        version=version("streamjob"),
+        docs_url=None,
+        redoc_url=None,
+        responses={401: _problem("No valid token."), 422: _problem("The request is malformed.")},
+    )
+    problems.install(app)
+    app.add_middleware(BearerToken, token=token)
+    _add_views(app, control)
+    _add_requests(app, control, triggering)
+    _add_probes(app, control, metrics)
+    _describe(app)
+    return app
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {"description": description, "model": Problem}
+
+
+_CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
+_UNSUPPORTED: dict[int | str, dict[str, Any]] = {501: _problem("This version of the runtime cannot do it.")}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id.")}
+
+
+def _add_views(app: FastAPI, control: JobControl) -> None:
+    @app.get("/v1/job", tags=["job"])
+    def job() -> JobView:
+        """State, graph, attempt, epoch, restarts, chains and the last checkpoint."""
+        return control.job()
+
+    @app.get("/v1/checkpoints", tags=["checkpoints"])
+    def checkpoints() -> CheckpointsView:
+        """Counts, summary, the latest of each kind and the history, under Flink's REST names."""
+        return control.checkpoints()
+
+    @app.get("/v1/checkpoints/{checkpoint_id}", tags=["checkpoints"], responses=_UNKNOWN)
+    def checkpoint(checkpoint_id: int) -> CheckpointDetail:
+        """One checkpoint of the history, with the part of every chain."""
+        found = control.checkpoint(CheckpointId(checkpoint_id))
+        if found is None:
+            raise HTTPException(404, f"checkpoint {checkpoint_id} is not in the history")
+        return found
+
+
+def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
+    def accept(response: Response, trigger_id: TriggerId) -> Accepted:
+        response.headers["Location"] = f"/v1/triggers/{trigger_id}"
+        return Accepted(trigger_id=trigger_id)
+
+    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT)
+    def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
+        """Ask for a checkpoint."""
+        wanted = request or CheckpointRequest()
+        return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
+
+    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _UNSUPPORTED)
+    def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
+        """Ask for a savepoint."""
+        wanted = request or SavepointRequest()
+
+        def call(trigger_id: TriggerId) -> None:
+            control.trigger_savepoint(wanted.location, trigger_id)
+
+        return accept(response, triggering.ask("savepoint", wanted.trigger_id, call))
+
+    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _UNSUPPORTED)
+    def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
+        """Ask the job to stop, behind a savepoint or a last checkpoint."""
+        wanted = request or StopRequest()
+
+        def call(trigger_id: TriggerId) -> None:
+            control.stop(
+                savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain, trigger_id=trigger_id
+            )
+
+        return accept(response, triggering.ask("stop", wanted.trigger_id, call))
+
+    @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT)
+    def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:
+        """Change when and how checkpoints are taken; fields that are not sent stay as they are."""
+        return control.patch_checkpointing(changes)
+
+    @app.get("/v1/triggers/{trigger_id}", tags=["triggers"], responses=_UNKNOWN)
+    def trigger(trigger_id: str) -> TriggerView:
+        """What became of a request."""
+        found = triggering.look_up(TriggerId(trigger_id))
+        if found is None:
+            raise HTTPException(404, f"no request has the trigger id {trigger_id}")
+        return found
+
+
+def _add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) -> None:
+    unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
+
+    def probe(response: Response, answer: tuple[bool, str]) -> HealthView:
+        ok, reason = answer
+        response.status_code = 200 if ok else 503
+        return HealthView(ok=ok, reason=reason)
+
+    @app.get("/healthz", tags=["probes"], responses=unavailable)
+    def healthz(response: Response) -> HealthView:
+        """Whether the process does its work; needs no token."""
+        return probe(response, control.healthy())
+
+    @app.get("/readyz", tags=["probes"], responses=unavailable)
+    def readyz(response: Response) -> HealthView:
+        """Whether the job processes records; needs no token."""
+        return probe(response, control.ready())
+
+    @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def scrape() -> Response:
+        """Metrics in Prometheus' text form."""
+        return Response(metrics(), media_type=METRICS_TEXT)
+
+
+def _describe(app: FastAPI) -> None:
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"token": []}]
+            for path in OPEN_PATHS:
+                schema["paths"][path]["get"]["security"] = []
+            for response in _error_responses(schema):
+                response["content"] = {problems.PROBLEM_JSON: response["content"].pop("application/json")}
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _error_responses(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    problem = {"$ref": "#/components/schemas/Problem"}
+    for path in schema["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                if response.get("content", {}).get("application/json", {}).get("schema") == problem:
+                    yield response

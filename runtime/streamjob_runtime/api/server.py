@@ -1,0 +1,185 @@
+"""The control API's server: one thread, one socket, and the file by which clients find it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from streamjob.client.models import ControlFile
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob_runtime.api.app import Triggering, create_app
+from streamjob_runtime.api.auth import read_token, token_file
+from streamjob_runtime.api.control import JobControl
+
+PORT_VARIABLE = "STREAMJOB_PORT"
+CONTROL_FILE = "control.json"
+
+_START_SECONDS = 30.0
+_SHUTDOWN_SECONDS = 5
+
+
+class ServerNotStarted(StreamJobError):
+    """The control API could not be served; the job must not run without it."""
+
+
+class ControlServer:
+    """Serves the control API of one job from `start` to `stop`; a context manager does both.
+
+    Args:
+        control: the job.
+        workdir: where `control.json` and the token go; it exists.
+        metrics: returns the metrics in Prometheus' text form.
+        host: address to listen on; a pod listens on `0.0.0.0`.
+        port: port to listen on; None: STREAMJOB_PORT, or else any free one.
+    """
+
+    def __init__(
+        self,
+        control: JobControl,
+        workdir: Path,
+        *,
+        metrics: Callable[[], bytes],
+        host: str = "127.0.0.1",
+        port: int | None = None,
+    ) -> None:
+        self._control = control
+        self._workdir = workdir.resolve()
+        self._metrics = metrics
+        self._host = host
+        self._port = port
+        self._triggering = Triggering(control)
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self._socket: socket.socket | None = None
+        self._url = ""
+
+    @property
+    def url(self) -> str:
+        """Where the API is served, without a slash at its end; empty before `start`."""
+        return self._url
+
+    def start(self) -> None:
+        """Serve, and write `control.json` once requests are answered.
+
+        Raises:
+            InvalidInput: the port is taken or no number, or the token file cannot be used.
+            ServerNotStarted: the server ended before it answered.
+        """
+        token_path = token_file(self._workdir)
+        app = create_app(self._control, read_token(token_path), metrics=self._metrics, triggering=self._triggering)
+        self._socket = _listen(self._host, _port(self._port))
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+        self._server = server = _EmbeddedServer(config)
+        self._thread = threading.Thread(
+            target=server.run, args=([self._socket],), name="streamjob-control-api", daemon=True
+        )
+        self._thread.start()
+        if not server.answering.wait(_START_SECONDS) or not server.started:
+            self.stop(linger=0.0)
+            raise ServerNotStarted("the control API could not be served", "Look for the cause in the job's log.")
+        port = self._socket.getsockname()[1]
+        reachable = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
+        self._url = f"http://{reachable}:{port}"
+        _write_atomically(
+            self._workdir / CONTROL_FILE,
+            ControlFile(url=self._url, pid=os.getpid(), token_file=str(token_path)).model_dump_json(),
+        )
+
+    def stop(self, *, linger: float = 1.0) -> None:
+        """Remove `control.json` and end the server: its thread has ended and its socket is closed on return.
+
+        Args:
+            linger: seconds to wait at most for callers that have not yet seen the outcome of their requests, so that
+                whoever asked for a stop learns how it went.
+        """
+        if self._url:
+            self._triggering.wait_until_seen(linger)
+            (self._workdir / CONTROL_FILE).unlink(missing_ok=True)
+            self._url = ""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+            self._server = self._thread = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """A server in a thread: signals stay the job's, and whoever started it learns when it answers or has failed."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answering = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answering.set()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            self.answering.set()
+
+
+def _port(configured: int | None) -> int:
+    if configured is not None:
+        return configured
+    text = os.environ.get(PORT_VARIABLE, "0")
+    if not (text.isascii() and text.isdigit()) or int(text) > 65535:
+        raise InvalidInput(f"{PORT_VARIABLE} is {text!r}", "Set it to a number from 0 (any free port) to 65535.")
+    return int(text)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"the control API cannot listen on {host} port {port}: {error.strerror}",
+            f"Set {PORT_VARIABLE} to a free port, or unset it.",
+        ) from None
+    return listener
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
