@@ -1,0 +1,85 @@
+"""Numbers as people read them, for tables and the terminal view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+ABSENT = "–"
+
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_557_600
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: what a drained or ended input's watermark is raised to
+
+
+def count(number: float) -> str:
+    """Return a number without fraction, its thousands set apart."""
+    return f"{number:,.0f}"
+
+
+def size(number: int) -> str:
+    """Return bytes with three digits at most: `980 B`, `1.2 MB`, `14 GB`."""
+    value, power = float(number), 0
+    while value >= 999.5 and power < len(_BYTE_UNITS) - 1:
+        value, power = value / 1000, power + 1
+    digits = 0 if power == 0 or value >= 9.95 else 1
+    return f"{value:.{digits}f} {_BYTE_UNITS[power]}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in the unit that fits: `420 ms`, `1.3 s`, `2m 14s`, `3h 02m`, `4d 6h`, `12.8 y`."""
+    if seconds < 0.9995:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+    if whole < _YEAR:
+        return f"{whole // _DAY}d {whole % _DAY // _HOUR}h"
+    return f"{whole / _YEAR:.1f} y"
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was: `just now`, `3 s ago`, `2m 14s ago`."""
+    return "just now" if seconds < 1 else f"{duration(float(round(seconds)) if seconds >= 9.95 else seconds // 1)} ago"
+
+
+def event_time(watermark_ms: int | None) -> str:
+    """Return a watermark, in ms since 1970, as a time in UTC; Spark's first one, 0, stands for none."""
+    if watermark_ms is None or watermark_ms <= 0:
+        return ABSENT
+    if watermark_ms >= _END_OF_TIME_MS:
+        return "end of input"
+    return f"{_EPOCH + timedelta(milliseconds=watermark_ms):%Y-%m-%d %H:%M:%S}"
+
+
+def lag(lag_ms: int | None, watermark_ms: int | None) -> str:
+    """Return a watermark's lag, in ms; nothing where the watermark is none or at the end of time."""
+    if lag_ms is None or event_time(watermark_ms) in (ABSENT, "end of input"):
+        return ABSENT
+    return duration(lag_ms / 1000)
+
+
+def clock_time(seconds: float) -> str:
+    """Return seconds since 1970 as a time of day in the local time zone."""
+    return f"{datetime.fromtimestamp(seconds):%H:%M:%S}"
+
+
+def date_time(seconds: float) -> str:
+    """Return seconds since 1970 as date and time in UTC."""
+    return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return one block per value, its height in proportion to the largest."""
+    largest = max(values, default=0.0)
+    if largest <= 0:
+        return _BLOCKS[0] * len(values)
+    return "".join(_BLOCKS[round(max(0.0, value) / largest * (len(_BLOCKS) - 1))] for value in values)

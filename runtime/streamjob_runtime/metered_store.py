@@ -1,0 +1,147 @@
+"""A store that counts what is asked of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from streamjob.ids import Key
+from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError
+
+Verb = Literal["get", "get_range", "download", "put", "put_if_absent", "list", "delete", "copy"]
+VERBS: tuple[Verb, ...] = ("get", "get_range", "download", "put", "put_if_absent", "list", "delete", "copy")
+
+
+@dataclass(frozen=True, slots=True)
+class VerbCount:
+    """What was asked of a store with one verb.
+
+    `requests` counts calls of the verb, also failed ones: a multipart upload or a long listing is one. `failures` are
+    calls without a usable answer; a missing object is an answer. `bytes` were read or written, `seconds` spent.
+    """
+
+    requests: int = 0
+    failures: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+class MeteredStore:
+    """Passes every call on to another store, and counts it; may be called from any thread.
+
+    Args:
+        store: the store that does the work.
+        clock: seconds of a clock that never goes back.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: dict[Verb, VerbCount] = {verb: VerbCount() for verb in VERBS}
+
+    def counts(self) -> dict[Verb, VerbCount]:
+        """Return what was counted so far; every verb is there."""
+        with self._lock:
+            return dict(self._counts)
+
+    @property
+    def uri(self) -> str:
+        """The root of the store."""
+        return self._store.uri
+
+    def get(self, key: Key) -> bytes:
+        """Return an object's content. Raises ObjectMissing."""
+        with self._call("get") as call:
+            content = self._store.get(key)
+            call.bytes = len(content)
+        return content
+
+    def get_range(self, key: Key, offset: int, length: int) -> bytes:
+        """Return a part of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        with self._call("get_range") as call:
+            content = self._store.get_range(key, offset, length)
+            call.bytes = len(content)
+        return content
+
+    def download(self, key: Key, target: Path) -> None:
+        """Write an object's content to a file. Raises ObjectMissing."""
+        with self._call("download") as call:
+            self._store.download(key, target)
+            call.bytes = target.stat().st_size
+
+    def put(self, key: Key, content: bytes | Path) -> None:
+        """Create or replace an object."""
+        with self._call("put") as call:
+            # Before the call: a file of Spark's checkpoint may be given up the moment it is stored.
+            size = content.stat().st_size if isinstance(content, Path) else len(content)
+            self._store.put(key, content)
+            call.bytes = size
+
+    def put_if_absent(self, key: Key, content: bytes) -> bool:
+        """Create an object unless one exists; return whether this call created it."""
+        with self._call("put_if_absent") as call:
+            created = self._store.put_if_absent(key, content)
+            call.bytes = len(content) if created else 0
+        return created
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects below a prefix, in key order; the time spent between two of them is the caller's."""
+        with self._call("list"):
+            objects = iter(self._store.list(prefix, start_after))
+        while True:
+            with self._call("list", counted=False):
+                found = next(objects, None)
+            if found is None:
+                return
+            yield found
+
+    def delete(self, keys: Iterable[Key]) -> None:
+        """Delete objects."""
+        with self._call("delete"):
+            self._store.delete(keys)
+
+    def copy(self, source_uri: str, key: Key) -> None:
+        """Copy an object. Raises ObjectMissing."""
+        with self._call("copy"):
+            self._store.copy(source_uri, key)
+
+    def close(self) -> None:
+        """Close the store that does the work; the counts stay."""
+        self._store.close()
+
+    @contextmanager
+    def _call(self, verb: Verb, *, counted: bool = True) -> Iterator[_Call]:
+        call = _Call()
+        started = self._clock()
+        failed = False
+        try:
+            yield call
+        except ObjectMissing:
+            raise
+        except (StoreError, OSError):
+            failed = True
+            raise
+        finally:
+            self._add(verb, int(counted), int(failed), call.bytes, self._clock() - started)
+
+    def _add(self, verb: Verb, requests: int, failures: int, size: int, seconds: float) -> None:
+        with self._lock:
+            before = self._counts[verb]
+            self._counts[verb] = replace(
+                before,
+                requests=before.requests + requests,
+                failures=before.failures + failures,
+                bytes=before.bytes + size,
+                seconds=before.seconds + seconds,
+            )
+
+
+@dataclass(slots=True)
+class _Call:
+    bytes: int = 0

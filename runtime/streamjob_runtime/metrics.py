@@ -1,0 +1,204 @@
+"""The job's metrics in Prometheus' form, units in their names.
+
+What the control API's views know is read from them when Prometheus asks; only distributions are gathered as they
+happen. One process runs one job, so the job's name is on `streamjob_info` alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from streamjob.client.models import CheckpointsView, JobState, JobView, LastCheckpointView, SnapshotKind
+from streamjob.ids import ChainUid
+from streamjob_runtime.metered_store import MeteredStore
+
+_BATCH_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 300)
+_CHECKPOINT_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+_SIZE_BUCKETS = tuple(float(10**power) for power in range(3, 13))
+
+
+class Metrics:
+    """All metrics of one job, in a registry of their own; may be used from any thread.
+
+    Args:
+        job: returns the job as it stands.
+        checkpoints: returns the checkpoints' statistics.
+        store: the store whose requests are counted.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        job: Callable[[], JobView],
+        checkpoints: Callable[[], CheckpointsView],
+        *,
+        store: MeteredStore | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_Views(job, checkpoints, store, clock))
+        self._batches = Histogram(
+            "streamjob_batch_duration_seconds",
+            "Time from the start of a micro-batch to its publication; the count is the number of batches.",
+            ["chain"],
+            buckets=_BATCH_BUCKETS,
+            registry=self.registry,
+        )
+        self._durations = Histogram(
+            "streamjob_checkpoint_duration_seconds",
+            "Time from the trigger of a checkpoint to its completion.",
+            ["kind"],
+            buckets=_CHECKPOINT_BUCKETS,
+            registry=self.registry,
+        )
+        self._sizes = Histogram(
+            "streamjob_checkpoint_size_bytes",
+            "Bytes that a completed checkpoint wrote.",
+            ["kind"],
+            buckets=_SIZE_BUCKETS,
+            registry=self.registry,
+        )
+
+    def observe_batch(self, chain: ChainUid, seconds: float) -> None:
+        """Note a published batch of a chain, and how long it took."""
+        self._batches.labels(chain).observe(seconds)
+
+    def observe_checkpoint(self, kind: SnapshotKind, seconds: float, checkpointed_size: int) -> None:
+        """Note a completed checkpoint: the seconds since its trigger and the bytes that it wrote."""
+        self._durations.labels(kind.value).observe(seconds)
+        self._sizes.labels(kind.value).observe(checkpointed_size)
+
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text form."""
+        return generate_latest(self.registry)
+
+
+class _Views(Collector):
+    def __init__(
+        self,
+        job: Callable[[], JobView],
+        checkpoints: Callable[[], CheckpointsView],
+        store: MeteredStore | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._job = job
+        self._checkpoints = checkpoints
+        self._store = store
+        self._clock = clock
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing: the job need not be there yet when the collector is registered."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what the views say now."""
+        job = self._job()
+        yield from _job_metrics(job)
+        yield from _chain_metrics(job)
+        yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
+        if self._store is not None:
+            yield from _store_metrics(self._store)
+
+
+def _job_metrics(job: JobView) -> Iterator[Metric]:
+    info = GaugeMetricFamily(
+        "streamjob_info", "Always 1; says which job this is.", labels=["job", "job_namespace", "version"]
+    )
+    info.add_metric([job.name, job.namespace, version("streamjob")], 1)
+    yield info
+    state = GaugeMetricFamily(
+        "streamjob_state", "1 for the state that the job is in, 0 for the others.", labels=["state"]
+    )
+    for possible in JobState:
+        state.add_metric([possible.value], float(job.state is possible))
+    yield state
+    yield GaugeMetricFamily("streamjob_start_time_seconds", "Start of the process, since 1970.", value=job.start_time)
+    yield GaugeMetricFamily("streamjob_attempt", "Number that the controller gave to this process.", value=job.attempt)
+    epoch = GaugeMetricFamily("streamjob_epoch", "Epoch of the last claim of the job's log; absent before it.")
+    if job.epoch is not None:
+        epoch.add_metric([], job.epoch)
+    yield epoch
+    yield CounterMetricFamily("streamjob_restarts", "Restarts of the job in this process.", value=job.restarts)
+
+
+def _chain_metrics(job: JobView) -> Iterator[Metric]:
+    records_in = CounterMetricFamily("streamjob_records_in", "Records that a chain has read.", labels=["chain"])
+    records_out = CounterMetricFamily("streamjob_records_out", "Records that a chain has written.", labels=["chain"])
+    batch = GaugeMetricFamily(
+        "streamjob_batch_id", "Number of a chain's last published batch; -1 before.", labels=["chain"]
+    )
+    watermark = GaugeMetricFamily(
+        "streamjob_watermark_timestamp_seconds",
+        "Watermark of a chain's input, since 1970; absent before the first.",
+        labels=["chain", "input"],
+    )
+    lag = GaugeMetricFamily(
+        "streamjob_watermark_lag_seconds",
+        "Clock minus watermark of a chain's input; absent before the first watermark.",
+        labels=["chain", "input"],
+    )
+    for chain in job.chains:
+        records_in.add_metric([chain.uid], chain.records_in)
+        records_out.add_metric([chain.uid], chain.records_out)
+        batch.add_metric([chain.uid], chain.batch)
+        for source in chain.inputs:
+            if source.watermark_ms is not None:
+                watermark.add_metric([chain.uid, source.uid], source.watermark_ms / 1000)
+            if source.lag_ms is not None:
+                lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
+    yield from (records_in, records_out, batch, watermark, lag)
+
+
+def _checkpoint_metrics(job: JobView, checkpoints: CheckpointsView, now: float) -> Iterator[Metric]:
+    counts = checkpoints.counts
+    ended = CounterMetricFamily(
+        "streamjob_checkpoints", "Checkpoints and savepoints that ended in this process.", labels=["outcome"]
+    )
+    ended.add_metric(["completed"], counts.completed)
+    ended.add_metric(["failed"], counts.failed)
+    yield ended
+    yield GaugeMetricFamily("streamjob_checkpoints_in_progress", "Checkpoints under way.", value=counts.in_progress)
+    yield CounterMetricFamily("streamjob_restores", "Restores from a snapshot in this process.", value=counts.restored)
+    yield from _last_checkpoint_metrics(job.last_checkpoint, now)
+
+
+def _last_checkpoint_metrics(last: LastCheckpointView | None, now: float) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[LastCheckpointView], float]], ...] = (
+        ("id", "Id of the last completed checkpoint", lambda known: known.id),
+        ("timestamp_seconds", "Completion of the last completed checkpoint, since 1970", lambda known: known.completed),
+        ("age_seconds", "Time since the last completed checkpoint", lambda known: max(0.0, now - known.completed)),
+        ("duration_seconds", "Duration of the last completed checkpoint", lambda known: known.duration_ms / 1000),
+        ("size_bytes", "Bytes that the last completed checkpoint wrote", lambda known: known.checkpointed_size),
+        ("state_size_bytes", "Bytes that the last completed checkpoint refers to", lambda known: known.state_size),
+    )
+    for name, documentation, read in figures:
+        gauge = GaugeMetricFamily(f"streamjob_last_checkpoint_{name}", f"{documentation}; absent before the first.")
+        if last is not None:
+            gauge.add_metric([], read(last))
+        yield gauge
+
+
+def _store_metrics(store: MeteredStore) -> Iterator[Metric]:
+    requests = CounterMetricFamily("streamjob_store_requests", "Calls of the snapshot store.", labels=["verb"])
+    failures = CounterMetricFamily(
+        "streamjob_store_failures", "Calls of the snapshot store without a usable answer.", labels=["verb"]
+    )
+    size = CounterMetricFamily(
+        "streamjob_store_bytes", "Bytes read from or written to the snapshot store.", labels=["verb"]
+    )
+    seconds = CounterMetricFamily(
+        "streamjob_store_seconds", "Time spent in calls of the snapshot store.", labels=["verb"]
+    )
+    for verb, count in store.counts().items():
+        requests.add_metric([verb], count.requests)
+        failures.add_metric([verb], count.failures)
+        size.add_metric([verb], count.bytes)
+        seconds.add_metric([verb], count.seconds)
+    yield from (requests, failures, size, seconds)
