@@ -1,0 +1,191 @@
+"""Restores the files of a chain's Spark checkpoint into a fresh directory."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import Key
+from streamjob.snapshot.manifest import FileRef
+from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
+
+READ_BYTES = 8 * 1024 * 1024
+"""Bytes of one read: what a download holds in memory per thread."""
+
+MERGE_GAP = 64 * 1024
+"""Files of one object with less than this between them are read at once; the bytes between are thrown away."""
+
+Locate = Callable[[str], tuple[Store, Key]]
+"""Gives the store and key of a file reference's `object`: a key of the job's own store, or an absolute URI."""
+
+
+class SnapshotFileMissing(CannotRestore):
+    """An object that a snapshot refers to is not in the store, or is too short."""
+
+
+class SnapshotFileCorrupt(CannotRestore):
+    """An object's bytes are not the ones that were uploaded."""
+
+
+class UnsafePath(CannotRestore):
+    """A snapshot names a file outside the checkpoint directory, or two files at one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadStatistics:
+    """What a restore took: files and bytes from the store, and files that were still held locally."""
+
+    files: int
+    downloaded_bytes: int
+    local_files: int
+    local_bytes: int
+
+
+def download(
+    refs: Sequence[FileRef],
+    locate: Locate,
+    target: Path,
+    local_candidates: Sequence[Path] = (),
+    threads: int = 8,
+) -> DownloadStatistics:
+    """Create the files of a snapshot's chain below `target`, each verified by its SHA-256.
+
+    A file that a local candidate has with the same content is hard-linked instead.
+
+    Args:
+        refs: the files.
+        locate: finds the store that has an object.
+        target: a directory that does not exist yet or is empty; after an error it holds some of the files.
+        local_candidates: directories of holds on the same file system that may have some of the files.
+        threads: reads at a time.
+
+    Raises:
+        SnapshotFileMissing: an object is not in the store, or is too short.
+        SnapshotFileCorrupt: a file's content is not what was uploaded.
+        UnsafePath: a path leads out of `target`, or is there twice.
+        StoreUnavailable: the store gave no usable answer.
+        StoreDenied: the store refused.
+    """
+    _check_paths(refs)
+    for folder in {(target / ref.path).parent for ref in refs} | {target}:
+        folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(threads, thread_name_prefix="download") as pool:
+        linked = list(pool.map(lambda ref: _link(ref, target, local_candidates), refs))
+        remote = [ref for ref, done in zip(refs, linked, strict=True) if not done]
+        reads = [pool.submit(_fetch, group, locate, target) for group in merge_reads(remote)]
+        try:
+            for read in reads:
+                read.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return DownloadStatistics(
+        files=len(refs),
+        downloaded_bytes=sum(ref.length for ref in remote),
+        local_files=len(refs) - len(remote),
+        local_bytes=sum(ref.length for ref, done in zip(refs, linked, strict=True) if done),
+    )
+
+
+def merge_reads(
+    refs: Iterable[FileRef], *, read_bytes: int = READ_BYTES, gap: int = MERGE_GAP
+) -> Iterator[tuple[FileRef, ...]]:
+    """Yield groups of files that one read brings: neighbours in one object, `read_bytes` long together at most."""
+    group: list[FileRef] = []
+    end = 0
+    for ref in sorted(refs, key=lambda ref: (ref.object, ref.offset, ref.length)):
+        apart = not group or ref.object != group[0].object or ref.offset > end + gap
+        if apart or max(end, ref.offset + ref.length) - group[0].offset > read_bytes:
+            if group:
+                yield tuple(group)
+            group, end = [], 0
+        group.append(ref)
+        end = max(end, ref.offset + ref.length)
+    if group:
+        yield tuple(group)
+
+
+def _check_paths(refs: Sequence[FileRef]) -> None:
+    seen: set[str] = set()
+    for ref in refs:
+        path = PurePosixPath(ref.path)
+        if path.is_absolute() or ".." in path.parts or not path.parts or str(path) in seen:
+            raise UnsafePath(
+                f"The snapshot names the file {ref.path!r}, which is unsafe or not the only one of its name"
+            )
+        seen.add(str(path))
+
+
+def _link(ref: FileRef, target: Path, candidates: Sequence[Path]) -> bool:
+    for candidate in candidates:
+        file = candidate / ref.path
+        try:
+            if file.stat().st_size != ref.length:
+                continue
+            with file.open("rb") as stream:
+                if hashlib.file_digest(stream, "sha256").hexdigest() != ref.sha256:
+                    continue
+            os.link(file, target / ref.path)
+        except FileNotFoundError:
+            continue
+        return True
+    return False
+
+
+def _fetch(group: tuple[FileRef, ...], locate: Locate, target: Path) -> None:
+    store, key = locate(group[0].object)
+    if len(group) == 1:
+        ref = group[0]
+        _write(ref, store, target, _pieces(ref, store, key))
+        return
+    start = group[0].offset
+    length = max(ref.offset + ref.length for ref in group) - start
+    whole = memoryview(_read(group[0], store, key, start, length))
+    for ref in group:
+        _write(ref, store, target, [whole[ref.offset - start : ref.offset - start + ref.length]])
+
+
+def _pieces(ref: FileRef, store: Store, key: Key) -> Iterator[bytes]:
+    for offset in itertools.count(0, READ_BYTES):
+        if offset >= ref.length:
+            return
+        yield _read(ref, store, key, ref.offset + offset, min(READ_BYTES, ref.length - offset))
+
+
+def _read(ref: FileRef, store: Store, key: Key, offset: int, length: int) -> bytes:
+    if length == 0:
+        return b""
+    try:
+        return store.get_range(key, offset, length)
+    except ObjectMissing:
+        raise SnapshotFileMissing(
+            f"The object {ref.object} in {store.uri} does not exist; it holds the file {ref.path}",
+            "restore from another checkpoint or savepoint",
+        ) from None
+    except (StoreUnavailable, StoreDenied):
+        raise
+    except StoreError as error:
+        raise SnapshotFileMissing(
+            f"The object {ref.object} in {store.uri} does not hold the whole file {ref.path}: {error.what}",
+            "restore from another checkpoint or savepoint",
+        ) from error
+
+
+def _write(ref: FileRef, store: Store, target: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    digest = hashlib.sha256()
+    with (target / ref.path).open("xb") as stream:
+        for piece in pieces:
+            digest.update(piece)
+            stream.write(piece)
+    if digest.hexdigest() != ref.sha256:
+        raise SnapshotFileCorrupt(
+            f"The file {ref.path} in the object {ref.object} of {store.uri} is not what was uploaded: its SHA-256 is "
+            f"{digest.hexdigest()} instead of {ref.sha256}",
+            "restore from another checkpoint or savepoint",
+        )

@@ -1,0 +1,41 @@
+"""Spark's checkpoint directory: which files a batch needs, keeping them, moving them, and making Spark run a batch."""
+
+from streamjob_runtime.spark_checkpoint.errors import (
+    CheckpointError,
+    CheckpointFileMissing,
+    NotCommitted,
+    UnreadableCheckpointFile,
+    UnsupportedStateFormat,
+)
+from streamjob_runtime.spark_checkpoint.files import CutFiles, files_for, is_uniquely_named
+from streamjob_runtime.spark_checkpoint.forced_batch import (
+    END_OF_TIME_MS,
+    BatchAlreadyPlanned,
+    force_batch,
+    needs_another_flush,
+)
+from streamjob_runtime.spark_checkpoint.hold import Hold, hold, release
+from streamjob_runtime.spark_checkpoint.logs import last_committed, read_commit, read_offsets
+from streamjob_runtime.spark_checkpoint.relocate import relocate
+
+__all__ = [
+    "END_OF_TIME_MS",
+    "BatchAlreadyPlanned",
+    "CheckpointError",
+    "CheckpointFileMissing",
+    "CutFiles",
+    "Hold",
+    "NotCommitted",
+    "UnreadableCheckpointFile",
+    "UnsupportedStateFormat",
+    "files_for",
+    "force_batch",
+    "hold",
+    "is_uniquely_named",
+    "last_committed",
+    "needs_another_flush",
+    "read_commit",
+    "read_offsets",
+    "release",
+    "relocate",
+]

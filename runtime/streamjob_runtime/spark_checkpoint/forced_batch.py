@@ -1,0 +1,105 @@
+"""Makes Spark run one batch without new data when a query starts: after a restore, and to flush at end of input.
+
+Spark writes `offsets/<batch>` before it runs a batch, and a query that starts runs a batch that is planned but not
+committed first. So an entry behind the last committed batch N, with the sources' offsets of N unchanged, is a batch
+without data, and its watermark is ours to choose.
+
+- With the watermark that `commits/N` announces for the next batch, it does what Spark would have done had the query not
+  been restarted: Spark decides on such batches from memory, so after a restart due windows would wait for new data.
+- With the watermark at the end of time it is the flush at end of input: windows, sessions, joins, deduplication and
+  event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark_checkpoint.errors import CheckpointError, NotCommitted
+from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, last_committed, read_commit, read_offsets
+
+END_OF_TIME_MS = 253_402_300_799_000
+"""9999-12-31T23:59:59Z: the watermark of a flush; beyond 2^63 microseconds Spark overflows and nothing fires."""
+
+
+class BatchAlreadyPlanned(CheckpointError):
+    """The offset log has an entry behind the last committed batch already."""
+
+    def __init__(self, checkpoint: Path, batch: BatchId) -> None:
+        super().__init__(
+            f"Batch {batch} is planned in {checkpoint / 'offsets'} already",
+            "start the query, which runs it, before another batch is forced",
+        )
+        self.batch = batch
+
+
+def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = None) -> BatchId:
+    """Plan a batch without data behind the last committed one; the query runs it first when it starts.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        timestamp_ms: the time that the batch takes for now, in ms since 1970: processing-time timers fire up to it.
+        watermark_ms: the batch's watermark in ms since 1970; None for the one that Spark would have used. It never
+            falls below that one.
+
+    Returns:
+        The batch that was planned.
+
+    Raises:
+        NotCommitted: no batch is committed yet.
+        BatchAlreadyPlanned: there is a planned batch, which the query would run anyway.
+    """
+    last = last_committed(checkpoint)
+    if last is None:
+        raise NotCommitted(checkpoint, BatchId(0))
+    batch = BatchId(last + 1)
+    target = checkpoint / "offsets" / str(batch)
+    if target.exists():
+        raise BatchAlreadyPlanned(checkpoint, batch)
+    entry = forced_entry(
+        read_offsets(checkpoint, last), read_commit(checkpoint, last).next_watermark_ms, timestamp_ms, watermark_ms
+    )
+    temporary = target.with_name(f".{batch}.forced")
+    temporary.write_text(entry.render(), "utf-8")
+    temporary.replace(target)
+    return batch
+
+
+def forced_entry(
+    last: OffsetEntry, next_watermark_ms: int, timestamp_ms: int, watermark_ms: int | None = None
+) -> OffsetEntry:
+    """Return the plan of a batch without data.
+
+    Args:
+        last: what the last committed batch read.
+        next_watermark_ms: the watermark that its commit announces for the next batch.
+        timestamp_ms: the time that the batch takes for now; it never goes back.
+        watermark_ms: the watermark that is asked for; None for the announced one.
+    """
+    announced = max(int(last.metadata.get("batchWatermarkMs", 0)), next_watermark_ms)
+    return OffsetEntry(
+        version=last.version,
+        metadata={
+            **last.metadata,
+            "batchWatermarkMs": announced if watermark_ms is None else max(announced, watermark_ms),
+            "batchTimestampMs": max(int(last.metadata.get("batchTimestampMs", 0)), timestamp_ms),
+        },
+        sources=last.sources,
+    )
+
+
+def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a flush left something that a further one, with a higher watermark, would bring out.
+
+    Firing removes state, and what it hands to an operator downstream fires there in the same batch. Only an operator
+    that took something in during the flush can still hold it: a timer that registered a timer.
+
+    Args:
+        state_operators: `stateOperators` of the flushing batch's progress.
+    """
+    return any(
+        operator.get("numRowsUpdated", 0) > 0 or operator.get("customMetrics", {}).get("numRegisteredTimers", 0) > 0
+        for operator in state_operators
+    )
