@@ -1,0 +1,34 @@
+"""The job: its model, the ways to write it down, what can be told about it before Spark starts, and its plan."""
+
+from streamjob.job.dsl import Feedback, Handle, Job, OperatorHandle, feedback
+from streamjob.job.graph import graph_of
+from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.options import resolve_options
+from streamjob.job.plan import ChainPlan, Plan, plan
+from streamjob.job.problem import Problem
+from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+from streamjob.job.validate import validate
+
+__all__ = [
+    "ChainPlan",
+    "CheckpointingPolicy",
+    "Feedback",
+    "Handle",
+    "Input",
+    "Job",
+    "JobSpec",
+    "LoadedJob",
+    "OperatorHandle",
+    "OperatorSpec",
+    "Plan",
+    "Problem",
+    "SinkSpec",
+    "SourceSpec",
+    "Watermark",
+    "feedback",
+    "graph_of",
+    "load_job",
+    "plan",
+    "resolve_options",
+    "validate",
+]

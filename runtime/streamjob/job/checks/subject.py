@@ -1,0 +1,50 @@
+"""What the checks look at: a job, and what they need to ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamjob.ids import OperatorUid
+from streamjob.job.spec import JobSpec, SourceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A job under examination.
+
+    Args:
+        spec: the job.
+        directory: the job file's directory.
+        functions: functions of operators that were written in Python, by uid.
+        spark_parser: Spark's opinion on a query: why it does not parse, or None.
+        unread: names of parts that exist, but could not be read into `spec`.
+        complete: nothing was left out of `spec`, named or not.
+    """
+
+    spec: JobSpec
+    directory: Path
+    functions: Mapping[OperatorUid, Callable[..., Any]]
+    spark_parser: Callable[[str], str | None] | None = None
+    unread: frozenset[str] = frozenset()
+    complete: bool = True
+
+    def sources_of(self, name: str) -> list[SourceSpec]:
+        """Return the sources whose rows reach the source or operator `name`."""
+        known = self.spec.inputs()
+        found: dict[str, SourceSpec] = {}
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            current = waiting.pop()
+            part = known.get(current)
+            if part is None or current in seen:
+                continue
+            seen.add(current)
+            if isinstance(part, SourceSpec):
+                found[part.name] = part
+            else:
+                waiting.extend(edge.name for edge in part.inputs)
+        return list(found.values())

@@ -1,0 +1,58 @@
+"""What is known of Spark's formats: their names, and what each needs and can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Formats that read and write files below a `path`."""
+
+SELF_DESCRIBING_FILES = frozenset({"text"})
+"""File formats whose columns are known without a schema."""
+
+BOUNDED_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
+"""Formats whose end can be fixed: by the list of files at the first start."""
+
+SOURCE_FORMATS = FILE_FORMATS | {
+    "delta", "deltaSharing", "eventhubs", "iceberg", "kafka", "kinesis", "pulsar", "rate", "rate-micro-batch", "socket",
+}  # fmt: skip
+
+SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop"}
+
+EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "parquet"})
+"""Formats of the exactly-once file sink."""
+
+FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "rate": {"timestamp": "timestamp", "value": "bigint"},
+    "rate-micro-batch": {"timestamp": "timestamp", "value": "bigint"},
+    "kafka": {
+        "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+        "timestamp": "timestamp", "timestampType": "int", "headers": "array",
+    },
+}  # fmt: skip
+"""Columns of the sources that have no say in them."""
+
+_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)+")
+_PYTHON_SINK = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def is_class_name(name: str) -> bool:
+    """Return whether `name` is a Java class, which only Spark can judge."""
+    return _CLASS.fullmatch(name) is not None
+
+
+def is_python_sink(name: str) -> bool:
+    """Return whether `name` is `module:Class`, an implementation of `streamjob.sink.Sink`."""
+    return _PYTHON_SINK.fullmatch(name) is not None
+
+
+def can_exactly_once(name: str) -> bool:
+    """Return whether a sink of this format can deliver exactly once."""
+    return name in EXACTLY_ONCE_FORMATS or is_python_sink(name)
+
+
+def default_delivery(name: str) -> Literal["exactly-once", "at-least-once"]:
+    """Return the delivery of a sink that names none."""
+    return "exactly-once" if can_exactly_once(name) else "at-least-once"

@@ -1,0 +1,229 @@
+"""Loads a job from its file: YAML (a bare job or a StreamJob resource) or Python that defines `job`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.ids import OperatorUid
+from streamjob.job.checks import Subject
+from streamjob.job.dsl import Function, Job
+from streamjob.job.functions import NotFound, describe, find_function, make_importable
+from streamjob.job.options import absolute_path, environment_names, resolve_options, substitute
+from streamjob.job.overrides import apply_overrides
+from streamjob.job.problem import Problem
+from streamjob.job.reading import read_spec
+from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.validate import examine
+from streamjob.job.yaml_file import YamlError, read_documents
+
+_OVERLAID = ("parallelism", "maxParallelism")
+_MERGED = ("checkpointing", "sparkConf")
+
+SparkParser = Callable[[str], str | None]
+"""Judges a query as Spark does: why it does not parse, or None if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job with what its file's place gives it.
+
+    Args:
+        spec: the job.
+        directory: the file's directory, absolute: paths and modules are relative to it.
+        origin: the file, as it was named.
+        functions: functions of operators that were written in Python, by uid.
+        namespace: the resource's namespace, where the file is one that names it.
+    """
+
+    spec: JobSpec
+    directory: Path
+    origin: str
+    functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
+    namespace: str | None = None
+
+    def resolve(self, operator: OperatorSpec) -> Function:
+        """Return the function of an operator; modules are imported on the first call.
+
+        Raises:
+            InvalidJob: it cannot be imported.
+        """
+        if (function := self.functions.get(operator.uid)) is not None:
+            return function
+        try:
+            found: Function = find_function(operator.python or "", self.directory)
+        except NotFound as error:
+            raise InvalidJob(self.origin, [error.problem(f"operator {operator.name!r}")]) from error
+        return found
+
+    def options(self, part: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the options that a connector is opened with; they may hold secrets.
+
+        Raises:
+            MissingVariable: an option refers to an environment variable that is not set.
+        """
+        return resolve_options(part, self.directory, environ)
+
+    def spark_conf(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the job's Spark configuration; it may hold secrets. Raises MissingVariable like `options`."""
+        return {key: substitute(value, environ) for key, value in self.spec.spark_conf.items()}
+
+    def location(self) -> str | None:
+        """Return where the file wants its checkpoints: an absolute path or a URI, or None."""
+        location = self.spec.checkpointing.location
+        return absolute_path(location, self.directory) if location is not None else None
+
+    def missing_variables(self, environ: Mapping[str, str] = os.environ) -> list[Problem]:
+        """Return a problem for each reference to an environment variable that is not set."""
+        parts = [(f"source {each.name!r}", each.options) for each in self.spec.sources]
+        parts += [(f"sink {each.name!r}", each.options) for each in self.spec.sinks]
+        parts.append(("sparkConf", self.spec.spark_conf))
+        return [
+            Problem(where, f"{key} refers to the environment variable {name}, which is not set", f"set {name}")
+            for where, options in parts
+            for key, value in options.items()
+            for name in environment_names(value)
+            if name not in environ
+        ]
+
+
+def load_job(
+    path: Path | str,
+    overrides: Sequence[str] = (),
+    *,
+    spark_parser: SparkParser | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LoadedJob:
+    """Load and check a job.
+
+    Args:
+        path: a YAML file (a bare job, or a StreamJob resource) or a Python file that defines `job`.
+        overrides: `PATH=VALUE` each, applied before the job is read.
+        spark_parser: asked about queries that sqlglot does not read, before they are refused.
+        environ: if given, references to variables that it lacks are problems.
+
+    Raises:
+        InvalidJob: with every problem of the job that can be told without Spark.
+        InvalidInput: the file cannot be read.
+    """
+    file = Path(path)
+    origin = str(path)
+    directory = file.absolute().parent
+    source = _read_python(file, origin) if file.suffix == ".py" else _read_yaml(file, origin)
+    data, problems = apply_overrides(source.data, overrides)
+    reading = read_spec(data)
+    problems += reading.problems
+    if reading.spec is None:
+        raise InvalidJob(origin, problems)
+    loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
+    subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
+    # What a part seems to lack was perhaps among the fields of it that could not be read.
+    problems += [each for each in examine(subject) if each.where not in reading.broken]
+    if environ is not None:
+        problems += loaded.missing_variables(environ)
+    if problems:
+        raise InvalidJob(origin, problems)
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    data: dict[str, Any]
+    functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
+    namespace: str | None = None
+
+
+def _text(file: Path, origin: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(f"{origin}: there is no such file", "name the job's YAML or Python file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidInput(f"{origin}: cannot be read: {reason}") from None
+
+
+def _read_yaml(file: Path, origin: str) -> _Content:
+    text = _text(file, origin)
+    try:
+        documents = read_documents(text)
+    except YamlError as error:
+        raise InvalidJob(origin, [Problem("file", f"is not YAML: {error}", "correct it there")]) from None
+    resources = [each for each in documents if isinstance(each, dict) and ("apiVersion" in each or "kind" in each)]
+    candidates = [each for each in resources if each.get("kind") == "StreamJob"] if len(documents) > 1 else documents
+    if len(candidates) != 1:
+        what = f"holds {len(candidates)} jobs" if documents else "is empty"
+        raise InvalidJob(origin, [Problem("file", what, "describe exactly one job in a file")])
+    (document,) = candidates
+    if not isinstance(document, dict):
+        raise InvalidJob(origin, read_spec(document).problems)
+    return _resource(document, origin) if document in resources else _Content(document)
+
+
+def _resource(document: dict[str, Any], origin: str) -> _Content:
+    """Return the job of a StreamJob, with the fields of its spec that go before the job's own."""
+    kind, version = document.get("kind"), document.get("apiVersion")
+    problems = []
+    if kind != "StreamJob":
+        problems.append(Problem("file", f"is a resource of kind {kind!r}", "name a StreamJob or a bare job"))
+    if version != "streamjob.io/v1alpha1":
+        problems.append(Problem("file", f"has apiVersion {version!r}", "write apiVersion: streamjob.io/v1alpha1"))
+    spec = document.get("spec")
+    job = spec.get("job") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(job, dict):
+        main = spec.get("mainApplicationFile") if isinstance(spec, dict) else None
+        fix = f"name that file itself: {main}" if main else "put the job there: name, sources, operators, sinks"
+        problems.append(Problem("spec.job", "is not there", fix))
+    if problems or not isinstance(spec, dict) or not isinstance(job, dict):
+        raise InvalidJob(origin, problems)
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    data = {"name": metadata["name"], **job} if "name" in metadata else dict(job)
+    for key in _OVERLAID:
+        if spec.get(key) is not None:
+            data[key] = spec[key]
+    for key in _MERGED:
+        if isinstance(spec.get(key), dict):
+            data[key] = {**(data.get(key) or {}), **spec[key]}
+    return _Content(data, namespace=metadata.get("namespace"))
+
+
+def _read_python(file: Path, origin: str) -> _Content:
+    _text(file, origin)
+    name = file.stem
+    path = file.absolute()
+    if name in sys.stdlib_module_names or name in ("pyspark", "streamjob", "streamjob_runtime"):
+        fix = "give the file another name: its functions are imported by that name"
+        raise InvalidJob(origin, [Problem("file", f"has the name of the module {name!r}", fix)])
+    make_importable(path.parent)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(f"{origin}: cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except InvalidJob as error:
+        raise InvalidJob(origin, error.problems) from error
+    except (Exception, SystemExit) as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        fix = "correct it there"
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "pyspark":
+            fix = "install what runs jobs: pip install 'streamjob[runtime]'"
+        raise InvalidJob(origin, [Problem("file", describe(error, path), fix)]) from error
+    job = getattr(module, "job", None)
+    if not isinstance(job, Job):
+        jobs = [key for key, value in vars(module).items() if isinstance(value, Job)]
+        fix = f"rename {jobs[0]!r} to 'job'" if jobs else "write job = Job('name') at the top level"
+        raise InvalidJob(origin, [Problem("file", "defines no 'job'", fix)])
+    return _Content(job.data(), job.functions())

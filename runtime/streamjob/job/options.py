@@ -1,0 +1,95 @@
+"""Options as a connector gets them: paths absolute, and `${env:NAME}` replaced by the environment's value.
+
+Secrets enter a job this way alone. They are looked up when a connector is opened and never stored in the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from streamjob.errors import InvalidInput
+from streamjob.job.spec import SinkSpec, SourceSpec
+
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_SECRET = re.compile(
+    r"(password|passwd|passphrase|secret|token|credentials?|(private|access|account|api)[._-]?key|jaas[._-]config)"
+    r"([._-]?(key|value))?$",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=(?!\$\{env:)[^;&\s]", re.IGNORECASE)
+# A name, not a place in a file system.
+_PATHLESS = {"iceberg"}
+
+
+class MissingVariable(InvalidInput):
+    """An option refers to an environment variable that is not set."""
+
+
+def environment_names(value: str) -> Iterator[str]:
+    """Yield the environment variables that a value refers to."""
+    for match in _REFERENCE.finditer(value):
+        yield match[1]
+
+
+def substitute(value: str, environ: Mapping[str, str]) -> str:
+    """Return `value` with each `${env:NAME}` replaced.
+
+    Raises:
+        MissingVariable: a variable is not set.
+    """
+
+    def look_up(match: re.Match[str]) -> str:
+        try:
+            return environ[match[1]]
+        except KeyError:
+            raise MissingVariable(
+                f"the environment variable {match[1]} is not set", "set it where the job runs"
+            ) from None
+
+    return _REFERENCE.sub(look_up, value)
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Return whether an option holds a secret in plain text, judged by its name and by logins in its value."""
+    if _LOGIN.search(_REFERENCE.sub("${env:}", value).replace("://${env:}:${env:}@", "://")):
+        return True
+    return _SECRET.search(key) is not None and _REFERENCE.search(value) is None
+
+
+def absolute_path(path: str, directory: Path) -> str:
+    """Return a path relative to the job file's directory as an absolute one; URIs and absolute paths as they are."""
+    if _URI.match(path) or path.startswith("/"):
+        return path
+    return str(directory.absolute() / path)
+
+
+def resolve_options(part: SourceSpec | SinkSpec, directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that a source's or sink's connector is opened with.
+
+    Args:
+        part: the source or sink.
+        directory: the job file's directory; a relative `path` is below it.
+        environ: the environment that `${env:NAME}` refers to.
+
+    Raises:
+        MissingVariable: a variable is not set.
+    """
+    resolved = {}
+    for key, value in part.options.items():
+        plain = substitute(value, environ)
+        is_path = key.lower() == "path" and part.format not in _PATHLESS
+        resolved[key] = absolute_path(plain, directory) if is_path else plain
+    return resolved
+
+
+def absolute_options(part: SourceSpec | SinkSpec, directory: Path) -> dict[str, str]:
+    """Return the options for the record: paths absolute, references to the environment as they are written."""
+    return {
+        key: absolute_path(value, directory)
+        if key.lower() == "path" and part.format not in _PATHLESS and not value.startswith("${env:")
+        else value
+        for key, value in part.options.items()
+    }

@@ -1,0 +1,226 @@
+"""Turns the content of a job file into the model, and what the model refuses into problems in the author's words."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from streamjob.durations import format_duration
+from streamjob.job.problem import Problem
+from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+from streamjob.job.suggest import did_you_mean, nearest
+
+Location = tuple[int | str, ...]
+
+_KINDS = {"sources": "source", "operators": "operator", "sinks": "sink"}
+_MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
+    (): JobSpec,
+    ("checkpointing",): CheckpointingPolicy,
+    ("sources",): SourceSpec,
+    ("sources", "watermark"): Watermark,
+    ("operators",): OperatorSpec,
+    ("operators", "inputs"): Input,
+    ("sinks",): SinkSpec,
+}
+_DURATIONS = {"interval", "timeout", "minPause", "alignedCheckpointTimeout", "delay"}
+_NAME_RULES = {
+    "name": "use letters, digits, '_' and '-', and begin with a letter",
+    "from": "use the name of a source or operator",
+    "input": "use the name of a source or operator",
+    "uid": "use letters, digits, '.', '_' and '-'",
+}
+_TYPES = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "float_parsing": "a duration like 10s",
+    "float_type": "a duration like 10s",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read.
+
+    Args:
+        spec: the model without the fields that were refused; None if too little is left.
+        problems: why each was refused.
+        broken: the parts that have such problems, as their `where`: what they lack was perhaps refused.
+        unread: names of the parts that are missing in `spec` altogether.
+        complete: no part is missing in `spec`, named or not.
+    """
+
+    spec: JobSpec | None
+    problems: tuple[Problem, ...] = ()
+    broken: frozenset[str] = field(default_factory=frozenset)
+    unread: frozenset[str] = field(default_factory=frozenset)
+    complete: bool = True
+
+
+def read_spec(data: Any) -> Reading:
+    """Read a job from the content of a job file: names in camelCase, durations as `10s`.
+
+    Never raises for wrong content. Where fields are wrong, the rest is still read, so that the rest can be checked too.
+    """
+    if not isinstance(data, Mapping):
+        return Reading(None, (Problem("job", "is not a mapping", "begin with `name:`, `sources:` and `sinks:`"),))
+    rest: dict[str, Any] = copy.deepcopy(dict(data))
+    problems: dict[Problem, None] = {}
+    unread: set[str] = set()
+    complete = True
+    # Taking out what is wrong can uncover what pydantic did not reach, so it takes a few rounds.
+    for _ in range(4):
+        try:
+            spec = JobSpec.model_validate(rest, by_alias=True, by_name=False)
+        except ValidationError as error:
+            errors = [each for each in error.errors(include_url=False) if each["type"] != "default_factory_not_called"]
+            for each in errors:
+                problems.setdefault(_problem(rest, each))
+            rest, gone = _without(rest, [(each["loc"], each["type"] == "missing") for each in errors])
+            unread.update(each for each in gone if each is not None)
+            complete = complete and not gone
+        else:
+            broken = frozenset(problem.where for problem in problems)
+            return Reading(spec, tuple(problems), broken, frozenset(unread), complete=complete)
+    return Reading(None, tuple(problems))
+
+
+def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location]:
+    """Return what the author calls the part at `location`, and the location below it."""
+    head = location[0] if location else ""
+    if head in _KINDS and len(location) > 1 and isinstance(location[1], int):
+        part = data[str(head)][location[1]]
+        name = part.get("name") if isinstance(part, Mapping) else None
+        label = repr(name) if isinstance(name, str) else f"number {location[1] + 1}"
+        return f"{_KINDS[str(head)]} {label}", location[2:]
+    if head in ("checkpointing", "sparkConf"):
+        return str(head), location[1:]
+    return "job", location
+
+
+def _problem(data: Mapping[str, Any], error: Any) -> Problem:
+    location: Location = error["loc"]
+    kind: str = error["type"]
+    where, below = where_of(data, location)
+    path = _dotted(below)
+    last = str(location[-1]) if location else ""
+    if kind == "extra_forbidden":
+        return _unknown_field(where, path, location)
+    if kind == "missing":
+        return Problem(where, f"lacks {path!r}", _description(location))
+    subject = path or "it"
+    if kind == "literal_error":
+        # No part of the model that takes one of a few words can hold a secret.
+        words = _expected(location)
+        meant = nearest(str(error["input"]), words)
+        fix = f"did you mean {meant!r}?" if meant else ""
+        return Problem(where, f"{subject} must be {' or '.join(words)}, not {error['input']!r}", fix)
+    if kind in ("string_pattern_mismatch", "string_too_long"):
+        limit = f", at most {error['ctx']['max_length']} characters" if kind == "string_too_long" else ""
+        return Problem(where, f"{subject} cannot be {error['input']!r}", _NAME_RULES.get(last, "") + limit)
+    if kind == "string_too_short":
+        return Problem(where, f"{subject} is empty", _description(location))
+    if kind in ("greater_than_equal", "greater_than", "less_than_equal"):
+        return Problem(where, f"{subject} must be {_bound(kind, error['ctx'], last)}")
+    if kind == "value_error":
+        return Problem(where, f"{subject}: {error['ctx']['error']}")
+    if kind == "string_type" and "options" in location:
+        return Problem(where, f"{subject} must be text, a number, true or false", "write it as Spark takes it")
+    if kind in _TYPES:
+        expected = "a duration like 10s" if last in _DURATIONS else _TYPES[kind]
+        return Problem(where, f"{subject} must be {expected}")
+    return Problem(where, f"{subject}: {error['msg']}")
+
+
+def _unknown_field(where: str, path: str, location: Location) -> Problem:
+    parents = tuple(str(each) for each in location[:-1] if isinstance(each, str))
+    last = str(location[-1])
+    fields = list(_aliases(_MODELS.get(parents, JobSpec)))
+    if parents in (("sources",), ("sinks",)) and nearest(last, fields) is None:
+        fix = f"an option of the format belongs under `options`; the fields are {', '.join(fields)}"
+    else:
+        fix = did_you_mean(last, fields, "fields")
+    return Problem(where, f"has no field {path!r}", fix)
+
+
+def _aliases(model: type[BaseModel]) -> dict[str, Any]:
+    return {each.alias or name: each for name, each in model.model_fields.items()}
+
+
+def _field(location: Location) -> Any:
+    names = tuple(str(each) for each in location if isinstance(each, str))
+    model = _MODELS.get(names[:-1])
+    return _aliases(model).get(names[-1]) if model else None
+
+
+def _description(location: Location) -> str:
+    found = _field(location)
+    text: str = (found.description or "") if found else ""
+    return f"give {location[-1]}: {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
+
+
+def _expected(location: Location) -> Sequence[str]:
+    from typing import get_args
+
+    found = _field(location)
+    return [str(each) for each in get_args(found.annotation)] if found else []
+
+
+def _bound(kind: str, context: Mapping[str, Any], field_name: str) -> str:
+    (value,) = context.values()
+    words = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}[kind]
+    return f"{words} {format_duration(value) if field_name in _DURATIONS else value}"
+
+
+def _dotted(location: Iterable[int | str]) -> str:
+    path = ""
+    for each in location:
+        path += f"[{each}]" if isinstance(each, int) else f".{each}" if path else each
+    return path
+
+
+def _without(data: dict[str, Any], wrong: Iterable[tuple[Location, bool]]) -> tuple[dict[str, Any], set[str | None]]:
+    """Return `data` without the fields that are wrong, or the part around a field that cannot be missing.
+
+    The names of the parts that were left out come second, None for one without a name.
+    """
+    rest = copy.deepcopy(data)
+    doomed: set[Location] = set()
+    for location, missing in wrong:
+        required = missing or _is_required(location)
+        doomed.add(location[:2] if required and location and location[0] in _KINDS else location)
+    gone: set[str | None] = set()
+    # From the back: positions in a list stay valid.
+    for location in sorted(doomed, key=lambda each: [(isinstance(part, str), part) for part in each], reverse=True):
+        if len(location) == 2 and location[0] in _KINDS:
+            part = rest[str(location[0])][location[1]]
+            name = part.get("name") if isinstance(part, Mapping) else None
+            gone.add(name if isinstance(name, str) else None)
+        _delete(rest, location)
+    return rest, gone
+
+
+def _is_required(location: Location) -> bool:
+    found = _field(location)
+    return bool(found and found.is_required())
+
+
+def _delete(data: Any, location: Location) -> None:
+    for each in location[:-1]:
+        if isinstance(data, Mapping) and each not in data:
+            return
+        data = data[each]
+    if isinstance(data, dict):
+        data.pop(location[-1], None)
+    elif isinstance(data, list):
+        del data[int(location[-1])]

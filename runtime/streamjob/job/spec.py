@@ -1,0 +1,245 @@
+"""The model of a job: one for the Python DSL, for a YAML file and for the StreamJob resource.
+
+Files use the camelCase names, Python the snake_case ones. What can be said about one field alone is checked here; what
+needs more than one field is checked by `streamjob.job.validate`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
+
+from streamjob.durations import Seconds
+from streamjob.ids import OperatorUid
+from streamjob.job.formats import default_delivery
+
+Delivery = Literal["exactly-once", "at-least-once"]
+OutputMode = Literal["append", "update", "complete"]
+CheckpointingMode = Literal["aligned", "unaligned"]
+
+
+def _scalars(value: Any) -> Any:
+    """Spark's options are text; a file may write numbers and booleans plainly."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _text(each) for key, each in value.items()}
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+_SPARK_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "d"}
+_SPARK_INTERVAL = re.compile(r"(?:interval\s+)?((?:\d+\s+[a-z]+\s*)+)", re.IGNORECASE)
+
+
+def _spark_interval(value: Any) -> Any:
+    """Accept Spark's spelling of a delay beside ours: `1 hour`, `2 minutes 30 seconds`."""
+    match = _SPARK_INTERVAL.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return value
+    words = match[1].lower().split()
+    parts = []
+    for number, word in zip(words[::2], words[1::2], strict=True):
+        unit = word.removesuffix("s")
+        if unit not in _SPARK_UNITS:
+            return value
+        parts.append(f"{int(number) * 7 if unit == 'week' else number}{_SPARK_UNITS[unit]}")
+    return "".join(parts)
+
+
+Options = Annotated[dict[str, str], BeforeValidator(_scalars)]
+Delay = Annotated[Seconds, BeforeValidator(_spark_interval)]
+JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=63)]
+NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$", max_length=63)]
+Uid = Annotated[OperatorUid, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$", max_length=128)]
+
+
+def _name(data: dict[str, Any]) -> Any:
+    return data.get("name", "unnamed")
+
+
+class Spec(BaseModel):
+    """Base of the job's parts: immutable, camelCase in files, unknown fields refused, null stands for the default."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_the_default(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            return {key: value for key, value in data.items() if value is not None}
+        return data
+
+
+class CheckpointingPolicy(Spec):
+    """When checkpoints are taken, how, and how many are kept."""
+
+    interval: Seconds = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
+    timeout: Seconds = Field(default=600.0, gt=0, description="A checkpoint that takes longer is aborted.")
+    min_pause: Seconds = Field(
+        default=0.0, ge=0, description="Least time from a completed checkpoint to the next periodic one."
+    )
+    mode: CheckpointingMode = Field(
+        default="aligned",
+        description="`aligned`: barriers wait for each other and nothing is in flight; `unaligned`: in-flight data is "
+        "part of the checkpoint.",
+    )
+    aligned_checkpoint_timeout: Seconds | None = Field(
+        default=None, ge=0, description="An aligned checkpoint that is not cut by then goes on unaligned."
+    )
+    tolerable_failed_checkpoints: int = Field(
+        default=10, ge=0, description="Failed checkpoints in a row that do not fail the job."
+    )
+    num_retained: int = Field(default=3, ge=1, description="Completed checkpoints that are kept.")
+    incremental: bool = Field(default=True, description="Upload only the files that the store does not hold yet.")
+    location: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Where checkpoints are stored: a path, `file:///…` or `s3://bucket/prefix`. A path is relative to "
+        "the file. `--location` goes before it.",
+    )
+
+
+class Watermark(Spec):
+    """How late a source's rows may be."""
+
+    column: str = Field(min_length=1, description="The event-time column, a TIMESTAMP of the source's schema.")
+    delay: Delay = Field(ge=0, description="Rows that are later than this behind the latest one may be dropped.")
+
+
+class Node(Spec):
+    """A part of the graph."""
+
+    name: NodeName = Field(description="What the job calls it; for sources and operators, the table's name in SQL.")
+    uid: Uid = Field(default_factory=_name, description="Its identity in snapshots. Default: the name.")
+
+
+class SourceSpec(Node):
+    """Where rows come from: any streaming source of Spark."""
+
+    format: str = Field(min_length=1, description="Spark's name of the source: csv, json, parquet, kafka, rate, …")
+    schema_ddl: str | None = Field(
+        default=None, alias="schema", description="The columns, as `name TYPE, …`; files need it."
+    )
+    options: Options = Field(default_factory=dict, description="Spark's options of the source.")
+    bounded: bool = Field(
+        default=False,
+        description="The source ends: with the files that are there at the job's first start. File formats only.",
+    )
+    watermark: Watermark | None = Field(default=None, description="The event time and how late it may be.")
+
+
+def _dedented(text: str) -> str:
+    """The same query is the same text, whatever it was indented by."""
+    return textwrap.dedent(text).strip()
+
+
+def _input(value: Any) -> Any:
+    return {"from": value} if isinstance(value, str) else value
+
+
+class Input(Spec):
+    """What an operator reads: a source or another operator, by name."""
+
+    name: NodeName = Field(alias="from", description="The source or operator that is read.")
+    feedback: bool = Field(default=False, description="The edge closes a cycle.")
+
+
+class OperatorSpec(Node):
+    """A step: rows of its inputs in, rows out; either `sql` or `python`."""
+
+    inputs: tuple[Annotated[Input, BeforeValidator(_input)], ...] = Field(
+        description="Names of sources and operators, or `{from: name, feedback: true}`."
+    )
+    sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
+        default=None, description="A query over the inputs, in Spark's SQL."
+    )
+    python: str | None = Field(
+        default=None,
+        description="`module:function`; it takes a DataFrame for each input, in their order, and returns one. The "
+        "module is looked up beside the file first.",
+    )
+    output_mode: OutputMode = Field(default="append", description="Spark's output mode; `append` wherever possible.")
+    chain: bool = Field(default=True, description="May be fused with its neighbours into one Spark query.")
+
+
+class SinkSpec(Node):
+    """Where rows go."""
+
+    input: NodeName = Field(description="The operator or source whose rows it writes.")
+    format: str = Field(
+        min_length=1,
+        description="csv, json, parquet (exactly-once), any batch sink of Spark (at-least-once), or `module:Class` of "
+        "your own `streamjob.sink.Sink`.",
+    )
+    options: Options = Field(default_factory=dict, description="The sink's options.")
+    delivery: Delivery = Field(
+        default_factory=lambda data: default_delivery(data.get("format", "")),
+        description="`exactly-once` or `at-least-once`. Default: `exactly-once` where the format can.",
+    )
+    partition_by: tuple[str, ...] = Field(default=(), description="Columns that become directories; file formats only.")
+
+
+class JobSpec(Spec):
+    """A job: a graph of sources, operators and sinks, and how it is run."""
+
+    name: JobName = Field(description="The job's name, also in the store.")
+    parallelism: int = Field(default=2, ge=1, strict=True, description="Task slots: how many tasks run at once.")
+    max_parallelism: int = Field(
+        default_factory=lambda data: 2 * data.get("parallelism", 2),
+        ge=1,
+        le=32768,
+        strict=True,
+        description="State partitions, the upper bound of the parallelism; fixed in the state. Default: twice the "
+        "parallelism.",
+    )
+    checkpointing: CheckpointingPolicy = Field(
+        default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
+    )
+    sources: tuple[SourceSpec, ...] = Field(default=(), description="Where rows come from.")
+    operators: tuple[OperatorSpec, ...] = Field(default=(), description="What is done with them.")
+    sinks: tuple[SinkSpec, ...] = Field(default=(), description="Where they go.")
+    spark_conf: Options = Field(default_factory=dict, description="Spark's configuration, as far as it is the job's.")
+
+    def inputs(self) -> dict[str, SourceSpec | OperatorSpec]:
+        """Return what can be read, by name."""
+        parts: tuple[SourceSpec | OperatorSpec, ...] = (*self.sources, *self.operators)
+        return {each.name: each for each in parts}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all sources, operators and sinks, in this order."""
+        return (*self.sources, *self.operators, *self.sinks)
+
+    def source(self, name: str) -> SourceSpec:
+        """Return the source of that name; KeyError if there is none."""
+        return _named(self.sources, name)
+
+    def operator(self, name: str) -> OperatorSpec:
+        """Return the operator of that name; KeyError if there is none."""
+        return _named(self.operators, name)
+
+    def sink(self, name: str) -> SinkSpec:
+        """Return the sink of that name; KeyError if there is none."""
+        return _named(self.sinks, name)
+
+    def max_parallelism_is_given(self) -> bool:
+        """Return whether the author chose `max_parallelism`; a restored job otherwise keeps its snapshot's."""
+        return "max_parallelism" in self.model_fields_set
+
+
+_Part = TypeVar("_Part", SourceSpec, OperatorSpec, SinkSpec)
+
+
+def _named(parts: tuple[_Part, ...], name: str) -> _Part:
+    for part in parts:
+        if part.name == name:
+            return part
+    raise KeyError(name)

@@ -1,0 +1,37 @@
+"""Checks a job as a whole, before Spark starts: every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from streamjob.ids import OperatorUid
+from streamjob.job.checks import CHECKS, Subject
+from streamjob.job.plan import plan_problems
+from streamjob.job.problem import Problem
+from streamjob.job.spec import JobSpec
+
+
+def validate(
+    spec: JobSpec,
+    directory: Path,
+    functions: Mapping[OperatorUid, Callable[..., Any]] | None = None,
+    *,
+    spark_parser: Callable[[str], str | None] | None = None,
+) -> list[Problem]:
+    """Return the problems of a job; none if it can be run, as far as that can be told without Spark.
+
+    Args:
+        spec: the job.
+        directory: the job file's directory: paths and modules are relative to it.
+        functions: functions of operators that were written in Python, by uid.
+        spark_parser: asked about a query that sqlglot does not read: why Spark does not either, or None if it does.
+    """
+    return examine(Subject(spec, directory, functions or {}, spark_parser))
+
+
+def examine(subject: Subject) -> list[Problem]:
+    """Return the problems of a job, of which parts may be missing, since they could not be read."""
+    problems = [problem for check in CHECKS for problem in check(subject)]
+    return list(dict.fromkeys([*problems, *plan_problems(subject.spec)]))
