@@ -1,0 +1,145 @@
+"""The parts of the demo that need no Spark."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
+from streamjob.job.load import load_job
+from streamjob.snapshot.record import LogRecord, RecordKind
+
+FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
+FLIGHTS_OF_2013 = 336_776
+OBSERVATIONS = 26_115
+
+
+@pytest.fixture(scope="module")
+def module() -> Iterator[ModuleType]:
+    """Give access to the example's modules by name, as its scripts have."""
+    before = list(sys.path)
+    sys.path.insert(0, str(FLIGHTS))
+    yield importlib
+    sys.path[:] = before
+
+
+@pytest.fixture(scope="module")
+def data(module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(module.import_module("prepare").prepare(tmp_path_factory.mktemp("flights") / "data"))
+
+
+@pytest.fixture
+def record(tmp_path: Path):  # type: ignore[no-untyped-def]
+    """Write records of a log below `tmp_path`."""
+
+    def write(seq: int, kind: RecordKind, epoch: int, checkpoint: int | None = None) -> LogRecord:
+        written = LogRecord(
+            seq=LogSeq(seq),
+            kind=kind,
+            epoch=Epoch(epoch),
+            owner=Owner("o"),
+            attempt=Attempt(0),
+            id=CheckpointId(checkpoint) if checkpoint is not None else None,
+            time=0.0,
+        )
+        (tmp_path / f"{seq:020d}.json").write_text(written.model_dump_json(by_alias=True))
+        return written
+
+    return write
+
+
+def test_every_flight_and_every_observation_is_written_once(data: Path) -> None:
+    flights = [line for file in (data / "flights").iterdir() for line in file.read_text().splitlines()[1:]]
+    weather = [line for file in (data / "weather").iterdir() for line in file.read_text().splitlines()]
+
+    assert (len(flights), len(weather)) == (FLIGHTS_OF_2013, OBSERVATIONS)
+
+
+@pytest.mark.parametrize("source", ["flights", "weather"])
+def test_files_are_as_old_as_their_days_are(data: Path, source: str) -> None:
+    """Spark reads files in the order of their modification times."""
+    by_day = sorted((data / source).iterdir())
+    times = [file.stat().st_mtime_ns for file in by_day]
+
+    assert times == sorted(set(times))
+
+
+def test_the_watermark_allows_for_the_latest_flight(module: ModuleType) -> None:
+    """At any moment the greatest schedule of a flight that is known lies less than a day ahead of those to come."""
+    flights = module.import_module("prepare").flights()
+    lateness = flights["scheduled"].cummax() - flights["scheduled"]
+    delay = load_job(FLIGHTS / "job.yaml").spec.source("flights").watermark
+
+    assert delay is not None
+    assert 21 * 3600 < lateness.max().total_seconds() < delay.delay
+
+
+def test_data_that_is_there_is_not_written_again(module: ModuleType, data: Path) -> None:
+    file = next((data / "flights").iterdir())
+    before = file.stat().st_mtime_ns
+
+    module.import_module("prepare").prepare(data)
+
+    assert file.stat().st_mtime_ns == before
+
+
+def test_both_files_describe_the_same_job() -> None:
+    in_sql, in_python = load_job(FLIGHTS / "job.yaml").spec, load_job(FLIGHTS / "job.py").spec
+    operators = [
+        [(each.name, each.uid, each.inputs, each.output_mode) for each in spec.operators]
+        for spec in (in_sql, in_python)
+    ]
+
+    assert operators[0] == operators[1]
+    assert in_sql.model_copy(update={"operators": ()}) == in_python.model_copy(update={"operators": ()})
+
+
+def test_a_comparison_finds_missing_surplus_and_repeated_rows(module: ModuleType) -> None:
+    compare = module.import_module("compare").compare
+    expected = Counter({("EWR", 1): 1, ("JFK", None): 1, ("LGA", 2): 1})
+    found = Counter({("EWR", 1): 2, ("JFK", None): 1, ("LGA", 3): 1})
+
+    comparison = compare(found, expected)
+
+    assert not comparison.identical
+    assert comparison.missing == Counter({("LGA", 2): 1})
+    assert comparison.surplus == Counter({("EWR", 1): 1, ("LGA", 3): 1})
+    assert compare(expected, expected).identical
+
+
+def test_a_life_restores_the_highest_completion_below_its_claim(  # type: ignore[no-untyped-def]
+    module: ModuleType, tmp_path: Path, record
+) -> None:
+    watch = module.import_module("watch")
+    record(0, RecordKind.CLAIM, 1)
+    record(1, RecordKind.CHECKPOINT, 1, checkpoint=1)
+    second = record(2, RecordKind.CHECKPOINT, 1, checkpoint=2)
+    claim = record(3, RecordKind.CLAIM, 2)
+    third = record(4, RecordKind.CHECKPOINT, 2, checkpoint=3)
+    records = watch.read_log(tmp_path)
+
+    assert watch.last_claim(records) == claim
+    assert watch.restored_from(records, claim) == second
+    assert watch.completions_of(records, claim) == [third]
+
+
+def test_a_first_life_restores_nothing(module: ModuleType, tmp_path: Path, record) -> None:  # type: ignore[no-untyped-def]
+    watch = module.import_module("watch")
+    claim = record(0, RecordKind.CLAIM, 1)
+
+    assert watch.restored_from(watch.read_log(tmp_path), claim) is None
+    assert watch.read_log(tmp_path / "missing") == []
+
+
+def test_the_same_seed_kills_at_the_same_moments(module: ModuleType) -> None:
+    plan_kills = module.import_module("demo").plan_kills
+
+    assert plan_kills(3, seed=7) == plan_kills(3, seed=7)
+    assert plan_kills(3, seed=7) != plan_kills(3, seed=8)
+    assert all(kill.checkpoints >= 1 for kill in plan_kills(50, seed=7))
