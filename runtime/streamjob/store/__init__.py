@@ -4,9 +4,24 @@ from streamjob.store.base import (
     ObjectInfo,
     ObjectMissing,
     Store,
+    StoreDenied,
     StoreError,
+    StoreFull,
     StoreUnavailable,
     UnsuitableStore,
 )
+from streamjob.store.local import LocalStore
+from streamjob.store.names import InvalidKey
 
-__all__ = ["ObjectInfo", "ObjectMissing", "Store", "StoreError", "StoreUnavailable", "UnsuitableStore"]
+__all__ = [
+    "InvalidKey",
+    "LocalStore",
+    "ObjectInfo",
+    "ObjectMissing",
+    "Store",
+    "StoreDenied",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "UnsuitableStore",
+]

@@ -31,6 +31,10 @@ class StoreDenied(StoreError):
     """The store refused the credentials, or they may not do this; trying again will not help."""
 
 
+class StoreFull(StoreError):
+    """No space or quota is left; the write was not applied, and can be once something is freed."""
+
+
 class UnsuitableStore(InvalidInput):
     """The store has no atomic put-if-absent, so it cannot fence one owner from another; nothing was started."""
 

@@ -1,0 +1,195 @@
+"""What the protocol wants of a store, as values: a step of the protocol is a generator that yields them.
+
+A program yields an effect and is sent the reply, or is thrown the store's error. So the same program runs on a real
+store (`drive`) and under a simulator that interleaves many owners, loses replies and delays writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias, TypeVar
+
+from streamjob.ids import Key
+from streamjob.store.base import ObjectInfo, Store, StoreError
+
+T = TypeVar("T")
+E = TypeVar("E")
+
+PAGE_SIZE = 1000
+"""Objects in a page of a listing; what S3 answers in one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read an object. Reply: bytes; thrown: ObjectMissing."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class GetUri:
+    """Read the object at an absolute URI, inside the store's root or not. Reply: bytes; thrown: ObjectMissing."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Create or replace an object. Reply: None."""
+
+    key: Key
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsent:
+    """Create an object unless one exists. Reply: bool, whether this call created it."""
+
+    key: Key
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """List the next objects by key, at most `limit`. Reply: Page."""
+
+    prefix: str
+    start_after: str = ""
+    limit: int = PAGE_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete objects; the order among them is not promised. Reply: None."""
+
+    keys: tuple[Key, ...]
+
+
+StoreEffect: TypeAlias = Get | GetUri | Put | PutIfAbsent | List | Delete
+
+Program: TypeAlias = Generator[StoreEffect, object, T]
+"""A step of the protocol that needs nothing but a store, and returns a T."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing in key order; `more` says that objects may follow."""
+
+    objects: tuple[ObjectInfo, ...]
+    more: bool
+
+
+def get(key: Key) -> Program[bytes]:
+    """Read an object. Raises ObjectMissing."""
+    reply = yield Get(key)
+    assert isinstance(reply, bytes)
+    return reply
+
+
+def get_uri(uri: str) -> Program[bytes]:
+    """Read the object at an absolute URI. Raises ObjectMissing."""
+    reply = yield GetUri(uri)
+    assert isinstance(reply, bytes)
+    return reply
+
+
+def put(key: Key, content: bytes) -> Program[None]:
+    """Create or replace an object."""
+    yield Put(key, content)
+
+
+def put_if_absent(key: Key, content: bytes) -> Program[bool]:
+    """Create an object unless one exists; return whether this call created it."""
+    reply = yield PutIfAbsent(key, content)
+    assert isinstance(reply, bool)
+    return reply
+
+
+def list_page(prefix: str, start_after: str = "", limit: int = PAGE_SIZE) -> Program[Page]:
+    """Return the next objects, at most `limit`."""
+    reply = yield List(prefix, start_after, limit)
+    assert isinstance(reply, Page)
+    return reply
+
+
+def list_all(prefix: str, start_after: str = "") -> Program[tuple[ObjectInfo, ...]]:
+    """Return all objects, page by page: what changes meanwhile may be seen or not."""
+    found: list[ObjectInfo] = []
+    while True:
+        page = yield from list_page(prefix, start_after)
+        found.extend(page.objects)
+        if not page.more or not page.objects:
+            return tuple(found)
+        start_after = page.objects[-1].key
+
+
+def delete(keys: tuple[Key, ...]) -> Program[None]:
+    """Delete objects, if there are any to delete."""
+    if keys:
+        yield Delete(keys)
+
+
+def drive(
+    store: Store,
+    program: Generator[StoreEffect | E, object, T],
+    *,
+    fetch: Callable[[str], bytes] | None = None,
+    perform: Callable[[E], object] | None = None,
+    guard: AbstractContextManager[object] | None = None,
+) -> T:
+    """Run a program on a store to its end and return its result; errors of the store are thrown into it.
+
+    Args:
+        fetch: reads an absolute URI outside the store's root. Raises ObjectMissing, StoreUnavailable.
+        perform: performs the effects that are not the store's, and returns their reply.
+        guard: entered whenever the program itself runs, and left while an effect is performed: a lock, for programs
+            that share memory with other threads. It is entered many times.
+    """
+    held: AbstractContextManager[object] = nullcontext() if guard is None else guard
+    resume: Callable[[], StoreEffect | E] = lambda: next(program)  # noqa: E731
+    while True:
+        try:
+            with held:
+                effect = resume()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            reply = _perform(store, effect, fetch, perform)
+        except Exception as error:
+            resume = lambda error=error: program.throw(error)  # type: ignore[misc]  # noqa: E731
+        else:
+            resume = lambda reply=reply: program.send(reply)  # type: ignore[misc]  # noqa: E731
+
+
+def _perform(
+    store: Store,
+    effect: StoreEffect | E,
+    fetch: Callable[[str], bytes] | None,
+    perform: Callable[[E], object] | None,
+) -> object:
+    match effect:
+        case Get(key):
+            return store.get(key)
+        case GetUri(uri):
+            if uri.startswith(store.uri):
+                return store.get(Key(uri.removeprefix(store.uri)))
+            if fetch is None:
+                raise StoreError(f"{uri} lies outside {store.uri} and cannot be read from here")
+            return fetch(uri)
+        case Put(key, content):
+            return store.put(key, content)
+        case PutIfAbsent(key, content):
+            return store.put_if_absent(key, content)
+        case List(prefix, start_after, limit):
+            objects = tuple(islice(store.list(prefix, start_after), limit))
+            return Page(objects, more=len(objects) == limit)
+        case Delete(keys):
+            return store.delete(keys)
+        case other:
+            if perform is None:
+                raise TypeError(f"nobody performs {other!r}")
+            return perform(other)

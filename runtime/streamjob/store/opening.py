@@ -1,0 +1,198 @@
+"""From what people write for a place (a path, `file:///…`, `s3://bucket/prefix`) to stores and objects."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from streamjob.errors import InvalidInput
+from streamjob.ids import Key
+from streamjob.snapshot.keys import job_prefix
+from streamjob.store.base import Store, StoreError
+from streamjob.store.files import path_uri, uri_path
+from streamjob.store.local import LocalStore
+from streamjob.store.names import check_key
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place that holds snapshots; nothing is contacted until a store is used.
+
+    `uri` is absolute and ends with a slash.
+    """
+
+    uri: str
+
+    def store(self, environment: Mapping[str, str] | None = None) -> Store:
+        """Return a store rooted at the location itself.
+
+        Args:
+            environment: the variables that say how S3 is reached; None for those of this process.
+
+        Raises:
+            InvalidInput: the S3 settings cannot be used.
+        """
+        if self.uri.startswith("file:"):
+            return LocalStore(uri_path(self.uri))
+        # Importing boto3 takes longer than a local job should wait.
+        from streamjob.store.s3 import S3Store
+        from streamjob.store.s3_connection import S3Connection, S3Settings
+
+        bucket, _, prefix = self.uri.removeprefix("s3://").partition("/")
+        return S3Store(S3Connection(S3Settings.from_environment(environment)), bucket, prefix)
+
+    def below(self, path: str) -> Location:
+        """Return the location at `path`, which is relative to this one and ends with a slash."""
+        return Location(self.uri + path)
+
+    def job(self, namespace: str, name: str) -> Location:
+        """Return the root of a job's snapshots.
+
+        Raises:
+            InvalidInput: namespace or name cannot be part of a key.
+        """
+        for what, value in (("namespace", namespace), ("name", name)):
+            if not _NAME.fullmatch(value):
+                raise InvalidInput(
+                    f"the {what} {value!r} cannot be part of a path in a store",
+                    "use letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+                )
+        return self.below(job_prefix(namespace, name))
+
+
+def open_location(location: str, base: Path | None = None) -> Location:
+    """Return the place that `location` names.
+
+    Args:
+        location: `file:///…`, `s3://bucket/prefix`, or a path.
+        base: directory that a relative path starts from; None for the current one.
+
+    Raises:
+        InvalidInput: it names no place that can hold snapshots.
+    """
+    help_text = "write file:///path, a path, or s3://bucket/prefix"
+    if "://" not in location and not location.startswith("file:"):
+        if not location:
+            raise InvalidInput("the location is empty", help_text)
+        path = Path(location).expanduser()
+        return _local((base or Path.cwd()).absolute() / path)
+    parts = urlsplit(location, allow_fragments=False)
+    if parts.scheme == "file":
+        try:
+            return _local(uri_path(location))
+        except StoreError as error:
+            raise InvalidInput(f"the location {location} cannot be used: {error.what}", help_text) from error
+    if parts.scheme == "s3":
+        return _s3(location)
+    if parts.scheme in ("s3a", "s3n"):
+        raise InvalidInput(
+            f"the location {location} has Hadoop's scheme", f"write it as s3{location[len(parts.scheme) :]}"
+        )
+    raise InvalidInput(f"the location {location} is of an unknown kind", help_text)
+
+
+def job_store(
+    location: str, namespace: str, name: str, base: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Store:
+    """Return the store rooted at `<location>/<namespace>/<name>/`.
+
+    Raises:
+        InvalidInput: location, namespace, name or the S3 settings cannot be used.
+    """
+    return open_location(location, base).job(namespace, name).store(environment)
+
+
+def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple[Store, Key]:
+    """Return the store at an object's directory, and the object's key in it.
+
+    Args:
+        uri: absolute, `file:///…` or `s3://bucket/key`.
+        environment: the variables that say how S3 is reached; None for those of this process.
+
+    Raises:
+        InvalidInput: it names no object.
+    """
+    directory, _, name = uri.rpartition("/")
+    if "://" not in directory or not name:
+        raise InvalidInput(f"{uri} names no object", "write file:///path or s3://bucket/key")
+    if uri.startswith("file:"):
+        path = uri_path(uri)
+        return LocalStore(path.parent), check_key(path.name)
+    return open_location(directory).store(environment), check_key(name)
+
+
+class References:
+    """The objects that a manifest refers to: by key in the job's own store, or by absolute URI anywhere else.
+
+    May be used from several threads.
+
+    Args:
+        home: the store that relative references are read from.
+        environment: the variables that say how S3 is reached; None for those of this process.
+    """
+
+    def __init__(self, home: Store, environment: Mapping[str, str] | None = None) -> None:
+        self._home = home
+        self._environment = environment
+        self._others: dict[str, Store] = {}
+        self._lock = threading.Lock()
+
+    def find(self, reference: str) -> tuple[Store, Key]:
+        """Return the store that holds the object, and its key there.
+
+        Raises:
+            InvalidKey: a relative reference is no key.
+            InvalidInput: an absolute one names no object.
+        """
+        if "://" not in reference:
+            return self._home, check_key(reference)
+        if reference.startswith(self._home.uri):
+            return self._home, check_key(_unquoted(reference, self._home.uri))
+        # One connection for all of a bucket; a directory costs nothing.
+        directory = reference.rpartition("/")[0]
+        root = directory if reference.startswith("file:") else "/".join(reference.split("/", 3)[:3])
+        with self._lock:
+            if root not in self._others:
+                self._others[root] = open_location(root).store(self._environment)
+        return self._others[root], check_key(_unquoted(reference, f"{root}/"))
+
+    def close(self) -> None:
+        """Release the stores that were opened here; `home` stays open."""
+        with self._lock:
+            for store in self._others.values():
+                store.close()
+            self._others.clear()
+
+
+def _unquoted(uri: str, root: str) -> str:
+    if not uri.startswith("file:"):
+        return uri.removeprefix(root)
+    return str(uri_path(uri).relative_to(uri_path(root)))
+
+
+def _local(path: Path) -> Location:
+    if ".." in path.parts:
+        path = path.resolve()
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"the location {path} is a file", "name a directory")
+    return Location(path_uri(path).rstrip("/") + "/")
+
+
+def _s3(location: str) -> Location:
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidInput(f"the location {location} has no usable bucket name", "write it as s3://bucket/prefix")
+    if prefix:
+        try:
+            check_key(prefix)
+        except StoreError as error:
+            raise InvalidInput(f"the location {location} cannot be used: {error.what}", error.fix) from error
+    return Location(f"s3://{bucket}/{prefix}/" if prefix else f"s3://{bucket}/")

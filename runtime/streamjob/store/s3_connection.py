@@ -1,0 +1,180 @@
+"""How S3 is reached: settings from the usual AWS variables, and the clients that are made of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+
+from streamjob.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_MIB = 1 << 20
+PATH_STYLE_VARIABLE = "STREAMJOB_S3_PATH_STYLE"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """Where S3 is and how patient to be; credentials are not part of it, boto3 finds them where AWS tools do.
+
+    Args:
+        endpoint: URL of an S3-compatible server; None for AWS.
+        region: None leaves it to the AWS configuration; a custom endpoint then gets us-east-1.
+        path_style: whether the bucket is in the path instead of the host name; None: only for a custom endpoint.
+        connect_timeout: seconds to wait for a connection.
+        read_timeout: seconds to wait for the next bytes of an answer.
+        attempts: how often a request is sent before the store counts as unavailable.
+        backoff: seconds before the second try of what botocore does not repeat; doubled for each further one.
+        retry_mode: botocore's: `standard`, or `adaptive`, which also slows down when the server asks for it.
+        part_size: bytes; larger files are uploaded in parts of this size.
+        concurrency: parts of one file on the way at the same time.
+        connections: connections kept open; as many as there are threads that use the store.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
+    connect_timeout: float = 5.0
+    read_timeout: float = 30.0
+    attempts: int = 5
+    backoff: float = 0.2
+    retry_mode: Literal["standard", "adaptive"] = "standard"
+    part_size: int = 16 * _MIB
+    concurrency: int = 4
+    connections: int = 32
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None:
+            parts = _split(self.endpoint)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise InvalidInput(
+                    "the S3 endpoint is no URL", "set AWS_ENDPOINT_URL to something like https://host:port"
+                )
+            if parts.username or parts.password:
+                raise InvalidInput(
+                    f"the S3 endpoint at {parts.hostname} has a user or password in its URL",
+                    "give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> S3Settings:
+        """Return the settings that environment variables ask for.
+
+        Read are AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION and STREAMJOB_S3_PATH_STYLE.
+
+        Args:
+            environment: the variables; None for those of this process.
+
+        Raises:
+            InvalidInput: a variable has a value that cannot be used.
+        """
+        values = os.environ if environment is None else environment
+        return cls(
+            endpoint=values.get("AWS_ENDPOINT_URL_S3") or values.get("AWS_ENDPOINT_URL") or None,
+            region=values.get("AWS_REGION") or values.get("AWS_DEFAULT_REGION") or None,
+            path_style=_boolean(values.get(PATH_STYLE_VARIABLE)),
+        )
+
+    @property
+    def shown(self) -> str:
+        """The endpoint as messages name it."""
+        return self.endpoint or "AWS"
+
+
+class S3Connection:
+    """The clients of one S3 server; may be shared by stores and threads.
+
+    Raises:
+        InvalidInput: the AWS configuration cannot be used.
+    """
+
+    def __init__(self, settings: S3Settings) -> None:
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._single: S3Client | None = None
+        try:
+            self._session = boto3.Session()
+            self.client = self._make(settings.attempts)
+        except (BotoCoreError, ValueError) as error:
+            raise InvalidInput(
+                f"S3 at {settings.shown} cannot be set up: {error}", "check the AWS variables"
+            ) from error
+
+    @property
+    def single(self) -> S3Client:
+        """A client that sends each request once: a hidden second try could meet what its first one made."""
+        with self._lock:
+            if self._single is None:
+                self._single = self._make(attempts=1)
+            return self._single
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            clients = [self.client] if self._single is None else [self.client, self._single]
+        for client in clients:
+            client.close()
+
+    def _make(self, attempts: int) -> S3Client:
+        settings = self.settings
+        custom = settings.endpoint is not None
+        path_style = custom if settings.path_style is None else settings.path_style
+        # Many S3-compatible servers do not know AWS's newer checksums; each file's sha256 is checked on restore.
+        checksums: Literal["when_required", "when_supported"] = "when_required" if custom else "when_supported"
+        region = settings.region or self._session.region_name or ("us-east-1" if custom else None)
+        client = self._session.client(
+            "s3",
+            endpoint_url=settings.endpoint,
+            region_name=region,
+            config=Config(
+                signature_version="s3v4",
+                connect_timeout=settings.connect_timeout,
+                read_timeout=settings.read_timeout,
+                retries={"total_max_attempts": attempts, "mode": settings.retry_mode},
+                max_pool_connections=settings.connections,
+                request_checksum_calculation=checksums,
+                response_checksum_validation=checksums,
+                tcp_keepalive=True,
+                s3={"addressing_style": "path" if path_style else "auto"},
+                user_agent_extra="streamjob",
+            ),
+        )
+        if custom:
+            client.meta.events.register("before-sign.s3.DeleteObjects", _add_content_md5)
+        return client
+
+
+def _add_content_md5(request: Any, **_: Any) -> None:
+    # Servers older than AWS's newer checksums refuse a bulk deletion without it.
+    body = request.data if isinstance(request.data, bytes) else str(request.data).encode()
+    digest = hashlib.md5(body, usedforsecurity=False).digest()
+    request.headers["Content-MD5"] = base64.b64encode(digest).decode()
+
+
+def _split(url: str) -> Any:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return urlsplit("")
+    return parts
+
+
+def _boolean(value: str | None) -> bool | None:
+    if not value:
+        return None
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if value.lower() not in known:
+        raise InvalidInput(f"{PATH_STYLE_VARIABLE} is {value!r}", "set it to true or false")
+    return known[value.lower()]
