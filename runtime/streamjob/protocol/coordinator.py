@@ -243,7 +243,11 @@ class Coordinator:
 
     def _on_decline(self, event: m.ChainDeclined) -> None:
         if self._pending_in(event.id, _Phase.COLLECTING) and event.chain in self._chains:
-            self._abort(event.now, event.reason, f"chain {event.chain}: {event.message or event.reason}")
+            self._abort(
+                event.now,
+                event.reason,
+                f"chain {event.chain}: {event.message}" if event.message else f"chain {event.chain}",
+            )
 
     def _expire(self, now: float) -> None:
         pending = self._pending
@@ -388,11 +392,8 @@ class Coordinator:
             self._failures.failed(pending.id, reason)
             count, tolerable = self._failures.count, self._policy.tolerable_failures
             if reason.counts and count > tolerable:
-                last = _explain(reason, message)
-                text = (
-                    f"{count} checkpoints failed in a row, {tolerable} are tolerable; checkpoint {pending.id}: {last}"
-                )
-                self._fail_job(now, reason, text)
+                text = f"{count} in a row, {tolerable} are tolerable; the last, checkpoint {pending.id}: "
+                self._fail_job(now, AbortReason.TOO_MANY_FAILURES, text + _explain(reason, message))
 
     def _drop(self, now: float, reason: AbortReason, message: str, *, keep_files: bool = False) -> _Pending:
         pending, self._pending = self._pending, None

@@ -14,6 +14,7 @@ class AbortReason(StrEnum):
     UPLOAD_FAILED = "a chain could not write its files to the store"
     EXPIRED = "the checkpoint expired before all chains had acknowledged it"
     COMPLETION_FAILED = "the manifest or its log record could not be written"
+    TOO_MANY_FAILURES = "more checkpoints failed than are tolerable"
     PUBLICATION_FAILED = "a sink could not commit what the checkpoint covers"
     NOT_ALL_CHAINS_RUNNING = "not all chains are running"
     CHAIN_FAILED = "a chain failed"

@@ -33,7 +33,7 @@ class CheckpointStatus(StrEnum):
 class Model(BaseModel):
     """Base of the statistics' models: immutable, named as Flink's REST API names them."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
 
 
 class TaskStatistics(Model):
