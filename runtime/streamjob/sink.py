@@ -41,7 +41,11 @@ class Staged:
 
 @runtime_checkable
 class Sink(Protocol):
-    """An exactly-once sink. Methods are called from one thread at a time; any exception restarts the job."""
+    """An exactly-once sink. Any exception restarts the job.
+
+    `stage` and `commit` run beside each other on two threads; a batch that takes long must not hold up publication.
+    Otherwise one method is called at a time.
+    """
 
     def open(self, context: SinkContext) -> None:
         """Prepare to stage and publish in this epoch; check that the place can be used. Called before all else."""

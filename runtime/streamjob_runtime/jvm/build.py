@@ -1,4 +1,4 @@
-"""Builds the jar from the Java sources: `python -m streamjob_runtime.jvm.build`; needs a JDK's `javac` of 17 or later."""
+"""Builds the jar from the Java sources: `python -m streamjob_runtime.jvm.build`; needs `javac` 17 or later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,17 @@ def build(jar: Path = JAR) -> None:
 
     classpath = str(Path(pyspark.__file__).parent / "jars" / "*")
     with tempfile.TemporaryDirectory() as scratch:
-        command = ["javac", "--release", "17", "-Xlint:all,-classfile,-path", "-Werror", "-cp", classpath, "-d", scratch]
+        command = [
+            "javac",
+            "--release",
+            "17",
+            "-Xlint:all,-classfile,-path",
+            "-Werror",
+            "-cp",
+            classpath,
+            "-d",
+            scratch,
+        ]
         subprocess.run([*command, *map(str, _sources())], check=True)
         with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", _EPOCH), "Manifest-Version: 1.0\r\n\r\n")

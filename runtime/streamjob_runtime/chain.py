@@ -1,0 +1,228 @@
+"""A chain in one epoch: one streaming query, what each of its batches publishes, and the flush at its end.
+
+Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks;
+publication under the job-wide lock is the last thing that it does. A published batch that Spark then fails to commit
+ends the epoch, as does any other failure: recovery is from the store only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.protocol.cuts import Batch, Publications, PublicationSealed
+from streamjob.protocol.messages import ChainStatus
+from streamjob_runtime.bounded import BoundedEnd
+from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.outputs import Outputs
+from streamjob_runtime.spark_checkpoint.files_read import files_read
+from streamjob_runtime.spark_checkpoint.forced_batch import END_OF_TIME_MS, force_batch, needs_another_flush
+from streamjob_runtime.spark_checkpoint.logs import last_committed, read_commit
+from streamjob_runtime.watermarks import InputWatermarks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_REMEMBERED_BATCHES = 1000
+
+StatusListener = Callable[[ChainUid, ChainStatus, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainStart:
+    """Where a chain begins: behind `batch` (NO_BATCH for nothing), with its inputs' watermarks in ms since 1970."""
+
+    batch: BatchId = NO_BATCH
+    watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+
+
+class QueryEndedEarly(StreamJobError):
+    """A query ended by itself before its input did."""
+
+
+class Chain:
+    """One chain of a job, from its start or restore to the end of its epoch.
+
+    Args:
+        uid: the chain's identity.
+        spark: the session.
+        dataflow: the query.
+        outputs: where its batches go.
+        checkpoint: Spark's checkpoint directory, restored if `start` is behind a batch.
+        publications: what the publication lock guards.
+        lock: the publication lock.
+        start: where it begins.
+        clock_ms: the time, in ms since 1970.
+        on_status: is told of RUNNING, FINISHED and FAILED, from the chain's own thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        uid: ChainUid,
+        spark: SparkSession,
+        dataflow: Dataflow,
+        outputs: Outputs,
+        checkpoint: Path,
+        publications: Publications,
+        lock: threading.Lock,
+        start: ChainStart,
+        clock_ms: Callable[[], int],
+        on_status: StatusListener,
+    ) -> None:
+        self.uid = uid
+        self.dataflow = dataflow
+        self.checkpoint = checkpoint
+        self.outputs = outputs
+        self._publications = publications
+        self._lock = lock
+        self._start = start
+        self._clock_ms = clock_ms
+        self._on_status = on_status
+        self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
+        self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
+        self._query: StreamingQuery | None = None
+        self._ended = threading.Event()
+        self._sealed = False
+        self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The query that runs now or ran last; None before the first."""
+        return self._query
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all sources end."""
+        return set(self.dataflow.sources) <= set(self.dataflow.ends)
+
+    def start(self) -> None:
+        """Start the query, and follow it until it ends."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Stop the query; return whether it has ended within `timeout` seconds."""
+        self._ended.set()
+        query = self._query
+        if query is not None:
+            stopper = threading.Thread(target=query.stop, name=f"stop-{self.uid}", daemon=True)
+            stopper.start()
+            stopper.join(timeout)
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def is_committed(self, batch: BatchId) -> bool:
+        """Return whether Spark has committed a batch."""
+        return batch == NO_BATCH or (self.checkpoint / "commits" / str(batch)).exists()
+
+    def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
+        """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
+        with self._lock:
+            if batch == self._publications.last_published(self.uid):
+                # Spark updates them between a batch's publication and its commit: what stands now is from this batch.
+                self._note_watermarks(batch)
+            return self._watermarks_behind[batch]
+
+    def _note_watermarks(self, batch: BatchId) -> None:
+        if batch not in self._watermarks_behind and self._query is not None:
+            self._watermarks_behind[batch] = self._watermarks.read(self._query)
+            for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
+                del self._watermarks_behind[old]
+
+    def _run(self) -> None:
+        try:
+            has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
+            if has_state:
+                force_batch(self.checkpoint, self._clock_ms())
+            self._execute()
+            if self._over():
+                return
+            self._check_that_all_is_read()
+            with self._lock:
+                # The flush runs as another query, which does not know the watermarks of this one.
+                self._note_watermarks(self._publications.last_published(self.uid))
+            self._flush()
+            if self._over():
+                return
+            with self._lock:
+                self._publications.committed(self.uid, self._publications.last_published(self.uid))
+            self._on_status(self.uid, ChainStatus.FINISHED, "")
+        except Exception as error:
+            # After a stop or a seal the query's end is what was asked for, whatever it died of.
+            if not self._over():
+                self._on_status(self.uid, ChainStatus.FAILED, describe(error))
+
+    def _execute(self) -> None:
+        writer = (
+            self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
+            .outputMode(self.dataflow.output_mode)
+            .queryName(self.uid)
+            .foreachBatch(self._process)
+        )
+        writer = writer.trigger(availableNow=True) if self.bounded else writer.trigger(processingTime="0 seconds")
+        with self._lock:
+            # Under the lock, so that no batch asks for the query before it is known.
+            self._query = writer.start()
+        self._on_status(self.uid, ChainStatus.RUNNING, "")
+        self._query.awaitTermination()
+
+    def _check_that_all_is_read(self) -> None:
+        """A query may end without an error though it has not come to its end, such as when its thread dies."""
+        if not self.bounded:
+            raise QueryEndedEarly(f"The query of chain {self.uid!r} ended, though its input has no end")
+        last = last_committed(self.checkpoint)
+        for index, uid in enumerate(self.dataflow.sources):
+            expected = BoundedEnd.from_json(self.dataflow.ends[uid]).paths
+            read = files_read(self.checkpoint, index, last) if last is not None else frozenset()
+            if unread := sorted(expected - read):
+                raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread[0]}")
+
+    def _flush(self) -> None:
+        """All input is read: let event time go to its end, so that windows, joins and timers fire."""
+        watermark_ms = END_OF_TIME_MS
+        last = last_committed(self.checkpoint)
+        while last is not None and self._has_state(last) and not self._over():
+            force_batch(self.checkpoint, self._clock_ms(), watermark_ms)
+            self._execute()
+            query = self._query
+            assert query is not None
+            progress = json.loads(query._jsq.lastProgress().json())
+            if not needs_another_flush(progress["stateOperators"]):
+                return
+            watermark_ms += 1
+
+    def _over(self) -> bool:
+        return self._ended.is_set() or self._sealed
+
+    def _has_state(self, batch: BatchId) -> bool:
+        return bool(read_commit(self.checkpoint, batch).state_ids)
+
+    def _process(self, frame: DataFrame, number: int) -> None:
+        batch = BatchId(number)
+        with self._lock:
+            query = self._query
+            previous = self._publications.last_published(self.uid)
+            self._note_watermarks(previous)
+            self._publications.committed(self.uid, previous)
+        if query is not None and batch == self._start.batch + 1 and self._start.watermarks:
+            self._watermarks.advance(query, self._start.watermarks)
+        staged = self.outputs.write(frame, batch)
+        with self._lock:
+            try:
+                self._publications.publish(self.uid, Batch(batch=batch, staged=staged))
+            except PublicationSealed:
+                self._sealed = True
+                raise
+
+
+def describe(error: BaseException) -> str:
+    """Return what a person needs to know of an error: its first paragraph, without the JVM's stack."""
+    text = str(error).split("\n\tat ", 1)[0].split("\nJVM stacktrace", 1)[0].strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,163 @@
+"""Turns a job's graph into one streaming DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from streamjob.errors import InvalidInput
+from streamjob.ids import OperatorUid
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan
+from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob_runtime.bounded import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.watermarks import watermark_node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class InvalidOperator(InvalidInput):
+    """Spark cannot read a source, or cannot make sense of an operator; nothing was started."""
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A chain's query.
+
+    `sources` are uids in the order in which Spark numbers their positions. `watermark_nodes` has the sources with a
+    watermark, `ends` the bounded ones.
+    """
+
+    output: DataFrame
+    output_mode: str
+    sources: tuple[OperatorUid, ...]
+    watermark_nodes: Mapping[OperatorUid, str]
+    ends: Mapping[OperatorUid, JsonValue]
+
+
+class DataflowBuilder:
+    """Builds the query of a chain.
+
+    Args:
+        spark: the session.
+        job: the job; resolves functions and options.
+        chain: what is fused into the query.
+        ends: ends of bounded sources from the restored manifest; a source without one is fixed now.
+        files_read: the files of a bounded source that the restored state has read already.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: LoadedJob,
+        chain: ChainPlan,
+        ends: Mapping[OperatorUid, JsonValue],
+        files_read: Mapping[OperatorUid, frozenset[str]],
+    ) -> None:
+        self._spark = spark
+        self._job = job
+        self._chain = chain
+        self._known_ends = ends
+        self._files_read = files_read
+        self._frames: dict[str, DataFrame] = {}
+        self._relations: dict[int, OperatorUid] = {}
+        self._nodes: dict[OperatorUid, str] = {}
+        self._ends: dict[OperatorUid, JsonValue] = {}
+
+    def build(self) -> Dataflow:
+        """Return the chain's query.
+
+        Raises:
+            InvalidOperator: Spark refuses a source or an operator; the error names it.
+            CannotRestore: files of a bounded source are gone.
+        """
+        for source in self._chain.sources:
+            self._add(source.name, self._source(source))
+        for operator in self._chain.operators:
+            self._add(operator.name, self._operator(operator))
+        frame = self._frames[self._chain.output]
+        if not frame.isStreaming:
+            raise InvalidOperator(
+                f"Operator {self._chain.output!r} returned a DataFrame that does not stream",
+                "derive it from the operator's inputs",
+            )
+        return Dataflow(frame, self._chain.output_mode, self._source_order(frame), self._nodes, self._ends)
+
+    def _add(self, name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        self._frames[name] = frame
+
+    def _source(self, source: SourceSpec) -> DataFrame:
+        from pyspark.errors import PySparkException
+
+        options = self._job.options(source)
+        try:
+            if source.bounded:
+                options = self._bounded(source, options)
+            reader = self._spark.readStream.format(source.format).options(**options)
+            frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+            self._remember(source.uid, frame)
+            if source.watermark:
+                milliseconds = round(source.watermark.delay * 1000)
+                frame = frame.withWatermark(source.watermark.column, f"{milliseconds} milliseconds")
+                self._nodes[source.uid] = watermark_node(frame)
+        except PySparkException as error:
+            raise InvalidOperator(f"Source {source.name!r}: {_reason(error)}") from error
+        return frame
+
+    def _bounded(self, source: SourceSpec, options: dict[str, str]) -> dict[str, str]:
+        path = options.pop("path")
+        reader = FileReader(source.format, source.schema_ddl, options)
+        known = self._known_ends.get(source.uid)
+        end = fix_end(self._spark, reader, path) if known is None else BoundedEnd.from_json(known)
+        with_base = {"basePath": end.root, **options}
+        bounded_reader = FileReader(source.format, source.schema_ddl, with_base)
+        check_end(self._spark, bounded_reader, end, source.uid, self._files_read.get(source.uid, frozenset()))
+        self._ends[source.uid] = end.to_json()
+        return {**with_base, "path": end.pattern}
+
+    def _operator(self, operator: OperatorSpec) -> DataFrame:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import DataFrame
+
+        try:
+            if operator.sql is not None:
+                return self._spark.sql(operator.sql)
+            inputs = [self._frames[each.name] for each in operator.inputs]
+            result = self._job.resolve(operator)(*inputs)
+        except PySparkException as error:
+            raise InvalidOperator(f"Operator {operator.name!r}: {_reason(error)}") from error
+        if not isinstance(result, DataFrame):
+            raise InvalidOperator(
+                f"Operator {operator.name!r} returned {type(result).__name__}, not a DataFrame",
+                "return the DataFrame that it computes",
+            )
+        return result
+
+    def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
+        for relation in self._leaves(frame):
+            self._relations[relation] = uid
+
+    def _source_order(self, frame: DataFrame) -> tuple[OperatorUid, ...]:
+        # A source that is read twice stands twice in the plan, and so in Spark's list of positions.
+        return tuple(self._relations[leaf] for leaf in self._leaves(frame) if leaf in self._relations)
+
+    def _leaves(self, frame: DataFrame) -> list[int]:
+        jvm: Any = self._spark._jvm
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+        identities = []
+        for index in range(leaves.size()):
+            leaf = leaves.apply(index)
+            if leaf.getClass().getSimpleName() == "StreamingRelation":
+                identities.append(jvm.System.identityHashCode(leaf.dataSource()))
+            elif leaf.getClass().getSimpleName() == "StreamingRelationV2":
+                identities.append(jvm.System.identityHashCode(leaf.table()))
+        return identities
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n\nJVM stacktrace", 1)[0].strip()

@@ -1,0 +1,77 @@
+"""How far a chain's query has come: records, rates, batch durations, from the progress that Spark reports."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_RATE_WINDOW_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One batch as Spark reports it: rows read, and its duration in ms."""
+
+    batch: int
+    rows_in: int
+    duration_ms: int
+
+
+class ProgressReader:
+    """Collects the progress of a query; called by one thread, some times a second."""
+
+    def __init__(self) -> None:
+        self._query: StreamingQuery | None = None
+        self._last_batch = -1
+
+    def new_batches(self, query: StreamingQuery | None) -> list[BatchProgress]:
+        """Return the batches that ended since the last call, oldest first."""
+        if query is None:
+            return []
+        if query is not self._query:
+            self._query = query
+        fresh: list[dict[str, Any]] = []
+        # Newest first: each report costs a trip into the JVM, and most were read before.
+        reports = query._jsq.recentProgress()
+        for index in range(len(reports) - 1, -1, -1):
+            if reports[index].batchId() <= self._last_batch:
+                break
+            fresh.append(json.loads(reports[index].json()))
+        by_batch: dict[int, BatchProgress] = {}
+        for report in reversed(fresh):
+            # An idle query reports its next batch again and again, without a duration for adding it.
+            if "addBatch" in report.get("durationMs", {}):
+                by_batch[report["batchId"]] = BatchProgress(
+                    batch=report["batchId"],
+                    rows_in=report["numInputRows"],
+                    duration_ms=report["durationMs"]["triggerExecution"],
+                )
+        if by_batch:
+            self._last_batch = max(by_batch)
+        return list(by_batch.values())
+
+
+class Rate:
+    """Records a second over the last ten seconds."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def note(self, now: float, total: int) -> None:
+        """Note the total at `now`, in seconds by a clock that does not jump."""
+        self._samples.append((now, total))
+        while len(self._samples) > 2 and self._samples[0][0] < now - _RATE_WINDOW_SECONDS:
+            self._samples.popleft()
+
+    @property
+    def per_second(self) -> float:
+        """Return the rate; 0 before there are two samples."""
+        if len(self._samples) < 2:
+            return 0.0
+        (begun, first), (ended, last) = self._samples[0], self._samples[-1]
+        return max(0.0, (last - first) / (ended - begun)) if ended > begun else 0.0
