@@ -1,0 +1,1 @@
+"""Sinks: the exactly-once file sink, and at-least-once ones to whatever Spark can write to."""

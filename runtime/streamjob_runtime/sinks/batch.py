@@ -1,0 +1,58 @@
+"""At-least-once sinks: whatever Spark can write a batch to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.sink import SinkContext, Staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NO_COMMITTABLE = Staged(None)
+
+
+class AtLeastOnceSink:
+    """Base of sinks whose rows are visible once written; a batch that runs again after a failure is written again."""
+
+    def open(self, context: SinkContext) -> None:
+        """Keep the context for `stage`."""
+        self.context = context
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write the batch for good, in one Spark action."""
+        raise NotImplementedError
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Do nothing: the rows are visible already."""
+
+    def abort(self) -> None:
+        """Do nothing: what was written cannot be taken back."""
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+class BatchSink(AtLeastOnceSink):
+    """Appends each batch by one of Spark's batch writers: jdbc, kafka, parquet, noop, …
+
+    Args:
+        spark_format: Spark's name of the format, or the class of one.
+        partition_by: columns that become directories or partitions.
+    """
+
+    def __init__(self, spark_format: str, partition_by: Sequence[str] = ()) -> None:
+        self._format = spark_format
+        self._partition_by = tuple(partition_by)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Append the batch, in one Spark action."""
+        writer = batch.write.format(self._format).mode("append").options(**self.context.options)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.save()
+        return _NO_COMMITTABLE

@@ -1,0 +1,132 @@
+"""Builds a job's sinks: from its specification, or from the graph that a snapshot keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pydantic import ValidationError
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import Epoch
+from streamjob.job.formats import is_python_sink
+from streamjob.job.functions import NotFound, find_function
+from streamjob.job.options import resolve_options
+from streamjob.job.spec import SinkSpec
+from streamjob.sink import Sink, SinkContext
+from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.console import ConsoleSink
+from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.memory import MemorySink
+from streamjob_runtime.sinks.places import LocalPlace, Place
+
+STAGED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
+"""Formats that the exactly-once file sink writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSurroundings:
+    """The job and the epoch that a sink is built for.
+
+    Args:
+        job: the job's name.
+        namespace: the job's namespace.
+        epoch: the epoch that will stage and publish.
+        directory: the job file's directory; relative paths and modules are looked up there.
+        environ: what `${env:NAME}` in an option refers to.
+    """
+
+    job: str
+    namespace: str
+    epoch: Epoch
+    directory: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+
+def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
+    """Return the sink, opened.
+
+    Raises:
+        UnusableSink: the specification names no sink that exists, or one that cannot deliver as asked.
+        UnusablePlace, PlaceTaken, PlaceFull: the file sink's path cannot be used.
+        MissingVariable: an option refers to an environment variable that is not set.
+    """
+    options = resolve_options(spec, surroundings.directory, surroundings.environ)
+    sink = _sink(spec, options, surroundings.directory)
+    sink.open(SinkContext(surroundings.job, surroundings.namespace, spec.uid, surroundings.epoch, options))
+    return sink
+
+
+def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> Sink:
+    """Return a sink of a snapshot's graph, opened: the job may have it no more, and its committables are still due.
+
+    Raises:
+        UnusableSink: the snapshot does not describe a sink, or see `build_sink`.
+    """
+    known = {name for key, each in SinkSpec.model_fields.items() for name in (key, each.alias) if name}
+    try:
+        spec = SinkSpec.model_validate({key: value for key, value in sink.items() if key in known})
+    except ValidationError as error:
+        raise UnusableSink(
+            f"sink {sink.get('uid') or sink.get('name')} of the snapshot cannot be read: {error}",
+            "start from a snapshot that this version or an older one wrote",
+        ) from error
+    return build_sink(spec, surroundings)
+
+
+def _sink(spec: SinkSpec, options: Mapping[str, str], directory: Path) -> Sink:
+    if is_python_sink(spec.format):
+        return _custom_sink(spec, directory)
+    if spec.delivery == "exactly-once":
+        if spec.format not in STAGED_FORMATS:
+            raise UnusableSink(
+                f"sink {spec.name}: format {spec.format} cannot deliver exactly once",
+                f"say `delivery: at-least-once`, or use one of {', '.join(sorted(STAGED_FORMATS))} or your own sink",
+            )
+        return FileSink(spec.format, _place(spec, options), spec.partition_by)
+    if spec.format == "console":
+        return ConsoleSink(spec.name)
+    if spec.format == "memory":
+        return MemorySink(spec.name)
+    return BatchSink(spec.format, spec.partition_by)
+
+
+def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:
+    path = next((value for key, value in options.items() if key.lower() == "path"), "")
+    if not path:
+        raise UnusableSink(f"sink {spec.name}: has no path", "add `options: {path: …}`")
+    parts = urlsplit(path)
+    if path.startswith("/"):
+        return LocalPlace(Path(path))
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return LocalPlace(Path(unquote(parts.path)))
+    raise UnusableSink(
+        f"sink {spec.name}: exactly-once output cannot go to {path}",
+        "name a directory, which may be a mounted volume, or say `delivery: at-least-once`",
+    )
+
+
+def _custom_sink(spec: SinkSpec, directory: Path) -> Sink:
+    try:
+        made = find_function(spec.format, directory)()
+    except NotFound as error:
+        raise UnusableSink(f"sink {spec.name}: {error.what}", error.fix) from error
+    except StreamJobError:
+        raise
+    except Exception as error:
+        raise UnusableSink(
+            f"sink {spec.name}: {spec.format}() failed with {type(error).__name__}: {error}",
+            "a sink's class takes no argument; its options come with `open`",
+        ) from error
+    if not isinstance(made, Sink):
+        missing = [name for name in ("open", "stage", "commit", "abort", "close") if not hasattr(made, name)]
+        raise UnusableSink(
+            f"sink {spec.name}: {spec.format} is no sink, it lacks {', '.join(missing)}",
+            "implement streamjob.sink.Sink",
+        )
+    return made

@@ -1,0 +1,199 @@
+"""The exactly-once file sink: batches are staged beside the visible files, and published by renaming."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
+from streamjob_runtime.sinks.parts import holds_no_row, is_candidate
+from streamjob_runtime.sinks.places import Move, Place, PlacedFile, place_full
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OWN = "_streamjob"
+OWNER = f"{OWN}/owner.json"
+STAGED = f"{OWN}/staged"
+PUBLISHED = f"{OWN}/published"
+
+_WRITER_OPTIONS = {
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Version 2 would save 2 ms a batch, and can leave a failed attempt's files among those of the next.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+
+
+class _StagedFile(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    size: int
+
+
+class _StagedBatch(BaseModel):
+    """The committable: a staged directory, relative to the sink's path, and the data files below it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    directory: str
+    id: str
+    files: tuple[_StagedFile, ...]
+
+
+class FileSink:
+    """Writes each batch as files that appear when the checkpoint that covers the batch has completed.
+
+    Args:
+        file_format: Spark's name of the format, such as parquet.
+        place: where the files go.
+        partition_by: columns that become directories.
+    """
+
+    def __init__(self, file_format: str, place: Place, partition_by: Sequence[str] = ()) -> None:
+        self._format = file_format
+        self._place = place
+        self._partition_by = tuple(partition_by)
+        self._context: SinkContext | None = None
+
+    def open(self, context: SinkContext) -> None:
+        """Check the place and take it for this job's sink.
+
+        Raises:
+            PlaceTaken: another job or sink writes there.
+            UnusablePlace: it is no directory, or must not be written to.
+            PlaceFull: no space is left.
+        """
+        self._place.prepare()
+        self._take(context)
+        self._context = context
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write the batch below `_streamjob/staged/<epoch>/`, in one Spark action.
+
+        Raises:
+            PlaceFull: no space is left.
+        """
+        identity = str(uuid4())
+        directory = f"{STAGED}/{self._opened.epoch}/{batch_id}-{identity}"
+        self._write(batch, directory)
+        files = [file for file in self._place.secure(directory) if not self._is_empty(file)]
+        if not files:
+            self._place.discard(directory)
+            return Staged(None, 0)
+        staged = _StagedBatch(
+            directory=directory,
+            id=identity,
+            files=tuple(_StagedFile(path=file.name.removeprefix(directory + "/"), size=file.size) for file in files),
+        )
+        return Staged(staged.model_dump(mode="json"))
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Make the files of the checkpoint's batches visible, and list them in `published/<checkpoint>.json`.
+
+        Raises:
+            UnreadableCommittable: a committable is not this sink's.
+            PlaceFull: no space is left.
+        """
+        batches = [self._parsed(committable) for committable in committables]
+        # The directories go last: without one, all is visible and listed already, or a consumer's by now.
+        if not any(self._place.exists(batch.directory) for batch in batches):
+            return
+        files = [(batch, file) for batch in batches for file in batch.files]
+        moves = [
+            Move(f"{batch.directory}/{file.path}", _visible_name(checkpoint, number, batch.id, file.path))
+            for number, (batch, file) in enumerate(files)
+        ]
+        self._place.publish(moves)
+        listed = [{"path": move.visible, "size": file.size} for move, (_, file) in zip(moves, files, strict=True)]
+        content = {"formatVersion": 1, "checkpoint": checkpoint, "files": listed}
+        self._place.write(f"{PUBLISHED}/{checkpoint}.json", json.dumps(content, indent=1).encode())
+        for batch in batches:
+            self._place.discard(batch.directory)
+
+    def abort(self) -> None:
+        """Discard what lower epochs staged.
+
+        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        """
+        for name in self._place.directories(STAGED):
+            if name.isdecimal() and int(name) < self._opened.epoch:
+                self._place.discard(f"{STAGED}/{name}")
+
+    def close(self) -> None:
+        """Take nothing along: the place stays this sink's."""
+        self._context = None
+
+    @property
+    def _opened(self) -> SinkContext:
+        if self._context is None:
+            raise RuntimeError(f"the file sink of {self._place.label} is not open")
+        return self._context
+
+    def _take(self, context: SinkContext) -> None:
+        mine = {"job": context.job, "namespace": context.namespace, "sink": context.uid}
+        content = json.dumps({"formatVersion": 1, **mine}, indent=1).encode()
+        if self._place.create(OWNER, content):
+            return
+        stored = self._place.read(OWNER)
+        owner = json.loads(stored) if stored else {}
+        if any(owner.get(key) != value for key, value in mine.items()):
+            raise PlaceTaken(
+                f"sink path {self._place.label}: belongs to {_owner_name(owner)}, and {_owner_name(mine)} asks for it",
+                f"give each sink its own path, or delete {OWNER} there if the former owner is gone for good",
+            )
+
+    def _write(self, batch: DataFrame, directory: str) -> None:
+        options = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
+        writer = batch.write.format(self._format).options(**options)
+        for key, value in {**_WRITER_OPTIONS, **self._place.writer_options(batch.sparkSession)}.items():
+            writer = writer.option(key, value)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        try:
+            writer.save(self._place.uri(directory))
+        except Exception as error:
+            if any(words in str(error) for words in _NO_SPACE):
+                self._place.discard(directory)
+                raise place_full(self._place.label) from error
+            raise
+
+    def _is_empty(self, file: PlacedFile) -> bool:
+        if not is_candidate(file):
+            return False
+        return holds_no_row(file.name, self._place.read(file.name) or b"", self._opened.options)
+
+    def _parsed(self, committable: JsonValue) -> _StagedBatch:
+        try:
+            batch = _StagedBatch.model_validate(committable)
+        except ValidationError as error:
+            raise UnreadableCommittable(
+                f"sink path {self._place.label}: a committable of the snapshot cannot be read: {error}",
+                "start from a snapshot that this version or an older one wrote for this sink",
+            ) from error
+        names = [batch.directory, *(file.path for file in batch.files)]
+        if any(".." in PurePosixPath(name).parts or name.startswith("/") for name in names):
+            raise UnreadableCommittable(f"sink path {self._place.label}: a committable names files outside of the path")
+        return batch
+
+
+def _visible_name(checkpoint: CheckpointId, number: int, identity: str, staged: str) -> str:
+    """Return the name of a published file: in the same partition directory, with the same suffixes."""
+    path = PurePosixPath(staged)
+    # Spark counts a partition directory's files behind a dot: it is no suffix.
+    suffixes = "".join(suffix for suffix in path.suffixes if not re.fullmatch(r"\.c\d+", suffix))
+    return (path.parent / f"part-{checkpoint}-{number}-{identity}{suffixes}").as_posix()
+
+
+def _owner_name(owner: dict[str, str]) -> str:
+    return f"sink {owner.get('sink')} of job {owner.get('namespace')}/{owner.get('job')}"

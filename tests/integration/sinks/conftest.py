@@ -1,0 +1,12 @@
+"""Fixtures of the sinks' tests: the shared Spark session under the name that the sink kit asks for."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(streamjob_spark: SparkSession) -> SparkSession:
+    """Return the session that the plugin starts."""
+    return streamjob_spark
