@@ -48,7 +48,9 @@ def duration(seconds: float) -> str:
 
 def ago(seconds: float) -> str:
     """Return how long ago something was: `just now`, `3 s ago`, `2m 14s ago`."""
-    return "just now" if seconds < 1 else f"{duration(float(round(seconds)) if seconds >= 9.95 else seconds // 1)} ago"
+    if seconds < 1:
+        return "just now"
+    return f"{int(seconds)} s ago" if seconds < _MINUTE else f"{duration(seconds)} ago"
 
 
 def event_time(watermark_ms: int | None) -> str:

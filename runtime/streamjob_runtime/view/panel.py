@@ -1,0 +1,244 @@
+"""How a job is drawn: a pure function from its views to something that rich can print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from streamjob.client import formatting
+from streamjob.client.models import ChainView, CheckpointDetail, JobState, JobView
+from streamjob_runtime.view.events import Look, first_line
+
+_STATE_STYLES = {
+    JobState.CREATED: "cyan",
+    JobState.RESTORING: "cyan",
+    JobState.RUNNING: "green",
+    JobState.FINISHING: "green",
+    JobState.FINISHED: "bold green",
+    JobState.STOPPING: "yellow",
+    JobState.STOPPED: "yellow",
+    JobState.RESTARTING: "bold yellow",
+    JobState.FAILED: "bold red",
+    JobState.SUPERSEDED: "bold red",
+}
+_NARROW, _WIDEST = 76, 110
+_TIME, _KIND, _TOOK, _BAR = 8, 10, 7, 12
+_WORTH_SHOWING_LAG_MS = 30 * 86_400_000
+_MOST_CHECKPOINTS = 5
+_FRAME_LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """How much room there is, in columns and lines."""
+
+    width: int
+    height: int
+
+    @property
+    def narrow(self) -> bool:
+        """Whether columns that one can do without are left out."""
+        return self.width < _NARROW
+
+    @property
+    def panel_width(self) -> int:
+        """Columns of the panel, its frame included."""
+        return min(self.width, _WIDEST)
+
+
+def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> RenderableType:
+    """Return the panel of a job.
+
+    Args:
+        look: the job and its checkpoints.
+        now: seconds since 1970.
+        rates: records read per second, oldest first, for the sparkline.
+        canvas: the room that there is; fewer checkpoints are shown where it is low.
+    """
+    job = look.job
+    style = _STATE_STYLES[job.state]
+    sections = [
+        _header(job, now),
+        _chains(job, rates, canvas),
+        *([_inputs(job)] if any(chain.inputs for chain in job.chains) else []),
+    ]
+    outputs = [_outputs(job, canvas)] if job.sinks else []
+    used = _FRAME_LINES + len(job.chains) * 2 + sum(len(chain.inputs) for chain in job.chains) + len(job.sinks) + 8
+    sections += [_checkpoints(look, now, canvas, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))), *outputs]
+    return Panel(
+        Group(*_spaced(sections)),
+        title=Text.assemble((job.name, "bold"), " ", ("●", style), " ", (job.state.value, style)),
+        title_align="left",
+        border_style=style if job.state.terminal else "bright_black",
+        box=box.ROUNDED,
+        padding=(0, 1),
+        width=canvas.panel_width,
+    )
+
+
+def _spaced(sections: Sequence[RenderableType]) -> Iterator[RenderableType]:
+    for index, section in enumerate(sections):
+        if index:
+            yield Text("")
+        yield section
+
+
+def _header(job: JobView, now: float) -> Text:
+    if job.state.terminal:
+        facts = [f"ran {formatting.duration(job.uptime)}"]
+    else:
+        facts = [f"up {formatting.duration(max(1.0, job.uptime, now - job.start_time))}"]
+    if job.epoch is not None:
+        facts.append(f"epoch {job.epoch}")
+    if job.restarts:
+        facts.append("1 restart" if job.restarts == 1 else f"{job.restarts} restarts")
+    if job.restored_from is not None:
+        facts.append(f"restored from {job.restored_from.kind} {job.restored_from.id}")
+    text = Text("  ·  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")
+    if job.failure and job.state in (JobState.RESTARTING, JobState.RESTORING, JobState.FAILED, JobState.SUPERSEDED):
+        text = Text.assemble(text, "\n", (first_line(job.failure), "red"), no_wrap=True, overflow="ellipsis")
+    return text
+
+
+def _grid() -> Table:
+    table = Table.grid(padding=(0, 2), expand=False)
+    table.add_column(style="dim", no_wrap=True, overflow="ellipsis", max_width=24)
+    return table
+
+
+def _chains(job: JobView, rates: Sequence[float], canvas: Canvas) -> RenderableType:
+    if not job.chains:
+        return Text("no chain has started yet", style="dim")
+    table = _grid()
+    for _ in range(2):
+        table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, overflow="crop")
+    several = len(job.chains) > 1
+    for chain in job.chains:
+        prefix = f"{chain.uid} " if several else "records "
+        spark = (
+            Text(formatting.sparkline(rates), style="cyan") if rates and not several and not canvas.narrow else Text("")
+        )
+        rate_in, rate_out = chain.records_in_per_second, chain.records_out_per_second
+        if job.state.terminal and job.uptime > 0:
+            rate_in, rate_out, spark = (
+                chain.records_in / job.uptime,
+                chain.records_out / job.uptime,
+                Text("on average", "dim"),
+            )
+        table.add_row(f"{prefix}in", formatting.count(chain.records_in), _rate(rate_in), spark)
+        table.add_row(f"{prefix}out", formatting.count(chain.records_out), _rate(rate_out), _batch(chain))
+    return table
+
+
+def _rate(per_second: float) -> Text:
+    return Text(f"{formatting.count(per_second)}/s", style="bold cyan" if per_second >= 0.5 else "dim")
+
+
+def _batch(chain: ChainView) -> Text:
+    if chain.batch < 0:
+        return Text("no batch yet", style="dim")
+    took = "" if chain.last_batch_ms is None else f" took {formatting.duration(chain.last_batch_ms / 1000)}"
+    return Text(f"batch {chain.batch}{took}", style="dim")
+
+
+def _inputs(job: JobView) -> Table:
+    table = _grid()
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    sources = [source for chain in job.chains for source in chain.inputs]
+    # Records of years ago are read from an archive: how far they lie behind the clock tells nothing.
+    lags = any(source.lag_ms is not None and source.lag_ms < _WORTH_SHOWING_LAG_MS for source in sources)
+    table.add_row(Text("input"), Text("watermark", style="dim"), Text("lag" if lags else "", style="dim"))
+    for source in sources:
+        behind = formatting.lag(source.lag_ms, source.watermark_ms) if lags else ""
+        table.add_row(
+            Text(source.uid, style="not dim"),
+            formatting.event_time(source.watermark_ms),
+            Text("ended", style="green") if source.ended else Text(behind),
+        )
+    return table
+
+
+def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> RenderableType:
+    counts, last = look.checkpoints.counts, look.job.last_checkpoint
+    completed = Text(f"{counts.completed} completed", style="green" if counts.completed else "dim")
+    failed = Text(f"{counts.failed} failed", style="bold red" if counts.failed else "dim")
+    heading = Text.assemble(("checkpoints", "dim"), "  ", completed, ("  ·  ", "dim"), failed, overflow="ellipsis")
+    heading.no_wrap = True
+    if last is not None:
+        heading.append("  ·  ", style="dim").append(f"last {formatting.ago(now - last.completed)}")
+        if not canvas.narrow:
+            heading.append(f", {formatting.size(last.state_size)} in all")
+    history = look.checkpoints.history
+    if not canvas.narrow and len(sizes := [float(e.checkpointed_size) for e in reversed(history) if _done(e)]) > 1:
+        heading.append("  ·  written ", style="dim").append(formatting.sparkline(sizes), style="magenta")
+    if not history:
+        return heading
+    table = Table.grid(padding=(0, 2))
+    widths = (len(f"#{history[0].id}"), _TIME, _KIND, _TOOK if canvas.narrow else _TOOK + 1 + _BAR)
+    for index, width in enumerate(widths):
+        table.add_column(no_wrap=True, min_width=width, justify="right" if index == 0 else "left")
+    table.add_column(no_wrap=True)
+    room = canvas.panel_width - 4 - sum(width + 2 for width in widths)
+    longest = max((entry.end_to_end_duration for entry in history), default=0)
+    for entry in history[:rows]:
+        table.add_row(*_checkpoint_row(entry, look, now, longest, canvas, room))
+    return Group(heading, table)
+
+
+def _checkpoint_row(
+    entry: CheckpointDetail, look: Look, now: float, longest: int, canvas: Canvas, room: int
+) -> tuple[RenderableType, ...]:
+    number = Text(f"#{entry.id}", style="bold" if _done(entry) else "")
+    kind = Text(_kind(entry, look.job), style="yellow" if entry.is_savepoint else "")
+    at = Text(formatting.clock_time(entry.trigger_timestamp / 1000), style="dim")
+    if entry.class_name == "in_progress":
+        running = formatting.duration(now - entry.trigger_timestamp / 1000)
+        acknowledged = f"{entry.num_acknowledged_subtasks} of {entry.num_subtasks} acknowledged"
+        return number, at, kind, Text(running.rjust(_TOOK), style="cyan"), Text(acknowledged, style="cyan")
+    if entry.class_name == "failed":
+        why = Text(first_line(entry.failure_message), style="red")
+        # The table would take the room for a long message from all its columns.
+        why.truncate(max(0, room), overflow="ellipsis")
+        return number, at, kind, Text("failed".rjust(_TOOK), style="bold red"), why
+    took = Text(formatting.duration(entry.end_to_end_duration / 1000).rjust(_TOOK))
+    if not canvas.narrow:
+        took.append(" ").append(_bar(entry.end_to_end_duration, longest), style="blue")
+    sizes = Text.assemble(
+        formatting.size(entry.checkpointed_size).rjust(7), (f" of {formatting.size(entry.state_size)}", "dim")
+    )
+    return number, at, kind, took, sizes
+
+
+def _done(entry: CheckpointDetail) -> bool:
+    return entry.class_name == "completed"
+
+
+def _kind(entry: CheckpointDetail, job: JobView) -> str:
+    last = job.last_checkpoint
+    if last is not None and last.id == entry.id and _done(entry):
+        return last.kind.value
+    return "savepoint" if entry.is_savepoint else "checkpoint"
+
+
+def _bar(value: int, longest: int) -> str:
+    length = max(1, round(_BAR * max(0, value) / longest)) if longest > 0 else 1
+    return ("━" * length).ljust(_BAR)
+
+
+def _outputs(job: JobView, canvas: Canvas) -> Table:
+    table = _grid()
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for index, sink in enumerate(job.sinks):
+        how = sink.format if canvas.narrow else f"{sink.format}, {sink.delivery}"
+        table.add_row("output" if index == 0 else "", sink.uid, how, sink.target or "")
+    return table

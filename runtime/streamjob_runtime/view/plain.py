@@ -1,0 +1,90 @@
+"""The view where there is no terminal: a line for every event, and one every few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+from streamjob.client import formatting
+from streamjob.client.models import CheckpointsView, JobState, JobView
+from streamjob_runtime.view.events import Look, events
+
+_PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
+
+
+class PlainView:
+    """Writes lines that begin with the time of day.
+
+    Args:
+        file: where lines go.
+        every: seconds between two lines of progress.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, file: IO[str], *, every: float = 5.0, clock: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._every = every
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: Look | None = None
+        self._progress_at = float("-inf")
+
+    def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
+        """Write what happened since the last update, and a line of progress when it is time for one."""
+        look = Look(job, checkpoints)
+        now = self._clock()
+        with self._lock:
+            for event in events(self._last, look):
+                self._write(event.text, now)
+            self._last = look
+            if job.state in _PROGRESS and now - self._progress_at >= self._every:
+                self._progress_at = now
+                self._write(progress_line(job, now), now)
+
+    def message(self, text: str) -> None:
+        """Write a line."""
+        with self._lock:
+            self._write(text, self._clock())
+
+    def close(self) -> None:
+        """Write nothing more than what was written."""
+
+    def _write(self, text: str, now: float) -> None:
+        try:
+            print(f"{formatting.clock_time(now)}  {text}", file=self._file, flush=True)
+        except (OSError, ValueError):
+            # A reader that went away (`streamjob run … | head`) must not fail the job.
+            self._write = _write_nothing  # type: ignore[method-assign]
+
+
+def progress_line(job: JobView, now: float) -> str:
+    """Return the job's progress in one line: records and rates, watermarks, the last checkpoint."""
+    parts = [job.state.value]
+    for chain in job.chains:
+        label = f"{chain.uid}: " if len(job.chains) > 1 else ""
+        parts.append(
+            f"{label}in {formatting.count(chain.records_in)} ({formatting.count(chain.records_in_per_second)}/s)"
+            f", out {formatting.count(chain.records_out)}"
+        )
+    watermarks = [
+        f"{source.uid} {formatting.event_time(source.watermark_ms)}"
+        for chain in job.chains
+        for source in chain.inputs
+        if source.watermark_ms
+    ]
+    if watermarks:
+        parts.append(f"watermark {', '.join(watermarks)}")
+    last = job.last_checkpoint
+    if last is None:
+        parts.append("no checkpoint yet")
+    else:
+        parts.append(
+            f"{last.kind} {last.id} {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)}"
+        )
+    return "  ".join(parts)
+
+
+def _write_nothing(text: str, now: float) -> None:
+    """Stand in for a write to where nobody reads any more."""
