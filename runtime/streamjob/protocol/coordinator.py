@@ -26,21 +26,11 @@ from enum import Enum, auto
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason, FailureCounter
+from streamjob.protocol.requests import Requests, explain, must_succeed
+from streamjob.protocol.schedule import Chains, Schedule
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import (
-    CheckpointPolicy,
-    CheckpointProperties,
-    Request,
-    SnapshotKind,
-    TriggerOutcome,
-    Triggers,
-    TriggerState,
-)
+from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, Triggers
 
-_READY = frozenset({m.ChainStatus.RUNNING, m.ChainStatus.DRAINED, m.ChainStatus.FINISHED})
-_DRAINED = frozenset({m.ChainStatus.DRAINED, m.ChainStatus.FINISHED})
-_FINISHED = frozenset({m.ChainStatus.FINISHED})
-_FINAL_RETRY = 10.0
 _REMEMBERED_COMPLETIONS = 16
 
 
@@ -59,12 +49,6 @@ class _Pending:
     phase: _Phase = _Phase.COLLECTING
     uri: str | None = None
     acknowledgements: dict[ChainUid, m.ChainAcknowledgement] = field(default_factory=dict)
-
-
-@dataclass
-class _Stop:
-    request: m.StopRequested
-    trigger_ids: tuple[TriggerId, ...]
 
 
 class Coordinator:
@@ -89,20 +73,16 @@ class Coordinator:
         statistics: StatisticsTracker,
         in_flight_to_index: bool = False,
     ) -> None:
-        self._chains = dict.fromkeys(chains, m.ChainStatus.STARTING)
-        self._policy = policy
-        self._last_id = highest_id
-        self._triggers = triggers
+        self._chains = Chains(chains)
+        self._schedule = Schedule(policy)
+        self._requests = Requests(triggers, self._emit)
         self._statistics = statistics
-        self._in_flight_to_index = in_flight_to_index
         self._failures = FailureCounter()
+        self._last_id = highest_id
+        self._in_flight_to_index = in_flight_to_index
         self._pending: _Pending | None = None
-        self._stop: _Stop | None = None
-        self._ended = False
         self._completed: deque[CheckpointId] = deque(maxlen=_REMEMBERED_COMPLETIONS)
-        self._periodic_base: float | None = None
-        self._last_completion: float | None = None
-        self._final_due = float("-inf")
+        self._ended = False
         self._woken: float | None = None
         self._out: list[m.Action] = []
 
@@ -114,7 +94,7 @@ class Coordinator:
     @property
     def policy(self) -> CheckpointPolicy:
         """The policy in force."""
-        return self._policy
+        return self._schedule.policy
 
     @property
     def pending(self) -> CheckpointId | None:
@@ -158,7 +138,7 @@ class Coordinator:
             case m.ChainStateChanged():
                 self._on_chain_state(event)
             case m.PolicyChanged():
-                self._policy = event.policy
+                self._schedule.policy = event.policy
             case m.InFlightIndexed():
                 self._in_flight_to_index = False
             case m.OwnershipLost():
@@ -170,61 +150,48 @@ class Coordinator:
                 pass
 
     def _on_trigger(self, event: m.TriggerRequested) -> None:
-        if self._repeats(event.trigger_id):
+        if self._requests.repeats(event.trigger_id):
             return
-        refusal = self._refusal()
-        if refusal is not None:
-            self._triggers.accept(event.trigger_id)
-            self._resolve_failed((event.trigger_id,), refusal, "")
-            return
-        self._triggers.enqueue(Request(trigger_id=event.trigger_id, kind=event.kind, location=event.location))
-
-    def _refusal(self) -> AbortReason | None:
-        if self._stop is not None:
-            return AbortReason.JOB_STOPPING
-        if self._pending is not None and self._pending.properties.kind is SnapshotKind.FINAL:
-            return AbortReason.JOB_FINISHING
-        return AbortReason.TOO_MANY_REQUESTS if self._triggers.full else None
-
-    def _repeats(self, trigger_id: TriggerId) -> bool:
-        status = self._triggers.status(trigger_id)
-        if status is not None and status.outcome is not None:
-            self._emit(m.ResolveTrigger(trigger_id=trigger_id, outcome=status.outcome))
-        return status is not None
+        if self._requests.stop is not None:
+            self._requests.refuse(event.trigger_id, AbortReason.JOB_STOPPING)
+        elif self._finishing():
+            self._requests.refuse(event.trigger_id, AbortReason.JOB_FINISHING)
+        else:
+            self._requests.enqueue(event)
 
     def _on_stop(self, event: m.StopRequested) -> None:
-        if self._repeats(event.trigger_id):
+        requests, trigger_id, wants_more = self._requests, event.trigger_id, must_succeed(event)
+        if requests.repeats(trigger_id):
             return
-        self._triggers.accept(event.trigger_id)
-        must_succeed = _must_succeed(event)
-        if self._stop is not None:
-            if must_succeed:
-                self._resolve_failed((event.trigger_id,), AbortReason.ALREADY_STOPPING, "")
+        if requests.stop is not None:
+            if wants_more:
+                requests.refuse(trigger_id, AbortReason.ALREADY_STOPPING)
             else:
-                self._stop.trigger_ids += (event.trigger_id,)
+                requests.join_stop(trigger_id)
             return
+        if wants_more and self._finishing():
+            requests.refuse(trigger_id, AbortReason.JOB_FINISHING)
+            return
+        if wants_more and not self._chains.ready:
+            requests.refuse(trigger_id, AbortReason.NOT_ALL_CHAINS_RUNNING, self._chains.why_not_ready())
+            return
+        requests.begin_stop(event)
         pending = self._pending
-        if must_succeed and pending is not None and pending.properties.kind is SnapshotKind.FINAL:
-            self._resolve_failed((event.trigger_id,), AbortReason.JOB_FINISHING, "")
-            return
-        if must_succeed and not self._all(_READY):
-            self._resolve_failed((event.trigger_id,), AbortReason.NOT_ALL_CHAINS_RUNNING, self._not_running())
-            return
-        self._stop = _Stop(event, (event.trigger_id,))
-        for request in self._triggers.queued():
-            self._resolve_failed((request.trigger_id,), AbortReason.JOB_STOPPING, "")
         if pending is not None and pending.phase is _Phase.COLLECTING and pending.properties.periodic:
             self._abort(event.now, AbortReason.JOB_STOPPING, "")
         if event.drain:
             self._emit(m.DrainSources())
 
+    def _finishing(self) -> bool:
+        return self._pending is not None and self._pending.properties.kind is SnapshotKind.FINAL
+
     def _on_acknowledgement(self, event: m.ChainAcknowledged) -> None:
         chain, pending = event.acknowledgement.chain, self._pending
-        if chain in self._chains:
+        known = chain in self._chains
+        if known:
             self._statistics.acknowledged(event.id, event.acknowledgement, event.now)
-        if pending is None or pending.id != event.id or chain not in self._chains:
-            repeated = event.id in self._completed and chain in self._chains
-            if not repeated:
+        if not known or pending is None or pending.id != event.id:
+            if not known or event.id not in self._completed:
                 self._emit(m.DiscardAcknowledgement(id=event.id, chain=chain))
             return
         if chain in pending.acknowledgements:
@@ -243,35 +210,31 @@ class Coordinator:
 
     def _on_decline(self, event: m.ChainDeclined) -> None:
         if self._pending_in(event.id, _Phase.COLLECTING) and event.chain in self._chains:
-            self._abort(
-                event.now,
-                event.reason,
-                f"chain {event.chain}: {event.message}" if event.message else f"chain {event.chain}",
-            )
+            message = f"chain {event.chain}: {event.message}" if event.message else f"chain {event.chain}"
+            self._abort(event.now, event.reason, message)
 
     def _expire(self, now: float) -> None:
         pending = self._pending
         if pending is None or pending.phase is not _Phase.COLLECTING:
             return
-        if now >= pending.triggered + self._policy.timeout:
+        if now >= pending.triggered + self.policy.timeout:
             missing = ", ".join(chain for chain in self._chains if chain not in pending.acknowledgements)
             self._abort(now, AbortReason.EXPIRED, f"no acknowledgement from {missing}")
 
     def _on_completed(self, event: m.CompletionSucceeded) -> None:
         pending = self._pending_in(event.id, _Phase.COMPLETING)
-        if pending is None:
-            return
-        self._note_completion(pending, event)
-        pending.phase = _Phase.PUBLISHING
-        self._emit(m.Publish(id=event.id))
+        if pending is not None:
+            self._note_completion(pending, event)
+            pending.phase = _Phase.PUBLISHING
+            self._emit(m.Publish(id=event.id))
 
     def _note_completion(self, pending: _Pending, event: m.CompletionSucceeded) -> None:
         pending.uri = event.uri
-        self._last_completion = event.now
+        self._schedule.completed(event.now)
         self._completed.append(event.id)
         self._failures.succeeded(event.id)
         self._statistics.completed(event.id, event.uri)
-        self._resolve_completed(pending.trigger_ids, pending)
+        self._requests.complete(pending.trigger_ids, pending.id, event.uri)
 
     def _on_completion_failed(self, event: m.CompletionFailed) -> None:
         if self._pending_in(event.id, _Phase.COMPLETING) is None:
@@ -291,93 +254,52 @@ class Coordinator:
         if pending is None:
             return
         self._pending = None
-        final = pending.properties.kind is SnapshotKind.FINAL
-        if not final and not pending.properties.stopping:
-            return
-        if self._stop is not None:
-            self._resolve_completed(self._stop.trigger_ids, pending)
-            self._stop = None
-        end = m.EndJob(end=m.JobEnd.FINISHED if final else m.JobEnd.STOPPED)
-        self._end(event.now, AbortReason.JOB_FINISHING if final else AbortReason.JOB_STOPPING, "", end)
+        if pending.properties.kind is SnapshotKind.FINAL:
+            self._requests.stopped(pending.id, pending.uri)
+            self._end(event.now, AbortReason.JOB_FINISHING, "", m.EndJob(end=m.JobEnd.FINISHED))
+        elif pending.properties.stopping:
+            self._requests.stopped(pending.id, pending.uri)
+            self._end(event.now, AbortReason.JOB_STOPPING, "", m.EndJob(end=m.JobEnd.STOPPED))
 
     def _on_chain_state(self, event: m.ChainStateChanged) -> None:
-        if event.chain not in self._chains:
-            raise KeyError(f"the job has no chain {event.chain}")
-        self._chains[event.chain] = event.status
+        self._chains.put(event.chain, event.status)
         if event.status is m.ChainStatus.FAILED:
             self._fail_job(event.now, AbortReason.CHAIN_FAILED, f"chain {event.chain}: {event.message}")
-        elif self._periodic_base is None and self._all(_READY):
-            self._periodic_base = event.now
+        elif self._chains.ready:
+            self._schedule.ready(event.now)
 
     def _start_next(self, now: float) -> None:
         while self._pending is None and not self._ended and not self._in_flight_to_index:
-            candidate = self._choose(now)
-            if candidate is None:
+            properties, trigger_ids = self._choose(now)
+            if properties is None:
                 return
-            properties, trigger_ids = candidate
             if properties.periodic:
-                self._periodic_base = now
-            if self._all(_READY):
+                self._schedule.started_periodic(now)
+            if self._chains.ready:
                 self._start(now, properties, trigger_ids)
             elif properties.stopping:
-                self._fail_job(now, AbortReason.NOT_ALL_CHAINS_RUNNING, self._not_running())
+                self._fail_job(now, AbortReason.NOT_ALL_CHAINS_RUNNING, self._chains.why_not_ready())
             else:
-                self._resolve_failed(trigger_ids, AbortReason.NOT_ALL_CHAINS_RUNNING, self._not_running())
+                self._requests.fail(trigger_ids, AbortReason.NOT_ALL_CHAINS_RUNNING, self._chains.why_not_ready())
 
-    def _choose(self, now: float) -> tuple[CheckpointProperties, tuple[TriggerId, ...]] | None:
-        if self._stop is not None:
-            stop = self._stop.request
-            if stop.drain and not self._all(_DRAINED):
-                return None
+    def _choose(self, now: float) -> tuple[CheckpointProperties | None, tuple[TriggerId, ...]]:
+        if self._requests.stop is not None:
+            stop = self._requests.stop.request
+            if stop.drain and not self._chains.drained:
+                return None, ()
             kind = SnapshotKind.SAVEPOINT if stop.savepoint else SnapshotKind.CHECKPOINT
-            return self._properties(kind, location=stop.location, stopping=True, drained=stop.drain), ()
-        request = self._triggers.take()
+            return self._schedule.properties(kind, location=stop.location, stopping=True, drained=stop.drain), ()
+        request = self._requests.take()
         if request is not None:
-            return self._properties(request.kind, location=request.location), (request.trigger_id,)
-        due = self._next_own_start()
-        if due is None or now < due:
-            return None
-        if self._all(_FINISHED):
-            return self._properties(SnapshotKind.FINAL), ()
-        return self._properties(SnapshotKind.CHECKPOINT, periodic=True), ()
-
-    def _next_own_start(self) -> float | None:
-        """Return when the final or else the next periodic checkpoint is due, None for never."""
-        if self._all(_FINISHED):
-            return self._final_due
-        if self._policy.interval is None or self._periodic_base is None:
-            return None
-        due = self._periodic_base + self._policy.interval
-        return due if self._last_completion is None else max(due, self._last_completion + self._policy.min_pause)
-
-    def _properties(
-        self,
-        kind: SnapshotKind,
-        *,
-        periodic: bool = False,
-        location: str | None = None,
-        stopping: bool = False,
-        drained: bool = False,
-    ) -> CheckpointProperties:
-        unaligned = kind is SnapshotKind.CHECKPOINT and self._policy.mode == "unaligned"
-        may_switch = kind is SnapshotKind.CHECKPOINT and not unaligned
-        return CheckpointProperties(
-            kind=kind,
-            periodic=periodic,
-            location=location,
-            stopping=stopping,
-            drained=drained,
-            unaligned=unaligned,
-            aligned_timeout=self._policy.aligned_timeout if may_switch else None,
-        )
+            return self._schedule.properties(request.kind, location=request.location), (request.trigger_id,)
+        return self._schedule.due(now, self._chains), ()
 
     def _start(self, now: float, properties: CheckpointProperties, trigger_ids: tuple[TriggerId, ...]) -> None:
         self._last_id = CheckpointId(self._last_id + 1)
         self._pending = _Pending(self._last_id, properties, now, trigger_ids)
-        self._statistics.started(self._last_id, properties, now, self._chains)
-        self._emit(
-            m.StartCheckpoint(id=self._last_id, properties=properties, triggered=now, chains=tuple(self._chains))
-        )
+        chains = tuple(self._chains)
+        self._statistics.started(self._last_id, properties, now, chains)
+        self._emit(m.StartCheckpoint(id=self._last_id, properties=properties, triggered=now, chains=chains))
 
     def _abort(self, now: float, reason: AbortReason, message: str) -> None:
         """Give the checkpoint up, and draw the consequences for the stop or the job that depends on it."""
@@ -387,29 +309,28 @@ class Coordinator:
             self._fail_job(now, reason, message)
             return
         if pending.properties.kind is SnapshotKind.FINAL:
-            self._final_due = now + (self._policy.interval or _FINAL_RETRY)
+            self._schedule.final_failed(now)
         if pending.properties.failure_counts:
             self._failures.failed(pending.id, reason)
-            count, tolerable = self._failures.count, self._policy.tolerable_failures
+            count, tolerable = self._failures.count, self.policy.tolerable_failures
             if reason.counts and count > tolerable:
                 text = f"{count} in a row, {tolerable} are tolerable; the last, checkpoint {pending.id}: "
-                self._fail_job(now, AbortReason.TOO_MANY_FAILURES, text + _explain(reason, message))
+                self._fail_job(now, AbortReason.TOO_MANY_FAILURES, text + explain(reason, message))
 
     def _drop(self, now: float, reason: AbortReason, message: str, *, keep_files: bool = False) -> _Pending:
         pending, self._pending = self._pending, None
-        if pending is None:
-            raise AssertionError("no checkpoint is under way")
+        assert pending is not None
         self._emit(m.AbortCheckpoint(id=pending.id, reason=reason, message=message, keep_files=keep_files))
-        self._statistics.failed(pending.id, _explain(reason, message), now)
-        self._resolve_failed(pending.trigger_ids, reason, message)
+        self._statistics.failed(pending.id, explain(reason, message), now)
+        self._requests.fail(pending.trigger_ids, reason, message)
         return pending
 
     def _fail_job(self, now: float, reason: AbortReason, message: str) -> None:
-        # Who wants neither savepoint nor drain loses nothing: the job will go on from its last completed checkpoint.
-        stopping = self._stop is not None and not _must_succeed(self._stop.request)
-        text = _explain(reason, message)
-        end = m.EndJob(end=m.JobEnd.STOPPED, message=text) if stopping else m.FailJob(reason=reason, message=text)
-        self._end(now, reason, message, end)
+        text = explain(reason, message)
+        if self._requests.stop is not None and not self._requests.stop.must_succeed:
+            self._end(now, reason, message, m.EndJob(end=m.JobEnd.STOPPED, message=text))
+        else:
+            self._end(now, reason, message, m.FailJob(reason=reason, message=text))
 
     def _end_superseded(self, now: float, message: str) -> None:
         self._end(now, AbortReason.SUPERSEDED, message, m.EndJob(end=m.JobEnd.SUPERSEDED, message=message))
@@ -419,35 +340,28 @@ class Coordinator:
         self._ended = True
         if self._pending is not None and self._pending.phase is _Phase.COLLECTING:
             self._drop(now, reason, message, keep_files=reason is AbortReason.SUPERSEDED)
-        if self._pending is not None and self._pending.phase is _Phase.PUBLISHING:
+        elif self._pending is not None and self._pending.phase is _Phase.PUBLISHING:
             self._pending = None
-        if self._stop is not None:
-            stop, self._stop = self._stop, None
-            if isinstance(last, m.EndJob) and last.end is m.JobEnd.STOPPED:
-                outcome = TriggerOutcome(state=TriggerState.COMPLETED, failure=_explain(reason, message))
-                self._resolve(stop.trigger_ids, outcome)
-            else:
-                self._resolve_failed(stop.trigger_ids, reason, message)
-        for request in self._triggers.queued():
-            self._resolve_failed((request.trigger_id,), reason, message)
+        self._requests.close(reason, message, job_stopped=isinstance(last, m.EndJob) and last.end is m.JobEnd.STOPPED)
         if last is not None:
             self._emit(last)
 
     def _after_the_end(self, event: m.Event) -> None:
         match event:
-            case m.CompletionSucceeded() if pending := self._pending_in(event.id, _Phase.COMPLETING):
-                self._pending = None
-                self._note_completion(pending, event)
-            case m.CompletionFailed() if self._pending_in(event.id, _Phase.COMPLETING):
-                unwritten = event.failure is m.CompletionFailure.NOT_WRITTEN
-                reason = AbortReason.COMPLETION_FAILED if unwritten else AbortReason.OUTCOME_UNKNOWN
-                self._drop(event.now, reason, event.message, keep_files=True)
+            case m.CompletionSucceeded():
+                if pending := self._pending_in(event.id, _Phase.COMPLETING):
+                    self._pending = None
+                    self._note_completion(pending, event)
+            case m.CompletionFailed():
+                if self._pending_in(event.id, _Phase.COMPLETING):
+                    unwritten = event.failure is m.CompletionFailure.NOT_WRITTEN
+                    reason = AbortReason.COMPLETION_FAILED if unwritten else AbortReason.OUTCOME_UNKNOWN
+                    self._drop(event.now, reason, event.message, keep_files=True)
             case m.EpochEnded():
                 self._give_up_completion(event.now)
             case m.TriggerRequested() | m.StopRequested():
-                if not self._repeats(event.trigger_id):
-                    self._triggers.accept(event.trigger_id)
-                    self._resolve_failed((event.trigger_id,), AbortReason.EPOCH_ENDED, "")
+                if not self._requests.repeats(event.trigger_id):
+                    self._requests.refuse(event.trigger_id, AbortReason.EPOCH_ENDED)
             case _:
                 pass
 
@@ -459,42 +373,17 @@ class Coordinator:
         pending = self._pending
         return pending if pending is not None and pending.id == checkpoint and pending.phase is phase else None
 
-    def _all(self, statuses: frozenset[m.ChainStatus]) -> bool:
-        return all(status in statuses for status in self._chains.values())
-
-    def _not_running(self) -> str:
-        return ", ".join(f"chain {chain} is {status}" for chain, status in self._chains.items() if status not in _READY)
-
-    def _resolve_completed(self, trigger_ids: tuple[TriggerId, ...], pending: _Pending) -> None:
-        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=pending.id, uri=pending.uri))
-
-    def _resolve_failed(self, trigger_ids: tuple[TriggerId, ...], reason: AbortReason, message: str) -> None:
-        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.FAILED, failure=_explain(reason, message)))
-
-    def _resolve(self, trigger_ids: tuple[TriggerId, ...], outcome: TriggerOutcome) -> None:
-        for trigger_id in trigger_ids:
-            self._triggers.resolve(trigger_id, outcome)
-            self._emit(m.ResolveTrigger(trigger_id=trigger_id, outcome=outcome))
-
     def _announce_wake(self, *, repeat: bool) -> None:
         """Wish for a Tick; a Tick used the last wish up, even if it came too early."""
         wake: float | None = None
         if self._pending is not None:
             if self._pending.phase is _Phase.COLLECTING:
-                wake = self._pending.triggered + self._policy.timeout
-        elif self._stop is None and not self._in_flight_to_index:
-            wake = self._next_own_start()
+                wake = self._pending.triggered + self.policy.timeout
+        elif self._requests.stop is None and not self._in_flight_to_index:
+            wake = self._schedule.next_start(self._chains)
         if wake != self._woken or (repeat and wake is not None):
             self._woken = wake
             self._emit(m.WakeAt(time=wake))
 
     def _emit(self, action: m.Action) -> None:
         self._out.append(action)
-
-
-def _must_succeed(stop: m.StopRequested) -> bool:
-    return stop.savepoint or stop.drain
-
-
-def _explain(reason: AbortReason, message: str) -> str:
-    return f"{reason.value}: {message}" if message else reason.value

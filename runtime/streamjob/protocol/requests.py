@@ -1,0 +1,116 @@
+"""The dialogue with whoever asked for something: one outcome per trigger id, told again when asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streamjob.ids import CheckpointId, TriggerId
+from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.messages import Action, ResolveTrigger, StopRequested, TriggerRequested
+from streamjob.protocol.triggers import Request, TriggerOutcome, Triggers, TriggerState
+
+
+@dataclass
+class Stop:
+    """A stop under way, and all who asked for it."""
+
+    request: StopRequested
+    trigger_ids: tuple[TriggerId, ...]
+
+    @property
+    def must_succeed(self) -> bool:
+        """Whether the job may only stop behind its snapshot: who wants neither savepoint nor drain loses nothing."""
+        return must_succeed(self.request)
+
+
+def must_succeed(request: StopRequested) -> bool:
+    """Return whether a stop is worth nothing without its snapshot."""
+    return request.savepoint or request.drain
+
+
+def explain(reason: AbortReason, message: str) -> str:
+    """Return a reason and its particulars as one sentence."""
+    return f"{reason.value}: {message}" if message else reason.value
+
+
+class Requests:
+    """Accepts requests and tells their outcomes.
+
+    Args:
+        triggers: the queue and the memory of outcomes.
+        emit: takes the coordinator's actions.
+    """
+
+    def __init__(self, triggers: Triggers, emit: Callable[[Action], None]) -> None:
+        self._triggers = triggers
+        self._emit = emit
+        self.stop: Stop | None = None
+
+    def repeats(self, trigger_id: TriggerId) -> bool:
+        """Return whether a request is known already; tell its outcome again if it has one."""
+        status = self._triggers.status(trigger_id)
+        if status is not None and status.outcome is not None:
+            self._emit(ResolveTrigger(trigger_id=trigger_id, outcome=status.outcome))
+        return status is not None
+
+    def enqueue(self, event: TriggerRequested) -> None:
+        """Let a new request wait for its turn, or refuse it if too many wait."""
+        if self._triggers.full:
+            self.refuse(event.trigger_id, AbortReason.TOO_MANY_REQUESTS)
+        else:
+            self._triggers.enqueue(Request(trigger_id=event.trigger_id, kind=event.kind, location=event.location))
+
+    def take(self) -> Request | None:
+        """Return the request to be served next, None if none waits."""
+        return self._triggers.take()
+
+    def begin_stop(self, request: StopRequested) -> None:
+        """Accept a stop; whatever waits is refused."""
+        self._triggers.accept(request.trigger_id)
+        self.stop = Stop(request, (request.trigger_id,))
+        self.fail_queued(AbortReason.JOB_STOPPING, "")
+
+    def join_stop(self, trigger_id: TriggerId) -> None:
+        """Let one more caller share the stop under way."""
+        assert self.stop is not None
+        self._triggers.accept(trigger_id)
+        self.stop.trigger_ids += (trigger_id,)
+
+    def refuse(self, trigger_id: TriggerId, reason: AbortReason, message: str = "") -> None:
+        """Fail a new request."""
+        self._triggers.accept(trigger_id)
+        self.fail((trigger_id,), reason, message)
+
+    def fail_queued(self, reason: AbortReason, message: str) -> None:
+        """Fail every request that waits."""
+        self.fail(tuple(request.trigger_id for request in self._triggers.queued()), reason, message)
+
+    def fail(self, trigger_ids: tuple[TriggerId, ...], reason: AbortReason, message: str) -> None:
+        """Tell that requests failed."""
+        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.FAILED, failure=explain(reason, message)))
+
+    def complete(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
+        """Tell that requests completed with a snapshot."""
+        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=checkpoint, uri=uri))
+
+    def stopped(self, checkpoint: CheckpointId, uri: str | None) -> None:
+        """Tell all who asked for a stop that the job ended behind its snapshot."""
+        stop, self.stop = self.stop, None
+        if stop is not None:
+            self.complete(stop.trigger_ids, checkpoint, uri)
+
+    def close(self, reason: AbortReason, message: str, *, job_stopped: bool) -> None:
+        """Tell everybody, as the epoch ends; `job_stopped`: the stop took place, though without its snapshot."""
+        stop, self.stop = self.stop, None
+        if stop is not None and job_stopped:
+            outcome = TriggerOutcome(state=TriggerState.COMPLETED, failure=explain(reason, message))
+            self._resolve(stop.trigger_ids, outcome)
+        elif stop is not None:
+            self.fail(stop.trigger_ids, reason, message)
+        self.fail_queued(reason, message)
+
+    def _resolve(self, trigger_ids: tuple[TriggerId, ...], outcome: TriggerOutcome) -> None:
+        for trigger_id in trigger_ids:
+            self._triggers.resolve(trigger_id, outcome)
+            self._emit(ResolveTrigger(trigger_id=trigger_id, outcome=outcome))
