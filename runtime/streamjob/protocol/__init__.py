@@ -1,1 +1,4 @@
-"""The snapshot protocol as pure code: values in, decisions out; the clock, randomness and the store are parameters."""
+"""The snapshot protocol as pure code: decisions over values, and programs that yield what they want done.
+
+Nothing here reaches a store, a clock, a thread or the network; `streamjob.store.effects` says how programs are run.
+"""

@@ -149,20 +149,20 @@ def drive(
             that share memory with other threads. It is entered many times.
     """
     held: AbstractContextManager[object] = nullcontext() if guard is None else guard
-    resume: Callable[[], StoreEffect | E] = lambda: next(program)  # noqa: E731
+    reply: object = None
+    error: Exception | None = None
     while True:
         try:
             with held:
-                effect = resume()
+                effect = program.send(reply) if error is None else program.throw(error)
         except StopIteration as end:
             result: T = end.value
             return result
+        reply, error = None, None
         try:
             reply = _perform(store, effect, fetch, perform)
-        except Exception as error:
-            resume = lambda error=error: program.throw(error)  # type: ignore[misc]  # noqa: E731
-        else:
-            resume = lambda reply=reply: program.send(reply)  # type: ignore[misc]  # noqa: E731
+        except Exception as raised:
+            error = raised
 
 
 def _perform(
@@ -181,14 +181,16 @@ def _perform(
                 raise StoreError(f"{uri} lies outside {store.uri} and cannot be read from here")
             return fetch(uri)
         case Put(key, content):
-            return store.put(key, content)
+            store.put(key, content)
+            return None
         case PutIfAbsent(key, content):
             return store.put_if_absent(key, content)
         case List(prefix, start_after, limit):
             objects = tuple(islice(store.list(prefix, start_after), limit))
             return Page(objects, more=len(objects) == limit)
         case Delete(keys):
-            return store.delete(keys)
+            store.delete(keys)
+            return None
         case other:
             if perform is None:
                 raise TypeError(f"nobody performs {other!r}")

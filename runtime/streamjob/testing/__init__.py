@@ -1,0 +1,1 @@
+"""Kits for tests of jobs, sinks and stores; shipped to users."""

@@ -1,0 +1,215 @@
+"""A store in memory, and one that fails as real ones do."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from random import Random
+from typing import TypeAlias, TypeVar
+
+from streamjob.ids import Key
+from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError, StoreUnavailable
+
+_T = TypeVar("_T")
+
+
+class MemoryBucket:
+    """Objects by absolute URI; stores of one bucket can copy from each other."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, bytes] = {}
+
+
+class MemoryStore:
+    """A `Store` in memory, safe for threads.
+
+    Args:
+        uri: the root, with a slash at its end.
+        bucket: where the objects are; a new one if not given.
+    """
+
+    def __init__(self, uri: str = "memory:///root/", bucket: MemoryBucket | None = None) -> None:
+        if not uri.endswith("/"):
+            raise ValueError(f"{uri!r} must end with a slash")
+        self._uri = uri
+        self._bucket = bucket or MemoryBucket()
+
+    @property
+    def uri(self) -> str:
+        """The root, with a slash at its end."""
+        return self._uri
+
+    @property
+    def bucket(self) -> MemoryBucket:
+        """Where the objects are."""
+        return self._bucket
+
+    def get(self, key: Key) -> bytes:
+        """Return an object's content. Raises ObjectMissing."""
+        return self._read(self._uri + key)
+
+    def get_range(self, key: Key, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset` of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        part = self.get(key)[offset : offset + length]
+        if len(part) != length:
+            raise StoreError(f"{self._uri}{key} ends before byte {offset + length}")
+        return part
+
+    def download(self, key: Key, target: Path) -> None:
+        """Write an object's content to a file. Raises ObjectMissing."""
+        target.write_bytes(self.get(key))
+
+    def put(self, key: Key, content: bytes | Path) -> None:
+        """Create or replace an object."""
+        data = content.read_bytes() if isinstance(content, Path) else bytes(content)
+        with self._bucket.lock:
+            self._bucket.objects[self._uri + key] = data
+
+    def put_if_absent(self, key: Key, content: bytes) -> bool:
+        """Create an object unless one exists; return whether this call created it."""
+        with self._bucket.lock:
+            if self._uri + key in self._bucket.objects:
+                return False
+            self._bucket.objects[self._uri + key] = bytes(content)
+            return True
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects as they are when the first one is asked for."""
+        with self._bucket.lock:
+            found = [
+                ObjectInfo(Key(uri.removeprefix(self._uri)), len(content))
+                for uri, content in sorted(self._bucket.objects.items())
+                if uri.startswith(self._uri + prefix)
+            ]
+        yield from (info for info in found if info.key > start_after)
+
+    def delete(self, keys: Iterable[Key]) -> None:
+        """Delete objects; one that does not exist is deleted already."""
+        with self._bucket.lock:
+            for key in keys:
+                self._bucket.objects.pop(self._uri + key, None)
+
+    def copy(self, source_uri: str, key: Key) -> None:
+        """Copy an object of the same bucket. Raises ObjectMissing."""
+        self.put(key, self._read(source_uri))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _read(self, uri: str) -> bytes:
+        with self._bucket.lock:
+            try:
+                return self._bucket.objects[uri]
+            except KeyError:
+                raise ObjectMissing(f"{uri} does not exist") from None
+
+
+class Fault(Enum):
+    """How one call to a store goes wrong; the caller is told StoreUnavailable either way."""
+
+    BEFORE = "before"
+    """It answers 503, and nothing was done."""
+    AFTER = "after"
+    """It times out after the call was applied; a read is lost."""
+
+
+FaultPlan: TypeAlias = Callable[[str, str], Fault | None]
+"""What happens to a call, given the verb and the key or prefix (of several keys the first)."""
+
+
+class ScriptedFaults:
+    """Faults in the order of the calls; afterwards none. With `verbs`, other calls are left alone and not counted."""
+
+    def __init__(self, faults: Iterable[Fault | None], *, verbs: Iterable[str] = ()) -> None:
+        self._faults = deque(faults)
+        self._verbs = frozenset(verbs)
+
+    def __call__(self, verb: str, key: str) -> Fault | None:
+        """Return the fault of the next call."""
+        if not self._faults or (self._verbs and verb not in self._verbs):
+            return None
+        return self._faults.popleft()
+
+
+class RandomFaults:
+    """Faults at random: each call fails with probability `rate`, half of them after it was applied."""
+
+    def __init__(self, random: Random, rate: float) -> None:
+        self._random = random
+        self._rate = rate
+
+    def __call__(self, verb: str, key: str) -> Fault | None:
+        """Return the fault of the next call."""
+        return self._random.choice(tuple(Fault)) if self._random.random() < self._rate else None
+
+
+class FaultyStore:
+    """A store whose calls fail as a plan says; counts them in `calls`, by verb.
+
+    Args:
+        inner: the store that does the work.
+        plan: asked before each call, under a lock; by default nothing fails.
+    """
+
+    def __init__(self, inner: Store, plan: FaultPlan = lambda verb, key: None) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self.plan = plan
+        self.calls: Counter[str] = Counter()
+
+    @property
+    def uri(self) -> str:
+        """The inner store's root."""
+        return self._inner.uri
+
+    def get(self, key: Key) -> bytes:
+        """Return an object's content."""
+        return self._call("get", key, lambda: self._inner.get(key))
+
+    def get_range(self, key: Key, offset: int, length: int) -> bytes:
+        """Return a part of an object's content."""
+        return self._call("get_range", key, lambda: self._inner.get_range(key, offset, length))
+
+    def download(self, key: Key, target: Path) -> None:
+        """Write an object's content to a file."""
+        self._call("download", key, lambda: self._inner.download(key, target))
+
+    def put(self, key: Key, content: bytes | Path) -> None:
+        """Create or replace an object."""
+        self._call("put", key, lambda: self._inner.put(key, content))
+
+    def put_if_absent(self, key: Key, content: bytes) -> bool:
+        """Create an object unless one exists."""
+        return self._call("put_if_absent", key, lambda: self._inner.put_if_absent(key, content))
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects; it fails, if at all, before the first one."""
+        yield from self._call("list", prefix, lambda: tuple(self._inner.list(prefix, start_after)))
+
+    def delete(self, keys: Iterable[Key]) -> None:
+        """Delete objects."""
+        doomed = tuple(keys)
+        self._call("delete", doomed[0] if doomed else "", lambda: self._inner.delete(doomed))
+
+    def copy(self, source_uri: str, key: Key) -> None:
+        """Copy an object."""
+        self._call("copy", key, lambda: self._inner.copy(source_uri, key))
+
+    def close(self) -> None:
+        """Close the inner store; never fails by plan."""
+        self._inner.close()
+
+    def _call(self, verb: str, key: str, action: Callable[[], _T]) -> _T:
+        with self._lock:
+            self.calls[verb] += 1
+            fault = self.plan(verb, key)
+        if fault is Fault.BEFORE:
+            raise StoreUnavailable(f"{self.uri}{key} cannot be reached ({verb})")
+        result = action()
+        if fault is Fault.AFTER:
+            raise StoreUnavailable(f"{self.uri}{key} did not answer in time ({verb})")
+        return result
