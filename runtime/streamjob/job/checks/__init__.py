@@ -2,9 +2,31 @@
 
 from collections.abc import Callable, Iterable
 
+from streamjob.job.checks import names, operators, places, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
-CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = ()
+CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
+    names.unique_names,
+    names.known_inputs,
+    names.no_cycle,
+    names.all_used,
+    sources.formats,
+    sources.schemas,
+    sources.watermarks,
+    sources.bounds,
+    operators.code,
+    operators.queries,
+    operators.functions,
+    operators.output_modes,
+    sinks.formats,
+    sinks.deliveries,
+    sinks.partitions,
+    places.paths,
+    places.apart,
+    settings.secrets,
+    settings.spark_conf,
+    settings.parallelism,
+)
 
 __all__ = ["CHECKS", "Subject"]

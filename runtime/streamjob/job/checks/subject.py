@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
-from streamjob.job.spec import JobSpec, SourceSpec
+from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +48,14 @@ class Subject:
             else:
                 waiting.extend(edge.name for edge in part.inputs)
         return list(found.values())
+
+
+def where(node: Node) -> str:
+    """Return what a problem calls a part of the graph: `operator 'delays'`."""
+    kind = {SourceSpec: "source", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
+    return f"{kind} {node.name!r}"
+
+
+def option(part: SourceSpec | SinkSpec, key: str) -> str | None:
+    """Return an option, whatever the case of its key, as Spark does."""
+    return next((value for name, value in part.options.items() if name.lower() == key.lower()), None)

@@ -1,0 +1,101 @@
+"""The graph itself: names and uids, edges, cycles, parts that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from streamjob.job.checks.subject import Subject, where
+from streamjob.job.plan import consumers, in_order
+from streamjob.job.problem import Problem
+from streamjob.job.spec import Node
+from streamjob.job.suggest import did_you_mean
+
+
+def unique_names(subject: Subject) -> Iterator[Problem]:
+    """No two parts have one name or one uid; names are tables, and Spark does not tell their case."""
+    nodes = subject.spec.nodes()
+    for twin, first in _twins(nodes, lambda node: node.name.lower()):
+        yield Problem(where(twin), f"has the name of the {where(first)}", "give each part a name of its own")
+    for twin, first in _twins(nodes, lambda node: node.uid):
+        if twin.name.lower() != first.name.lower():
+            what = f"has the uid {twin.uid!r} of the {where(first)}"
+            yield Problem(where(twin), what, "give each part a uid of its own: state is matched by it")
+
+
+def _twins(nodes: tuple[Node, ...], key: Callable[[Node], str]) -> Iterator[tuple[Node, Node]]:
+    firsts: dict[str, Node] = {}
+    for node in nodes:
+        first = firsts.setdefault(key(node), node)
+        if first is not node:
+            yield node, first
+
+
+def known_inputs(subject: Subject) -> Iterator[Problem]:
+    """Every input is a source or an operator, and is named once."""
+    readable = list(subject.spec.inputs())
+    sinks = {each.name for each in subject.spec.sinks}
+    edges = [(where(each), [edge.name for edge in each.inputs]) for each in subject.spec.operators]
+    edges += [(where(each), [each.input]) for each in subject.spec.sinks]
+    for reader, names in edges:
+        if not names:
+            yield Problem(reader, "has no inputs", f"name at least one: {', '.join(readable) or 'declare a source'}")
+        for name in dict.fromkeys(names):
+            if names.count(name) > 1:
+                yield Problem(
+                    reader, f"has the input {name!r} twice", "name it once; SQL can read it as often as needed"
+                )
+            if name in readable or name in subject.unread:
+                continue
+            if name in sinks:
+                yield Problem(reader, f"reads the sink {name!r}", "read what the sink reads")
+            else:
+                yield Problem(reader, f"has the unknown input {name!r}", did_you_mean(name, readable, "inputs"))
+
+
+def no_cycle(subject: Subject) -> Iterator[Problem]:
+    """A cycle has an edge that is marked as feedback."""
+    known = subject.spec.inputs()
+    ordered = {each.name for each in in_order(subject.spec)}
+    edges = {
+        each.name: [edge.name for edge in each.inputs if not edge.feedback and edge.name in known]
+        for each in subject.spec.operators
+        if each.name not in ordered
+    }
+    reported: set[str] = set()
+    for start in edges:
+        cycle = _cycle(start, edges)
+        if cycle and not reported.intersection(cycle):
+            reported.update(cycle)
+            first = known[cycle[0]]
+            path = " → ".join([*reversed(cycle), cycle[-1]])
+            yield Problem(where(first), f"is part of a cycle: {path}", "cut the cycle: one of the edges has to go")
+
+
+def _cycle(start: str, edges: dict[str, list[str]]) -> list[str]:
+    """Return the operators on a way from `start` back to it against the flow, or nothing."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for name in edges.get(way[-1], []):
+            if name == start:
+                return way
+            if name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def all_used(subject: Subject) -> Iterator[Problem]:
+    """There is a source and a sink, and everything else leads to one."""
+    if not subject.complete:
+        return
+    spec = subject.spec
+    if not spec.sources:
+        yield Problem("job", "has no source", "add one under `sources`")
+    if not spec.sinks:
+        yield Problem("job", "has no sink", "add one under `sinks`: a job without one computes nothing")
+        return
+    for part in spec.inputs().values():
+        if not consumers(spec, part.name):
+            yield Problem(where(part), "nothing reads it", "name it as an input, or remove it")

@@ -1,0 +1,59 @@
+"""What holds for the whole job: Spark's configuration, secrets, parallelism."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from streamjob.job.checks.subject import Subject, where
+from streamjob.job.options import is_secret
+from streamjob.job.problem import Problem
+
+_STATE_FORMAT = "leave it out: snapshots rely on one format of state"
+_OWNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), fix)
+    for pattern, fix in (
+        (r"spark\.sql\.shuffle\.partitions", "set maxParallelism: it is the number of state partitions"),
+        (r"spark\.(sql\.)?default\.parallelism", "set parallelism"),
+        (r"(spark\.sql\.streaming\.)?checkpointLocation", "set checkpointing.location"),
+        (r"spark\.sql\.streaming\.checkpoint.*", "leave it out: checkpoints are set up under checkpointing"),
+        (r"spark\.sql\.streaming\.stateStore\.providerClass", _STATE_FORMAT),
+        (r"spark\.sql\.streaming\.stateStore\.(checkpointFormatVersion|encodingFormat)", _STATE_FORMAT),
+        (r"spark\.sql\.streaming\.stateStore\.rocksdb\.(formatVersion|changelogCheckpointing\.enabled)", _STATE_FORMAT),
+        (r"spark\.sql\.streaming\.[A-Za-z]+\.stateFormatVersion", _STATE_FORMAT),
+        (r"spark\.sql\.adaptive\.enabled", "leave it out: state needs a fixed number of partitions"),
+        (r"spark\.master", "set parallelism"),
+        (r"spark\.app\.name", "set name"),
+    )
+)
+
+
+def spark_conf(subject: Subject) -> Iterator[Problem]:
+    """The job leaves alone what the runtime sets."""
+    for key in subject.spec.spark_conf:
+        fix = next((fix for pattern, fix in _OWNED if pattern.fullmatch(key)), None)
+        if fix is not None:
+            yield Problem("sparkConf", f"{key} is set by the runtime", fix)
+        elif not key.startswith("spark."):
+            yield Problem("sparkConf", f"{key} does not begin with 'spark.', so Spark ignores it", f"write spark.{key}")
+
+
+def secrets(subject: Subject) -> Iterator[Problem]:
+    """No secret is in the file; the value is never shown."""
+    parts = [(where(each), each.options) for each in subject.spec.sources]
+    parts += [(where(each), each.options) for each in subject.spec.sinks]
+    parts.append(("sparkConf", subject.spec.spark_conf))
+    for owner, options in parts:
+        for key, value in options.items():
+            if is_secret(key, value):
+                variable = re.sub(r"[^A-Za-z0-9]+", "_", key.removeprefix("spark.hadoop.")).upper()
+                what = f"the option {key!r} holds a secret, and the job's file is no place for one"
+                yield Problem(owner, what, f"take it from the environment: ${{env:{variable}}}")
+
+
+def parallelism(subject: Subject) -> Iterator[Problem]:
+    """There is a state partition for each task."""
+    spec = subject.spec
+    if spec.max_parallelism < spec.parallelism:
+        what = f"maxParallelism is {spec.max_parallelism}, but parallelism is {spec.parallelism}"
+        yield Problem("job", what, f"set maxParallelism to {spec.parallelism} or more")

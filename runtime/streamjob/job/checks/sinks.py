@@ -1,0 +1,55 @@
+"""Sinks: formats, what each can deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamjob.job.checks.subject import Subject, where
+from streamjob.job.formats import (
+    EXACTLY_ONCE_FORMATS,
+    FILE_FORMATS,
+    SINK_FORMATS,
+    can_exactly_once,
+    is_class_name,
+    is_python_sink,
+)
+from streamjob.job.problem import Problem
+from streamjob.job.spec import OperatorSpec
+from streamjob.job.suggest import did_you_mean
+
+
+def formats(subject: Subject) -> Iterator[Problem]:
+    """The format is one of Spark's, a class, or a Python sink."""
+    for sink in subject.spec.sinks:
+        if ":" in sink.format:
+            if not is_python_sink(sink.format):
+                yield Problem(where(sink), f"format cannot be {sink.format!r}", "write your own sink as module:Class")
+        elif sink.format not in SINK_FORMATS and not is_class_name(sink.format):
+            fix = did_you_mean(sink.format, SINK_FORMATS, "formats")
+            yield Problem(where(sink), f"has the unknown format {sink.format!r}", fix)
+
+
+def deliveries(subject: Subject) -> Iterator[Problem]:
+    """Exactly-once is asked of what can do it, and is given rows that do not change."""
+    inputs = subject.spec.inputs()
+    exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS))
+    for sink in subject.spec.sinks:
+        if sink.delivery != "exactly-once":
+            continue
+        if not can_exactly_once(sink.format):
+            what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
+            yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
+        read = inputs.get(sink.input)
+        if isinstance(read, OperatorSpec) and read.output_mode != "append":
+            what = (
+                f"delivers exactly-once, which takes append only, but {where(read)} has outputMode {read.output_mode}"
+            )
+            yield Problem(where(sink), what, "use outputMode append, or delivery: at-least-once")
+
+
+def partitions(subject: Subject) -> Iterator[Problem]:
+    """Only files can be partitioned."""
+    for sink in subject.spec.sinks:
+        if sink.partition_by and sink.format in SINK_FORMATS - FILE_FORMATS - {"delta", "iceberg"}:
+            what = f"has partitionBy, which the format {sink.format!r} does not know"
+            yield Problem(where(sink), what, "leave it out; only files are partitioned")

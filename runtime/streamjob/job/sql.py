@@ -1,0 +1,209 @@
+"""What can be told of a query without Spark: whether it parses, what it reads, and what in it keeps state."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_WATERMARK = re.compile(r"\bwatermark\b.+?\bdelay\s+of\b", re.IGNORECASE | re.DOTALL)
+_NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
+
+
+class NotAQuery(Exception):
+    """A text is not one query; the message says why, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join of inputs.
+
+    Args:
+        kind: as it is written: `LEFT JOIN`.
+        inputs: the inputs on its sides, in lower case.
+    """
+
+    kind: str
+    inputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a query does, as far as it can be told.
+
+    Args:
+        tables: what it reads, in lower case; None where only Spark can read the query.
+        aggregation: the words that aggregate, such as `GROUP BY`; None if nothing does.
+        state_joins: its joins that Spark takes on streams with a watermark only.
+        unsupported: the words that no streaming query takes, such as `ORDER BY`.
+        sets_watermark: it sets a watermark of its own; nothing else is then told of it.
+    """
+
+    tables: frozenset[str] | None = None
+    aggregation: str | None = None
+    state_joins: tuple[Join, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    sets_watermark: bool = False
+
+
+def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None) -> Query:
+    """Read a query.
+
+    Args:
+        sql: a query in Spark's SQL.
+        spark_parser: asked if sqlglot does not read it: why Spark does not either, or None if it does.
+
+    Raises:
+        NotAQuery: it does not parse, or is something else than one query.
+    """
+    if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
+        return Query(sets_watermark=True)
+    try:
+        tree = _parse(sql)
+    except _Unread as error:
+        if spark_parser is None:
+            raise NotAQuery(str(error)) from None
+        if (reason := spark_parser(sql)) is not None:
+            raise NotAQuery(reason) from None
+        return Query()
+    return _describe(tree)
+
+
+class _Unread(Exception):
+    """sqlglot does not read a text as a query; the message says why."""
+
+
+def _parse(sql: str) -> exp.Query:
+    from sqlglot import exp
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        trees = [each for each in _trees(sql) if each is not None]
+    except ParseError as error:
+        first = error.errors[0]
+        reason = _TOKEN_REPR.sub(r"\1", str(first["description"])).rstrip(".")
+        raise _Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
+    except TokenError:
+        raise _Unread("it is cut off, or a quote is not closed") from None
+    if not trees:
+        raise NotAQuery("it is empty")
+    if len(trees) > 1:
+        raise NotAQuery(f"it is {len(trees)} statements, not one query")
+    (tree,) = trees
+    if isinstance(tree, exp.Command):
+        raise _Unread(f"it is not a query, but {str(tree.this).upper()}")
+    if isinstance(tree, exp.Query | exp.Values):
+        return cast("exp.Query", tree)
+    raise NotAQuery(f"it is not a query, but {tree.key.upper()}")
+
+
+def _trees(sql: str) -> list[exp.Expr | None]:
+    from sqlglot import TokenType
+    from sqlglot.dialects.spark import Spark
+
+    # It warns of statements that it keeps as text; here they are errors.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    dialect = Spark()
+    tokens = dialect.tokenize(sql)
+    for index, token in enumerate(tokens):
+        following = [each.token_type for each in tokens[index + 2 : index + 4]]
+        # The window of an event time is a function or a column, which sqlglot takes for the clause.
+        if token.token_type == TokenType.WINDOW and following != [TokenType.ALIAS, TokenType.L_PAREN]:
+            token.token_type = TokenType.VAR
+    return dialect.parser().parse(tokens, sql)
+
+
+def _describe(tree: exp.Query) -> Query:
+    from sqlglot import exp
+
+    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    return Query(
+        tables=frozenset(name for table in tree.find_all(exp.Table) if (name := _table(table)) and name not in named),
+        aggregation=_aggregation(tree),
+        state_joins=tuple(_state_joins(tree)),
+        unsupported=tuple(_unsupported(tree)),
+    )
+
+
+def _table(table: exp.Table) -> str | None:
+    """Return a table's name; None for a function that makes rows."""
+    from sqlglot import exp
+
+    if not isinstance(table.this, exp.Identifier):
+        return None
+    return ".".join(part.name for part in table.parts).lower()
+
+
+def _aggregation(tree: exp.Query) -> str | None:
+    """Return what makes Spark aggregate a stream; what only concerns rows of the query itself does not count."""
+    from sqlglot import exp
+
+    for query in tree.find_all(exp.Query):
+        if not any(_table(table) for table in query.find_all(exp.Table)):
+            continue
+        if isinstance(query, exp.Union) and query.args.get("distinct"):
+            return "UNION (without ALL)"
+        if not isinstance(query, exp.Select):
+            continue
+        if query.args.get("group"):
+            return "GROUP BY"
+        if query.args.get("distinct"):
+            return "DISTINCT"
+        for call in query.find_all(exp.AggFunc):
+            in_window = isinstance(call.find_ancestor(exp.Window, exp.Select), exp.Window)
+            if not in_window and call.find_ancestor(exp.Select) is query:
+                return f"{call.sql_name()}()"
+    return None
+
+
+def _state_joins(tree: exp.Query) -> list[Join]:
+    from sqlglot import exp
+
+    joins = []
+    for select in tree.find_all(exp.Select):
+        first = select.args.get("from_")
+        sides = [first.this] if first is not None else []
+        for join in select.args.get("joins") or []:
+            sides.append(join.this)
+            words = [word for word in (str(join.side).upper(), str(join.kind).upper()) if word and word != "OUTER"]
+            needs_watermark = words in (["LEFT"], ["RIGHT"], ["FULL"], ["LEFT", "SEMI"], ["SEMI"])
+            if needs_watermark and all(_is_stream(each) for each in sides):
+                inputs = frozenset(str(_table(each)) for each in sides)
+                joins.append(Join(" ".join([*words, "JOIN"]), inputs))
+    return joins
+
+
+def _unsupported(tree: exp.Query) -> list[str]:
+    from sqlglot import exp
+
+    found = ["ORDER BY" for query in tree.find_all(exp.Query) if query.args.get("order")]
+    found += ["a window function (OVER)" for _ in tree.find_all(exp.Window)]
+    found += [each.key.upper() for each in tree.find_all(exp.Except, exp.Intersect)]
+    found += ["LEFT ANTI JOIN" for join in tree.find_all(exp.Join) if join.kind == "ANTI" and _is_stream(join.this)]
+    found += ["an aggregation of DISTINCT values" for each in tree.find_all(exp.Distinct) if _in_aggregate(each)]
+    for each in tree.find_all(exp.Query):
+        in_expression = isinstance(each.parent, exp.In | exp.Exists) or (
+            isinstance(each.parent, exp.Subquery)
+            and isinstance(each.parent.parent, exp.Select | exp.Binary | exp.Alias)
+        )
+        if in_expression and any(_table(table) for table in each.find_all(exp.Table)):
+            found.append("a subquery in an expression")
+    return list(dict.fromkeys(found))
+
+
+def _is_stream(side: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(side, exp.Table) and _table(side) is not None
+
+
+def _in_aggregate(distinct: exp.Distinct) -> bool:
+    from sqlglot import exp
+
+    return isinstance(distinct.parent, exp.AggFunc)
