@@ -62,9 +62,9 @@ class Life:
 
 
 def plan_kills(count: int, seed: int) -> list[Kill]:
-    """Draw when to kill: behind the first or second checkpoint, anywhere within the next interval."""
+    """Draw when to kill: behind the first or second checkpoint, anywhere until about the next one."""
     chance = random.Random(seed)
-    return [Kill(checkpoints=chance.randint(1, 2), seconds=chance.uniform(0.0, 3.0)) for _ in range(count)]
+    return [Kill(checkpoints=chance.randint(1, 2), seconds=chance.uniform(0.0, 2.0)) for _ in range(count)]
 
 
 @contextlib.contextmanager
@@ -138,7 +138,7 @@ def place(record: LogRecord | None) -> str:
 
 def say(text: str) -> None:
     """Print a line of the demo's own between those of the job."""
-    console.print(f"[bold magenta]demo[/] {text}")
+    console.print(f"[bold magenta]demo[/] {text}", soft_wrap=True)
 
 
 def show_cursor() -> None:
@@ -165,18 +165,28 @@ def live_and_die(job: str, kills: list[Kill]) -> list[Life]:
         say(f"[bold red]killed with SIGKILL[/] after {last}; starting it again")
 
 
-def report(lives: list[Life], comparison: Comparison, seconds: float) -> None:
-    """Say what happened to the job, and what its output is worth."""
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def report(lives: list[Life], asked: int, comparison: Comparison, seconds: float) -> None:
+    """Say what happened to the job, which was to be killed `asked` times, and what its output is worth."""
     console.print()
     for number, life in enumerate(lives, start=1):
         end = "killed" if life.killed_at is not None else "finished"
         recovery = f", a new checkpoint {life.recovery:.1f} s after the kill" if life.recovery is not None else ""
-        count = "1 checkpoint" if len(life.completed) == 1 else f"{len(life.completed)} checkpoints"
-        say(f"life {number}: {place(life.restored)}{recovery}; {count}, then {end}")
+        say(
+            f"life {number}: {place(life.restored)}{recovery}; {counted(len(life.completed), 'completion')}, then {end}"
+        )
     kills = sum(life.killed_at is not None for life in lives)
+    if kills < asked:
+        say(
+            f"the job was done before it could be killed {counted(asked, 'time')}: it was killed {counted(kills, 'time')}"
+        )
     say(f"sink: {comparison.found:,} rows; Spark batch: {comparison.expected:,} rows; {seconds:.0f} s in all")
     if comparison.identical:
-        say(f"[bold green]identical rows[/]: nothing lost and nothing twice after {kills} kills")
+        say(f"[bold green]identical rows[/]: nothing lost and nothing twice, killed {counted(kills, 'time')}")
         return
     say(f"[bold red]different rows[/]: {comparison.missing.total()} missing, {comparison.surplus.total()} surplus")
     for title, rows in (("missing", comparison.missing), ("surplus", comparison.surplus)):
@@ -206,7 +216,9 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10_000) if options.seed is None else options.seed
     begin = time.monotonic()
     clear()
-    say(f"preparing 336,776 flights and the weather; the moments of {options.kills} kills come from --seed {seed}")
+    say(
+        f"preparing 336,776 flights and the weather; the moments of {counted(options.kills, 'kill')} come from --seed {seed}"
+    )
     prepare(DATA)
     try:
         lives = live_and_die(options.job, plan_kills(options.kills, seed))
@@ -217,7 +229,7 @@ def main() -> int:
         show_cursor()
         say(f"[bold red]failed[/]: {failure}; everything is kept in {STATE}")
         return 1
-    report(lives, comparison, time.monotonic() - begin)
+    report(lives, options.kills, comparison, time.monotonic() - begin)
     if not comparison.identical:
         return 1
     if options.keep:
