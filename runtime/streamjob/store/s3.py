@@ -39,7 +39,15 @@ _ERRORS = (ClientError, BotoCoreError, Boto3Error, RetriesExceededError)
 _CHUNK = 1 << 20
 _BULK = 1000
 _COPY_PART = 512 << 20
-_NO_BULK_DELETION = {"NotImplemented", "MethodNotAllowed", "InvalidRequest", "MalformedXML", "InvalidDigest"}
+_NO_BULK_DELETION = {
+    "BadDigest",
+    "InvalidDigest",
+    "InvalidRequest",
+    "MalformedXML",
+    "MethodNotAllowed",
+    "MissingContentMD5",
+    "NotImplemented",
+}
 _TOO_LARGE_TO_COPY = {"InvalidRequest", "EntityTooLarge"}
 
 

@@ -129,7 +129,10 @@ class S3Connection:
     def _make(self, attempts: int) -> S3Client:
         settings = self.settings
         custom = settings.endpoint is not None
-        path_style = custom if settings.path_style is None else settings.path_style
+        # Left to botocore, a bucket whose name has dots is in the path even on AWS: no certificate fits its host name.
+        style: Literal["path", "virtual", "auto"] = "path" if custom else "auto"
+        if settings.path_style is not None:
+            style = "path" if settings.path_style else "virtual"
         # Many S3-compatible servers do not know AWS's newer checksums; each file's sha256 is checked on restore.
         checksums: Literal["when_required", "when_supported"] = "when_required" if custom else "when_supported"
         region = settings.region or self._session.region_name or ("us-east-1" if custom else None)
@@ -146,7 +149,7 @@ class S3Connection:
                 request_checksum_calculation=checksums,
                 response_checksum_validation=checksums,
                 tcp_keepalive=True,
-                s3={"addressing_style": "path" if path_style else "auto"},
+                s3={"addressing_style": style},
                 user_agent_extra="streamjob",
             ),
         )

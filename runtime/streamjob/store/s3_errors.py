@@ -22,11 +22,13 @@ _WRONG_CREDENTIALS = {
     "TokenRefreshRequired",
     "AuthorizationHeaderMalformed",
     "InvalidSecurity",
+    "XAdminUserNotFound",
 }
 _NOT_ALLOWED = {"AccessDenied", "403", "Forbidden", "AllAccessDisabled", "AccountProblem", "NotSignedUp"}
 _WRONG_REGION = {"PermanentRedirect", "301", "IllegalLocationConstraintException", "Redirect"}
 _FULL = {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "507", "XAmzQuotaExceeded", "NoSpaceLeft"}
-_TRANSIENT = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", "Throttling"}
+# NoSuchUpload: an upload whose parts were joined, with the answer lost, is no upload any more.
+_TRANSIENT = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", "NoSuchUpload"}
 
 
 def code_of(error: BaseException) -> str:
@@ -68,6 +70,8 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
         )
     if code == "RequestTimeTooSkewed":
         return StoreDenied(what, "set this machine's clock")
+    if code in _FULL or status == 507:
+        return StoreFull(what, f"free space or raise the quota of the bucket {bucket}")
     if code in _NOT_ALLOWED or status in (401, 403):
         return StoreDenied(
             what,
@@ -75,8 +79,6 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
         )
     if code in _WRONG_REGION:
         return StoreDenied(what, f"set AWS_REGION to the region of the bucket {bucket}")
-    if code in _FULL or status == 507:
-        return StoreFull(what, f"free space or raise the quota of the bucket {bucket}")
     if code in _TRANSIENT or (status >= 500 and status != 501) or status == 429:
         return StoreUnavailable(what)
     if isinstance(error, ParamValidationError):
