@@ -181,9 +181,7 @@ def report(lives: list[Life], asked: int, comparison: Comparison, seconds: float
         )
     kills = sum(life.killed_at is not None for life in lives)
     if kills < asked:
-        say(
-            f"the job was done before it could be killed {counted(asked, 'time')}: it was killed {counted(kills, 'time')}"
-        )
+        say(f"the job was done before it could be killed {counted(asked, 'time')}")
     say(f"sink: {comparison.found:,} rows; Spark batch: {comparison.expected:,} rows; {seconds:.0f} s in all")
     if comparison.identical:
         say(f"[bold green]identical rows[/]: nothing lost and nothing twice, killed {counted(kills, 'time')}")
@@ -216,9 +214,7 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10_000) if options.seed is None else options.seed
     begin = time.monotonic()
     clear()
-    say(
-        f"preparing 336,776 flights and the weather; the moments of {counted(options.kills, 'kill')} come from --seed {seed}"
-    )
+    say(f"preparing 336,776 flights and the weather; {counted(options.kills, 'kill')}, drawn by --seed {seed}")
     prepare(DATA)
     try:
         lives = live_and_die(options.job, plan_kills(options.kills, seed))
