@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move: tests that depend on time run at once, and the same every time."""
+"""A clock that stands still until it is told to move: tests that depend on time run at once, and alike every time."""
 
 from __future__ import annotations
 
