@@ -1,0 +1,209 @@
+"""Commands that talk to a running job: status, checkpoint, savepoint, stop."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from streamjob.durations import parse_duration
+from streamjob.errors import JobFailed
+
+if TYPE_CHECKING:
+    from streamjob.client.client import ControlClient
+    from streamjob.client.discovery import Endpoint
+    from streamjob.client.models import TriggerView
+    from streamjob.ids import TriggerId
+
+# Clients and models are imported when a command runs: `streamjob --help` must not wait for them.
+
+Url = Annotated[
+    str | None,
+    typer.Option(help="Address of the job's control API; needs a token file.", metavar="URL"),
+]
+Workdir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Work directory of the job. Default: the only running job below ./.streamjob/work.",
+        metavar="DIR",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the token for --url.", envvar="STREAMJOB_TOKEN_FILE", metavar="FILE"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the outcome, or only ask.")]
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Timeout = Annotated[float, typer.Option(help="How long to wait for the outcome.", parser=_duration, metavar="DURATION")]
+Location = Annotated[
+    str | None, typer.Option(help="Directory for the savepoint. Default: the job's own place.", metavar="URI")
+]
+
+JOB_PLACE = ""
+"""What `--savepoint` without a URI stands for: the job's own place."""
+
+
+class StopCommand(TyperCommand):
+    """Lets `--savepoint` stand alone as well as before a URI."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a `--savepoint` that stands alone its empty value."""
+        completed: list[str] = []
+        for index, argument in enumerate(args):
+            completed.append(argument)
+            following = args[index + 1] if index + 1 < len(args) else "-"
+            if argument == "--savepoint" and following.startswith("-"):
+                completed.append(JOB_PLACE)
+        return super().parse_args(ctx, completed)
+
+
+def status(url: Url = None, workdir: Workdir = None, token_file: TokenFile = None, as_json: Json = False) -> None:
+    """Show a running job: state, records, checkpoints."""
+    with _client(url, workdir, token_file) as (client, _):
+        job, checkpoints = client.job(), client.checkpoints()
+    if as_json:
+        shown = job.model_dump(mode="json") | {"checkpoints": checkpoints.model_dump(mode="json", by_alias=True)}
+        _print_json(shown)
+        return
+    from streamjob.cli.tables import print_status
+
+    print_status(job, checkpoints, now=time.time())
+
+
+def checkpoint(
+    url: Url = None,
+    workdir: Workdir = None,
+    token_file: TokenFile = None,
+    as_json: Json = False,
+    wait: Wait = True,
+    timeout: Timeout = "10m",  # type: ignore[assignment]
+) -> None:
+    """Take a checkpoint of a running job now."""
+    with _client(url, workdir, token_file) as (client, _):
+        trigger_id = client.trigger_checkpoint()
+        _report(_outcome(client, trigger_id, wait, timeout), as_json)
+
+
+def savepoint(
+    url: Url = None,
+    workdir: Workdir = None,
+    token_file: TokenFile = None,
+    location: Location = None,
+    as_json: Json = False,
+    wait: Wait = True,
+    timeout: Timeout = "10m",  # type: ignore[assignment]
+) -> None:
+    """Take a savepoint of a running job. It is self-contained, and yours to keep and to delete."""
+    with _client(url, workdir, token_file) as (client, _):
+        trigger_id = client.trigger_savepoint(location)
+        _report(_outcome(client, trigger_id, wait, timeout), as_json)
+
+
+def stop(
+    url: Url = None,
+    workdir: Workdir = None,
+    token_file: TokenFile = None,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(help="Stop behind a savepoint, below URI or at the job's own place.", metavar="[URI]"),
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Flush the job first, as if all its input had ended: windows fire.")
+    ] = False,
+    as_json: Json = False,
+    wait: Wait = True,
+    timeout: Timeout = "10m",  # type: ignore[assignment]
+) -> None:
+    """Stop a running job behind a last checkpoint or savepoint."""
+    started = time.monotonic()
+    with _client(url, workdir, token_file) as (client, endpoint):
+        trigger_id = client.stop(savepoint=savepoint is not None, location=savepoint or None, drain=drain)
+        view = _outcome(client, trigger_id, wait, timeout)
+        if wait and view.state == "COMPLETED":
+            _wait_for_the_end(client, endpoint, max(0.0, timeout - (time.monotonic() - started)))
+    _report(view, as_json)
+
+
+@contextmanager
+def _client(url: str | None, workdir: Path | None, token_file: Path | None) -> Iterator[tuple[ControlClient, Endpoint]]:
+    from streamjob.client.client import ControlClient
+    from streamjob.client.discovery import find_endpoint
+
+    endpoint = find_endpoint(url=url, workdir=workdir, token_file=token_file)
+    with ControlClient(endpoint.url, endpoint.token) as client:
+        yield client, endpoint
+
+
+def _outcome(client: ControlClient, trigger_id: TriggerId, wait: bool, timeout: float) -> TriggerView:
+    from streamjob.client.client import Unreachable
+
+    if not wait:
+        return client.trigger(trigger_id)
+    try:
+        return client.wait(trigger_id, timeout=timeout)
+    except Unreachable as error:
+        raise JobFailed(
+            f"the job ended before it told the outcome of request {trigger_id}: {error.what}",
+            "Look for it in the job's log, or with `streamjob snapshots list`.",
+        ) from None
+
+
+def _wait_for_the_end(client: ControlClient, endpoint: Endpoint, timeout: float) -> None:
+    from streamjob.client.client import NotDoneInTime, Unreachable
+    from streamjob.client.discovery import has_ended
+
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            # Who knows the work directory waits until the process has let go of it: the job may be started again.
+            if has_ended(endpoint.workdir) if endpoint.workdir is not None else client.job().state.terminal:
+                return
+        except Unreachable:
+            return
+        if time.monotonic() >= deadline:
+            raise NotDoneInTime(
+                f"the job is stopped, but its process has not ended after {timeout:g} s",
+                "It goes on ending; look at its log if it does not.",
+            )
+        time.sleep(0.1)
+
+
+def _report(view: TriggerView, as_json: bool) -> None:
+    if as_json:
+        _print_json(view.model_dump(mode="json"))
+    else:
+        typer.echo(_sentence(view))
+    if view.state == "FAILED":
+        raise JobFailed(f"the {view.kind} failed: {view.failure or 'the job gave no reason'}")
+
+
+def _sentence(view: TriggerView) -> str:
+    if view.state not in ("COMPLETED", "FAILED"):
+        return f"{view.kind} {view.trigger_id} is {view.state.value.lower().replace('_', ' ')}"
+    if view.state == "FAILED":
+        return f"{view.kind} {view.trigger_id} failed"
+    number = "" if view.checkpoint is None else f" {view.checkpoint}"
+    if view.kind != "stop":
+        return f"{view.kind}{number} completed: {view.result}"
+    if view.result is None:
+        return f"stopped without a last checkpoint: {view.failure or 'none was needed'}"
+    return f"stopped behind snapshot{number}: {view.result}"
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

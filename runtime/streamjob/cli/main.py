@@ -1,0 +1,162 @@
+"""The command `streamjob`: its sub-commands, loaded when they are called, and how errors end it."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from streamjob.cli import control
+from streamjob.errors import ExitCode, InvalidInput, StreamJobError
+
+ENTRY_POINTS = "streamjob.commands"
+_OURS = frozenset({"streamjob", "streamjob_runtime", "streamjob_operator"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A command that is imported when it is called.
+
+    `place` is `module:name` of a function with typer annotations or of a typer app; None: the entry point of the
+    command's name, which needs the extra `extra`.
+    """
+
+    help: str
+    place: str | None = None
+    extra: str | None = None
+
+
+LAZY: dict[str, Lazy] = {
+    "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
+    "validate": Lazy("Check a job file, and say all that is wrong with it.", "streamjob.cli.validate:validate_command"),
+    "plan": Lazy("Show the chains that a job is run as.", "streamjob.cli.plan:plan_command"),
+    "snapshots": Lazy("List, show, verify and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"),
+}
+
+
+class MissingExtra(InvalidInput):
+    """A command needs packages that are not installed."""
+
+    def __init__(self, command: str, extra: str, module: str) -> None:
+        super().__init__(
+            f"`streamjob {command}` needs the extra {extra!r}: there is no module {module!r}",
+            f"pip install 'streamjob[{extra}]'",
+        )
+
+
+class Commands(TyperGroup):
+    """Loads a command when it is called, and ends with one readable message where an error is for the user."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Load the command that `args` begin with, unless it is there."""
+        if args and (lazy := LAZY.get(args[0])) is not None:
+            self.add_command(load(args[0], lazy), args[0])
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error that a user is meant to read becomes a message and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except StreamJobError as error:
+            typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
+            typer.echo(str(error), err=True)
+            raise typer.Exit(int(error.exit_code)) from None
+
+
+def load(name: str, lazy: Lazy) -> Any:
+    """Return the command behind a name.
+
+    Raises:
+        MissingExtra: it needs packages that are not installed.
+    """
+    try:
+        found = _import(lazy.place) if lazy.place is not None else _entry_point(name)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if lazy.extra is None or module in _OURS:
+            raise
+        raise MissingExtra(name, lazy.extra, module) from None
+    if isinstance(found, typer.Typer):
+        found.rich_markup_mode = None
+        group = get_group(found)
+        group.name = name
+        return group
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(found)
+    return get_command(single)
+
+
+def _import(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _entry_point(name: str) -> Any:
+    found = metadata.entry_points(group=ENTRY_POINTS, name=name)
+    if not found:
+        raise InvalidInput(
+            f"the command {name!r} is not installed: no entry point {name!r} in the group {ENTRY_POINTS!r}",
+            "Install streamjob again, with pip.",
+        )
+    return next(iter(found)).load()
+
+
+def _placeholder() -> None:
+    """Stand in the help for a command that is not loaded."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamjob {metadata.version('streamjob')}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="streamjob",
+    cls=Commands,
+    help="Checkpointed streaming jobs on Apache Spark: run them, watch them, steer them, look after their snapshots.",
+    epilog="Exit codes: 0 done, 2 invalid input, 3 cannot restore, 4 superseded by another owner, 5 failed.",
+    no_args_is_help=True,
+    # Rich is slow to import: plain help is there in a third of the time.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _streamjob(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def _register(name: str, function: Callable[..., None], **options: Any) -> None:
+    app.command(name, **options)(function)
+
+
+for _name in ("run", "validate", "plan"):
+    _register(_name, _placeholder, help=LAZY[_name].help)
+_register("status", control.status)
+_register("checkpoint", control.checkpoint)
+_register("savepoint", control.savepoint)
+_register("stop", control.stop, cls=control.StopCommand)
+_register("snapshots", _placeholder, help=LAZY["snapshots"].help)
+
+
+def main() -> None:
+    """Run the command line, and end the process with its exit code."""
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(int(ExitCode.FAILED))

@@ -1,0 +1,129 @@
+"""What `streamjob status` prints for people."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streamjob.client import formatting
+from streamjob.client.models import CheckpointsView, JobView
+
+_SHOWN = 5
+
+
+def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, console: Console | None = None) -> None:
+    """Print a job and its latest checkpoints.
+
+    Args:
+        job: the job.
+        checkpoints: its checkpoints.
+        now: seconds since 1970.
+        console: where to print; standard output by default.
+    """
+    target = console or Console(highlight=False)
+    parts: list[RenderableType] = [_facts(job, checkpoints, now)]
+    if job.chains:
+        parts.append(_chains(job))
+    if any(chain.inputs for chain in job.chains):
+        parts.append(_inputs(job))
+    if checkpoints.history:
+        parts.append(_history(checkpoints))
+    for index, part in enumerate(parts):
+        if index:
+            target.print()
+        target.print(part)
+
+
+def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    facts.add_row("job", f"{job.name} (namespace {job.namespace})")
+    style = "red" if job.state.value in ("FAILED", "SUPERSEDED") else "green" if job.state == "RUNNING" else "yellow"
+    facts.add_row("state", Text(job.state.value, style=style))
+    if job.failure:
+        facts.add_row("failure", Text(job.failure))
+    restarts = "1 restart" if job.restarts == 1 else f"{job.restarts} restarts"
+    epoch = formatting.ABSENT if job.epoch is None else str(job.epoch)
+    facts.add_row("up", f"{formatting.duration(job.uptime)}, {restarts}, epoch {epoch}, attempt {job.attempt}")
+    if job.restored_from is not None:
+        facts.add_row("restored", f"from {job.restored_from.kind} {job.restored_from.id}, {job.restored_from.path}")
+    counts = checkpoints.counts
+    facts.add_row(
+        "snapshots", f"{counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
+    )
+    last = job.last_checkpoint
+    if last is not None:
+        facts.add_row(
+            "last",
+            f"{last.kind} {last.id}, {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)},"
+            f" {last.path}",
+        )
+    for sink in job.sinks:
+        facts.add_row("output", f"{sink.uid}: {sink.target or sink.format} ({sink.delivery})")
+    return facts
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
+    for name, numeric in columns:
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    return table
+
+
+def _chains(job: JobView) -> Table:
+    table = _table(
+        ("chain", False),
+        ("records in", True),
+        ("/s", True),
+        ("out", True),
+        ("/s", True),
+        ("batch", True),
+        ("took", True),
+    )
+    for chain in job.chains:
+        table.add_row(
+            chain.uid,
+            formatting.count(chain.records_in),
+            formatting.count(chain.records_in_per_second),
+            formatting.count(chain.records_out),
+            formatting.count(chain.records_out_per_second),
+            formatting.ABSENT if chain.batch < 0 else str(chain.batch),
+            formatting.ABSENT if chain.last_batch_ms is None else formatting.duration(chain.last_batch_ms / 1000),
+        )
+    return table
+
+
+def _inputs(job: JobView) -> Table:
+    table = _table(("chain", False), ("input", False), ("watermark", False), ("lag", True))
+    for chain in job.chains:
+        for source in chain.inputs:
+            lag = "ended" if source.ended else formatting.lag(source.lag_ms, source.watermark_ms)
+            table.add_row(chain.uid, source.uid, formatting.event_time(source.watermark_ms), lag)
+    return table
+
+
+def _history(checkpoints: CheckpointsView) -> Table:
+    table = _table(
+        ("id", True),
+        ("kind", False),
+        ("state", False),
+        ("triggered (UTC)", False),
+        ("took", True),
+        ("written", True),
+        ("size", True),
+    )
+    for entry in checkpoints.history[:_SHOWN]:
+        done = entry.class_name == "completed"
+        table.add_row(
+            str(entry.id),
+            entry.checkpoint_type.lower().replace("_", " "),
+            Text(entry.class_name.replace("_", " "), style="red" if entry.class_name == "failed" else ""),
+            formatting.date_time(entry.trigger_timestamp / 1000),
+            formatting.duration(entry.end_to_end_duration / 1000) if done else formatting.ABSENT,
+            formatting.size(entry.checkpointed_size) if done else formatting.ABSENT,
+            formatting.size(entry.state_size) if done else formatting.ABSENT,
+        )
+    return table
