@@ -11,6 +11,7 @@ from streamjob_runtime.spark_checkpoint.files import CutFiles, files_for, is_uni
 from streamjob_runtime.spark_checkpoint.forced_batch import (
     END_OF_TIME_MS,
     BatchAlreadyPlanned,
+    flush_watermark,
     force_batch,
     needs_another_flush,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "UnreadableCheckpointFile",
     "UnsupportedStateFormat",
     "files_for",
+    "flush_watermark",
     "force_batch",
     "hold",
     "is_uniquely_named",

@@ -8,6 +8,10 @@ without data, and its watermark is ours to choose.
   been restarted: Spark decides on such batches from memory, so after a restart due windows would wait for new data.
 - With the watermark at the end of time it is the flush at end of input: windows, sessions, joins, deduplication and
   event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then.
+
+The sources go on behind it where they were. With `availableNow`, a source that does not support that trigger (a Python
+data source without `SupportsTriggerAvailableNow`) gets one batch a run, and the forced batch is that one: start the
+query again to read on.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ from streamjob_runtime.spark_checkpoint.errors import CheckpointError, NotCommit
 from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, last_committed, read_commit, read_offsets
 
 END_OF_TIME_MS = 253_402_300_799_000
-"""9999-12-31T23:59:59Z: the watermark of a flush; beyond 2^63 microseconds Spark overflows and nothing fires."""
+"""9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
+
+_THOUSAND_YEARS_MS = 1000 * 365 * 24 * 3600 * 1000
 
 
 class BatchAlreadyPlanned(CheckpointError):
@@ -88,6 +94,15 @@ def forced_entry(
         },
         sources=last.sources,
     )
+
+
+def flush_watermark(number: int) -> int:
+    """Return the watermark of the `number`-th flush of a chain, counted from 0, in ms since 1970.
+
+    Each lies far behind the one before: a timer that was registered during a flush, relative to its watermark, fires in
+    the next.
+    """
+    return END_OF_TIME_MS + number * _THOUSAND_YEARS_MS
 
 
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
