@@ -76,7 +76,7 @@ class _Reader:
         while True:
             name, kind = self._column()
             if name.lower() in folded:
-                raise NotASchema(f"the column {name!r} is there twice", "name each column once")
+                raise NotASchema(f"has the column {name!r} twice", "name each column once")
             folded.add(name.lower())
             found[name] = kind
             if self._ends():
@@ -121,7 +121,7 @@ class _Reader:
         elif name not in _PLAIN and (name not in _SIZED or name in _NEED_SIZE):
             if name in _NEED_SIZE:
                 raise self._error(f"a size, like {name.upper()}(10)")
-            raise NotASchema(f"{owner} has the unknown type {token.text!r}", did_you_mean(name, TYPES, "types"))
+            raise NotASchema(f"gives {owner} the unknown type {token.text!r}", did_you_mean(name, TYPES, "types"))
         elif name == "string" and self._skip("collate"):
             while self._take("word", "quoted") and self._skip("."):
                 pass
@@ -169,7 +169,7 @@ class _Reader:
             raise self._error(f"a size, like {'DECIMAL(10, 2)' if name == 'decimal' else name.upper() + '(10)'}")
         numbers = [int(each.text) for each in sizes if each is not None and each.kind == "number"]
         if name == "decimal" and (numbers[0] > 38 or numbers[-1] > numbers[0]):
-            raise NotASchema("DECIMAL has at most 38 digits, and not more of them behind the point", "make it smaller")
+            raise NotASchema("has a DECIMAL that is too large", "it has at most 38 digits, those behind the point included")
 
     def _take(self, *kinds: str) -> _Token | None:
         if self._ends() or self._tokens[self._next].kind not in kinds:

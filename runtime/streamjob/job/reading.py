@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -57,7 +57,7 @@ class Reading:
         problems: why each was refused.
         broken: the parts that have such problems, as their `where`: what they lack was perhaps refused.
         unread: names of the parts that are missing in `spec` altogether.
-        complete: no part is missing in `spec`, named or not.
+        complete: no part and no edge is missing in `spec`, named or not.
     """
 
     spec: JobSpec | None
@@ -86,13 +86,19 @@ def read_spec(data: Any) -> Reading:
             errors = [each for each in error.errors(include_url=False) if each["type"] != "default_factory_not_called"]
             for each in errors:
                 problems.setdefault(_problem(rest, each))
-            rest, gone = _without(rest, [(each["loc"], each["type"] == "missing") for each in errors])
-            unread.update(each for each in gone if each is not None)
-            complete = complete and not gone
+            rest, gone = _without(rest, [each["loc"] for each in errors])
+            names = [each.get("name") if isinstance(each, Mapping) else None for each in gone]
+            unread.update(each for each in names if isinstance(each, str))
+            complete = complete and not gone and not any(_touches_graph(each["loc"]) for each in errors)
         else:
-            broken = frozenset(problem.where for problem in problems)
+            broken = frozenset(problem.where for problem in problems) - {"job", "sparkConf"}
             return Reading(spec, tuple(problems), broken, frozenset(unread), complete=complete)
     return Reading(None, tuple(problems))
+
+
+def _touches_graph(location: Location) -> bool:
+    """Return whether edges or whole lists of parts may be missing without the field at `location`."""
+    return len(location) == 1 or "inputs" in location
 
 
 def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location]:
@@ -127,7 +133,8 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
         return Problem(where, f"{subject} must be {' or '.join(words)}, not {error['input']!r}", fix)
     if kind in ("string_pattern_mismatch", "string_too_long"):
         limit = f", at most {error['ctx']['max_length']} characters" if kind == "string_too_long" else ""
-        return Problem(where, f"{subject} cannot be {error['input']!r}", _NAME_RULES.get(last, "") + limit)
+        rule = _NAME_RULES["uid" if len(location) == 1 else last]
+        return Problem(where, f"{subject} cannot be {error['input']!r}", rule + limit)
     if kind == "string_too_short":
         return Problem(where, f"{subject} is empty", _description(location))
     if kind in ("greater_than_equal", "greater_than", "less_than_equal"):
@@ -170,8 +177,6 @@ def _description(location: Location) -> str:
 
 
 def _expected(location: Location) -> Sequence[str]:
-    from typing import get_args
-
     found = _field(location)
     return [str(each) for each in get_args(found.annotation)] if found else []
 
@@ -189,29 +194,33 @@ def _dotted(location: Iterable[int | str]) -> str:
     return path
 
 
-def _without(data: dict[str, Any], wrong: Iterable[tuple[Location, bool]]) -> tuple[dict[str, Any], set[str | None]]:
-    """Return `data` without the fields that are wrong, or the part around a field that cannot be missing.
+def _without(data: dict[str, Any], wrong: Iterable[Location]) -> tuple[dict[str, Any], list[Any]]:
+    """Return `data` without the fields that are wrong, and the parts of the graph that had to go with them.
 
-    The names of the parts that were left out come second, None for one without a name.
+    Where a field cannot be missing, what is around it goes; the job itself gets a name in place of a wrong one.
     """
     rest = copy.deepcopy(data)
-    doomed: set[Location] = set()
-    for location, missing in wrong:
-        required = missing or _is_required(location)
-        doomed.add(location[:2] if required and location and location[0] in _KINDS else location)
-    gone: set[str | None] = set()
+    doomed = {_removable(location) for location in wrong}
+    gone = []
     # From the back: positions in a list stay valid.
     for location in sorted(doomed, key=lambda each: [(isinstance(part, str), part) for part in each], reverse=True):
         if len(location) == 2 and location[0] in _KINDS:
-            part = rest[str(location[0])][location[1]]
-            name = part.get("name") if isinstance(part, Mapping) else None
-            gone.add(name if isinstance(name, str) else None)
-        _delete(rest, location)
+            gone.append(rest[str(location[0])][location[1]])
+        if not location:
+            rest["name"] = "unnamed"
+        else:
+            _delete(rest, location)
     return rest, gone
 
 
+def _removable(location: Location) -> Location:
+    while location and _is_required(location):
+        location = location[:-1]
+    return location
+
+
 def _is_required(location: Location) -> bool:
-    found = _field(location)
+    found = _field(location) if isinstance(location[-1], str) else None
     return bool(found and found.is_required())
 
 

@@ -1,0 +1,113 @@
+"""Writes the reference of the job file from its models: `python docs/generate.py`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from streamjob.durations import format_duration
+from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+
+TARGET = Path(__file__).parent / "reference" / "job-file.md"
+
+_SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("Job", JobSpec),
+    ("`checkpointing`", CheckpointingPolicy),
+    ("`sources`", SourceSpec),
+    ("`sources[].watermark`", Watermark),
+    ("`operators`", OperatorSpec),
+    ("`operators[].inputs`", Input),
+    ("`sinks`", SinkSpec),
+)
+_DURATIONS = frozenset({"interval", "timeout", "minPause", "alignedCheckpointTimeout", "delay"})
+_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy"})
+_HEAD = """\
+# The job file
+
+<!-- Written by docs/generate.py from the models in runtime/streamjob/job/spec.py; change it there. -->
+
+A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, or a Python file that defines `job`.
+All three give the same model: Python uses the names below in `snake_case`. An unknown field is an error.
+
+```yaml
+name: departures
+checkpointing: {interval: 10s}
+sources:
+- name: flights
+  format: csv
+  schema: "origin STRING, departed TIMESTAMP, delay INT"
+  options: {path: data/flights, header: true}
+  watermark: {column: departed, delay: 1h}
+operators:
+- name: delays
+  inputs: [flights]
+  sql: |
+    SELECT origin, window.start AS hour, avg(delay) AS delay
+    FROM flights GROUP BY origin, window(departed, '1 hour')
+sinks:
+- {name: report, input: delays, format: parquet, options: {path: output}}
+```
+
+Durations are numbers with a unit: `250ms`, `10s`, `5m`, `1h`, `2d`, `1h30m`. Paths are relative to the file.
+`${env:NAME}` in an option or in `sparkConf` stands for an environment variable where the job runs; it is the only way
+to give a job a secret. `--set PATH=VALUE` changes a field on the command line: `--set checkpointing.interval=5s`,
+`--set sources.flights.options.path=other`.
+
+In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` go before those
+of `spec.job`, and `metadata.name` is the name of a job that gives none.
+
+`streamjob validate FILE` says everything that is wrong with a file, without starting Spark.
+"""
+
+
+def render() -> str:
+    """Return the reference as Markdown."""
+    parts = [_HEAD]
+    for title, model in _SECTIONS:
+        summary = re.sub(r"\s+", " ", (model.__doc__ or "").strip())
+        rows = [_row(each.alias or name, each) for name, each in model.model_fields.items()]
+        parts.append(
+            "\n".join([f"## {title}", "", summary, "", "| Field | Type | Default | |", "|---|---|---|---|", *rows])
+        )
+    return "\n".join([part.rstrip() + "\n" for part in parts])
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    description = re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
+    return f"| `{name}` | {_type(name, field.annotation)} | {_default(name, field)} | {description} |"
+
+
+def _type(name: str, annotation: Any) -> str:
+    if name in _DURATIONS:
+        return "duration"
+    if name in _LISTS:
+        return "list"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "mapping"
+    text = str(annotation)
+    if "Literal" in text:
+        return " or ".join(f"`{each}`" for each in get_args(annotation))
+    for needle, word in (("BaseModel", "mapping"), ("Watermark", "mapping"), ("dict", "mapping"), ("bool", "boolean")):
+        if needle in text:
+            return word
+    return "integer" if "int" in text.replace("Constraints", "") else "text"
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is PydanticUndefined or field.default is None or field.default == ():
+        return ""
+    if name in _DURATIONS:
+        return f"`{format_duration(field.default)}`"
+    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(render(), encoding="utf-8")

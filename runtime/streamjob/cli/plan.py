@@ -1,0 +1,39 @@
+"""`streamjob plan`: shows the chains that a job is run as; an invalid one ends it with `InvalidJob`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from streamjob.cli.validate import FileArgument, SetOption
+from streamjob.job.drawing import as_json, as_mermaid, as_text
+from streamjob.job.load import load_job
+from streamjob.job.plan import plan
+
+
+class PlanFormat(StrEnum):
+    """How a plan is shown."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+
+
+def plan_command(
+    file: FileArgument,
+    format: Annotated[PlanFormat, typer.Option(help="How to show it.")] = PlanFormat.TEXT,  # noqa: A002
+    overrides: SetOption = None,
+) -> None:
+    """Show the chains that a job is run as."""
+    spec = load_job(file, overrides or ()).spec
+    planned = plan(spec)
+    match format:
+        case PlanFormat.TEXT:
+            typer.echo(as_text(spec, planned))
+        case PlanFormat.JSON:
+            typer.echo(json.dumps(as_json(spec, planned)))
+        case PlanFormat.MERMAID:
+            typer.echo(as_mermaid(spec, planned))
