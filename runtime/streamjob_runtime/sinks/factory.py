@@ -106,7 +106,7 @@ def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return LocalPlace(Path(unquote(parts.path)))
     raise UnusableSink(
-        f"sink {spec.name}: exactly-once output cannot go to {path}",
+        f"sink {spec.name}: exactly-once output cannot go to a path of the kind {parts.scheme}://",
         "name a directory, which may be a mounted volume, or say `delivery: at-least-once`",
     )
 

@@ -1,0 +1,75 @@
+"""Interrupts code right before one of its effects on the outside world, as a crash or another process would."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+Intercepted = tuple[object, str]
+"""A module, class or object, and the name of the function on it."""
+
+FILE_SYSTEM_CALLS: Sequence[Intercepted] = tuple(
+    (os, name) for name in ("link", "mkdir", "remove", "rename", "replace", "rmdir", "unlink")
+)
+"""What changes a local file system; `pathlib` and `shutil` call these as well."""
+
+
+class Crash(BaseException):
+    """The process is gone: no `except Exception` may catch it, and it has no further effect."""
+
+
+class Interception:
+    """While entered, runs an action right before a chosen call of the intercepted functions by this thread.
+
+    Raises `Crash` out of every later call once the action has raised it: a dead process does nothing more.
+
+    Args:
+        functions: what to intercept.
+        call: number of the call before which the action runs, from 0.
+        action: runs once; its own calls are not intercepted.
+    """
+
+    def __init__(self, functions: Sequence[Intercepted], call: int, action: Callable[[], None]) -> None:
+        self._functions = functions
+        self._remaining = call
+        self._action = action
+        self._thread = threading.get_ident()
+        self._undo = ExitStack()
+        self._dead = False
+        self.fired = False
+
+    def __enter__(self) -> Interception:
+        for owner, name in self._functions:
+            original = getattr(owner, name)
+            self._undo.callback(setattr, owner, name, original)
+            setattr(owner, name, self._wrapped(original))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
+
+    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() == self._thread:
+                self._before()
+            return original(*args, **kwargs)
+
+        return call
+
+    def _before(self) -> None:
+        if self._dead:
+            raise Crash
+        if self.fired:
+            return
+        if self._remaining:
+            self._remaining -= 1
+            return
+        self.fired = True
+        try:
+            self._action()
+        except Crash:
+            self._dead = True
+            raise

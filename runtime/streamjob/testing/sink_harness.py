@@ -1,0 +1,145 @@
+"""What the sink kit needs to know of a sink, and how it drives one."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.sink import Sink, SinkContext, Staged
+from streamjob.testing.interception import FILE_SYSTEM_CALLS, Crash, Intercepted, Interception
+
+Row = tuple[Any, ...]
+
+
+class SinkHarness:
+    """A sink under test. Attributes and methods without underscore may be overridden."""
+
+    schema = "id bigint, name string, amount decimal(10,2), ratio double, flag boolean, day date, at timestamp"
+    """Columns of the batches; `id` must be the first. Others come from `row`."""
+
+    effects: Sequence[Intercepted] = FILE_SYSTEM_CALLS
+    """Functions through which the sink changes the outside world: a crash is tried before each of their calls."""
+
+    spark: Any
+    place: Path
+
+    def make_sink(self, place: Path) -> Sink:
+        """Return a sink for a place, not opened; each call makes another one."""
+        raise NotImplementedError
+
+    def visible_rows(self, place: Path) -> Sequence[Row]:
+        """Return what a reader sees at the place now, as tuples in the order of `schema`; nothing if nothing is there.
+
+        `self.spark` is the Spark session.
+        """
+        raise NotImplementedError
+
+    def options(self, place: Path) -> Mapping[str, str]:
+        """Return the sink's options."""
+        return {"path": str(place)}
+
+    def consume(self, place: Path) -> None:
+        """Remove what is visible at the place, as a consumer does."""
+        pytest.skip("the kit's subclass does not say how a consumer removes rows")
+
+    def leftovers(self, place: Path) -> int:
+        """Return how many staged things are at the place."""
+        pytest.skip("the kit's subclass does not say what is staged")
+
+    def row(self, number: int) -> Row:
+        """Return the row with a number as its id; some values are null."""
+        null = number % 5 == 3
+        return (
+            number,
+            None if null else f"naïve \u2603 {number}",
+            None if null else Decimal(number) / 100,
+            number / 8,
+            None if null else number % 2 == 0,
+            datetime.date(2013, 1, 1) + datetime.timedelta(days=number % 365),
+            datetime.datetime(2013, 1, 1, 5, 17) + datetime.timedelta(seconds=number),
+        )
+
+    def keep(self, place: Path) -> Callable[[], None]:
+        """Return a function that brings the place back to the state that it has now. For files; others override it."""
+        kept = place.with_name(f"kept-{uuid4().hex}")
+        shutil.copytree(place, kept)
+
+        def bring_back() -> None:
+            shutil.rmtree(place)
+            shutil.copytree(kept, place)
+
+        return bring_back
+
+    @pytest.fixture(name="spark")
+    def spark_fixture(self, streamjob_spark: Any) -> Any:
+        """Return the Spark session; override it to use your own."""
+        return streamjob_spark
+
+    @pytest.fixture(autouse=True)
+    def _place(self, spark: Any, tmp_path: Path) -> None:
+        self.spark = spark
+        self.place = tmp_path / "place"
+
+    def _interrupted_commits(self, action: Callable[[Sequence[Staged]], None]) -> Iterator[Sequence[Staged]]:
+        """Commit two batches in epoch 1 again and again, with the action before each effect in turn.
+
+        Yields what was staged, after each commit that the action interrupted.
+        """
+        sink = self._open(1)
+        staged = [self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))]
+        bring_back = self.keep(self.place)
+        for call in itertools.count():
+            interception = Interception(self.effects, call, lambda: action(staged))
+            try:
+                with interception:
+                    self._commit(sink, 1, *staged)
+            except Crash:
+                pass
+            except Exception:
+                # A superseded process may fail; it just may harm nothing.
+                if not interception.fired:
+                    raise
+            if not interception.fired:
+                return
+            yield staged
+            bring_back()
+            sink = self._open(1)
+
+    def _recover(self, staged: Sequence[Staged], epoch: int = 2) -> None:
+        """Do what the next owner of the log does."""
+        sink = self._open(epoch)
+        self._commit(sink, 1, *staged)
+        sink.abort()
+        sink.close()
+
+    def _open(self, epoch: int) -> Sink:
+        sink = self.make_sink(self.place)
+        assert isinstance(sink, Sink)
+        uid = OperatorUid("conformance")
+        sink.open(SinkContext("sink-kit", "default", uid, Epoch(epoch), self.options(self.place)))
+        return sink
+
+    def _stage(self, sink: Sink, batch: int, numbers: Sequence[int]) -> Staged:
+        rows = [self.row(number) for number in numbers]
+        return sink.stage(self.spark.createDataFrame(rows, self.schema).coalesce(2), BatchId(batch))
+
+    def _commit(self, sink: Sink, checkpoint: int, *staged: Staged) -> None:
+        committables = [each.committable for each in staged if each.committable is not None]
+        sink.commit(CheckpointId(checkpoint), committables)
+
+    def _expect(self, numbers: Sequence[int] = ()) -> None:
+        expected = sorted(self.row(number) for number in numbers)
+        found = sorted((tuple(row) for row in self.visible_rows(self.place)), key=lambda row: row[0])
+        assert found == expected
+
+    def _numbers(self) -> list[int]:
+        return sorted(row[0] for row in self.visible_rows(self.place))

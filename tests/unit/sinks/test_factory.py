@@ -1,0 +1,153 @@
+"""Which sink a specification gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.ids import Epoch
+from streamjob.job.options import MissingVariable
+from streamjob.job.spec import SinkSpec
+from streamjob.sink import Sink
+from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.console import ConsoleSink
+from streamjob_runtime.sinks.errors import UnusablePlace, UnusableSink
+from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.memory import MemorySink
+
+CUSTOM = """
+from streamjob.sink import Staged
+
+class Plain:
+    def open(self, context): self.context = context
+    def stage(self, batch, batch_id): return Staged(None)
+    def commit(self, checkpoint, committables): pass
+    def abort(self): pass
+    def close(self): pass
+
+class Half:
+    def open(self, context): pass
+
+class Demanding(Plain):
+    def __init__(self, what): pass
+"""
+
+
+def surroundings(directory: Path, **environ: str) -> SinkSurroundings:
+    return SinkSurroundings("departures", "default", Epoch(3), directory, environ)
+
+
+def built(directory: Path, sink_format: str, **fields: Any) -> Sink:
+    spec = SinkSpec.model_validate({"name": "report", "input": "delays", "format": sink_format, **fields})
+    return build_sink(spec, surroundings(directory))
+
+
+@pytest.mark.parametrize("sink_format", ["parquet", "csv", "json"])
+def test_files_are_exactly_once_by_default(tmp_path: Path, sink_format: str) -> None:
+    sink = built(tmp_path, sink_format, options={"path": "output"})
+
+    assert isinstance(sink, FileSink)
+    assert (tmp_path / "output/_streamjob/owner.json").exists()
+
+
+@pytest.mark.parametrize("prefix", ["file://", "file://localhost", "file:", ""])
+def test_a_file_uri_is_a_directory(tmp_path: Path, prefix: str) -> None:
+    built(tmp_path, "csv", options={"path": f"{prefix}{tmp_path}/out"})
+
+    assert (tmp_path / "out/_streamjob/owner.json").exists()
+
+
+def test_files_may_be_written_at_least_once(tmp_path: Path) -> None:
+    sink = built(tmp_path, "parquet", options={"path": "output"}, delivery="at-least-once")
+
+    assert isinstance(sink, BatchSink)
+
+
+@pytest.mark.parametrize(
+    ("sink_format", "kind"),
+    [("console", ConsoleSink), ("memory", MemorySink), ("noop", BatchSink), ("jdbc", BatchSink)],
+)
+def test_other_formats_are_at_least_once(tmp_path: Path, sink_format: str, kind: type) -> None:
+    assert isinstance(built(tmp_path, sink_format), kind)
+
+
+def test_exactly_once_is_refused_where_it_cannot_be_had(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSink, match="sink report: format jdbc cannot deliver exactly once"):
+        built(tmp_path, "jdbc", delivery="exactly-once")
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/output", "hdfs://host/output", "file://elsewhere/output"])
+def test_exactly_once_output_to_a_place_of_unknown_kind_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(UnusableSink, match="sink report: exactly-once output cannot go to a path of the kind"):
+        built(tmp_path, "parquet", options={"path": path})
+
+
+def test_a_file_sink_needs_a_path(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSink, match="sink report: has no path"):
+        built(tmp_path, "parquet")
+
+
+def test_an_unusable_path_is_noticed_when_the_sink_is_built(tmp_path: Path) -> None:
+    (tmp_path / "output").write_bytes(b"")
+
+    with pytest.raises(UnusablePlace, match="is not a directory"):
+        built(tmp_path, "parquet", options={"path": "output"})
+
+
+@pytest.mark.parametrize("options", [{"numRows": "many"}, {"truncate": "-1"}])
+def test_a_wrong_option_of_the_console_is_named(tmp_path: Path, options: dict[str, str]) -> None:
+    with pytest.raises(UnusableSink, match=f"sink report: option {next(iter(options))} is"):
+        built(tmp_path, "console", options=options)
+
+
+def test_a_class_beside_the_job_file_is_a_sink(tmp_path: Path) -> None:
+    (tmp_path / "own_sinks_a.py").write_text(CUSTOM)
+    sink: Any = built(tmp_path, "own_sinks_a:Plain", options={"table": "t"})
+
+    assert type(sink).__name__ == "Plain"
+    assert (sink.context.job, sink.context.uid, sink.context.epoch) == ("departures", "report", 3)
+    assert sink.context.options == {"table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_sinks_b:Half", "is no sink, it lacks stage, commit, abort, close"),
+        ("own_sinks_b:Absent", "has no function 'Absent'"),
+        ("own_sinks_b:Demanding", "takes no argument"),
+        ("own_sinks_missing:Plain", "there is no module 'own_sinks_missing'"),
+    ],
+)
+def test_a_class_that_is_no_sink_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "own_sinks_b.py").write_text(CUSTOM)
+
+    with pytest.raises(UnusableSink, match=f"sink report: .*{message}|{message}"):
+        built(tmp_path, name)
+
+
+def test_a_snapshots_graph_is_enough_to_build_its_sink(tmp_path: Path) -> None:
+    spec = SinkSpec.model_validate(
+        {"name": "report", "input": "x", "format": "csv", "options": {"path": "${env:OUT}"}, "partitionBy": ["day"]}
+    )
+    graph = {**spec.model_dump(mode="json", by_alias=True), "addedLater": 1}
+    sink = build_sink_from_graph(graph, surroundings(tmp_path, OUT=str(tmp_path / "from-graph")))
+
+    assert isinstance(sink, FileSink)
+    assert (tmp_path / "from-graph/_streamjob/owner.json").exists()
+
+
+def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingVariable, match="OUT"):
+        built(tmp_path, "csv", options={"path": "${env:OUT}"})
+
+
+def test_a_graph_that_describes_no_sink_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSink, match="sink report of the snapshot cannot be read"):
+        build_sink_from_graph({"name": "report"}, surroundings(tmp_path))
+
+
+def test_surroundings_show_no_secret() -> None:
+    assert "hunter2" not in repr(surroundings(Path("/"), PASSWORD="hunter2"))

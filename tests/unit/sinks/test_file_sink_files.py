@@ -1,0 +1,122 @@
+"""What the file sink does with its files, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from streamjob.ids import CheckpointId, Epoch, OperatorUid
+from streamjob.sink import SinkContext
+from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
+from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.places import LocalPlace
+
+
+def opened(directory: Path, epoch: int = 1, job: str = "departures", uid: str = "report") -> FileSink:
+    sink = FileSink("csv", LocalPlace(directory))
+    sink.open(SinkContext(job, "default", OperatorUid(uid), Epoch(epoch), {}))
+    return sink
+
+
+def staged(directory: Path, epoch: int, batch: int, identity: str, *names: str) -> dict[str, Any]:
+    """Put files where a batch is staged, and return their committable."""
+    below = f"_streamjob/staged/{epoch}/{batch}-{identity}"
+    for name in names:
+        file = directory / below / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"rows")
+    files: list[JsonValue] = [{"path": name, "size": 4} for name in names]
+    return {"formatVersion": 1, "directory": below, "id": identity, "files": files}
+
+
+def visible(directory: Path) -> list[str]:
+    files = (file.relative_to(directory).as_posix() for file in directory.rglob("*") if file.is_file())
+    return sorted(name for name in files if not name.startswith("_"))
+
+
+def test_names_tell_the_checkpoint_and_keep_directories_and_suffixes(tmp_path: Path) -> None:
+    first = staged(tmp_path, 1, 7, "u", "part-00000-x-c000.csv.gz", "day=2013-01-01/part-00001-x.c000.csv.gz")
+    second = staged(tmp_path, 1, 8, "v", "part-00000-y-c000.csv.gz")
+    opened(tmp_path).commit(CheckpointId(12), [first, second])
+
+    assert visible(tmp_path) == ["day=2013-01-01/part-12-1-u.csv.gz", "part-12-0-u.csv.gz", "part-12-2-v.csv.gz"]
+
+
+def test_the_list_of_a_checkpoint_names_its_files_and_nothing_staged_is_left(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+
+    listed = json.loads((tmp_path / "_streamjob/published/3.json").read_bytes())
+    assert listed == {"formatVersion": 1, "checkpoint": 3, "files": [{"path": "part-3-0-u.csv", "size": 4}]}
+    assert list((tmp_path / "_streamjob/staged/1").iterdir()) == []
+
+
+def test_what_was_published_and_removed_is_not_even_listed_again(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+    (tmp_path / "part-3-0-u.csv").unlink()
+    (tmp_path / "_streamjob/published/3.json").unlink()
+    opened(tmp_path, epoch=2).commit(CheckpointId(3), [batch])
+
+    assert visible(tmp_path) == []
+    assert not (tmp_path / "_streamjob/published/3.json").exists()
+
+
+def test_abort_discards_lower_epochs_only(tmp_path: Path) -> None:
+    for epoch in (1, 9, 10, 11):
+        staged(tmp_path, epoch, 0, "u", "part-00000-x-c000.csv")
+    (tmp_path / "_streamjob/staged/foreign").mkdir()
+    opened(tmp_path, epoch=10).abort()
+
+    assert sorted(each.name for each in (tmp_path / "_streamjob/staged").iterdir()) == ["10", "11", "foreign"]
+
+
+@pytest.mark.parametrize(("job", "uid"), [("arrivals", "report"), ("departures", "copy")])
+def test_a_second_job_or_sink_on_the_same_path_is_refused_and_both_are_named(
+    tmp_path: Path, job: str, uid: str
+) -> None:
+    opened(tmp_path)
+
+    with pytest.raises(PlaceTaken) as refused:
+        opened(tmp_path, job=job, uid=uid)
+    assert "sink report of job default/departures" in str(refused.value)
+    assert f"sink {uid} of job default/{job}" in str(refused.value)
+
+
+def test_the_same_sink_takes_its_path_again(tmp_path: Path) -> None:
+    opened(tmp_path, epoch=1).close()
+
+    opened(tmp_path, epoch=2)
+
+
+def test_a_directory_with_other_peoples_files_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_bytes(b"1\n")
+    opened(tmp_path)
+
+    assert visible(tmp_path) == ["theirs.csv"]
+
+
+@pytest.mark.parametrize(
+    "committable",
+    [
+        None,
+        {"formatVersion": 2, "directory": "d", "id": "u", "files": []},
+        {"formatVersion": 1, "directory": "../elsewhere", "id": "u", "files": []},
+        {"formatVersion": 1, "directory": "d", "id": "u", "files": [{"path": "/etc/passwd", "size": 1}]},
+        {"formatVersion": 1, "directory": "d", "id": "u", "files": [{"path": "a/../../b", "size": 1}]},
+    ],
+)
+def test_a_committable_that_this_sink_did_not_write_is_refused(tmp_path: Path, committable: JsonValue) -> None:
+    with pytest.raises(UnreadableCommittable, match=str(tmp_path)):
+        opened(tmp_path).commit(CheckpointId(1), [committable])
+
+
+def test_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
+    batch = {**staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv"), "added": True}
+    opened(tmp_path).commit(CheckpointId(1), [batch])
+
+    assert visible(tmp_path) == ["part-1-0-u.csv"]
