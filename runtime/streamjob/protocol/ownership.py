@@ -8,17 +8,20 @@ without a completion of one's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
-from streamjob.errors import Superseded
+from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
 from streamjob.protocol.log import JOBS_OWN, JobId, LogView, encode_record, exists_above, read
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable
-from streamjob.store.effects import Program, get, put_if_absent
+from streamjob.store.effects import Program, StoreEffect, get, put_if_absent
+
+T = TypeVar("T")
+E = TypeVar("E")
 
 TRIES = 5
 """How often a write of unknown outcome is looked up and repeated; the store has its own retries, with pauses."""
@@ -254,6 +257,22 @@ def verify(held: Claim) -> Program[None]:
     held.check_held()
     if (yield from exists_above(held.last_seq)):
         raise held._lose()
+
+
+def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
+    """Run a program that reads snapshots; if it finds one unusable, see first whether the log is still held.
+
+    A successor deletes what it no longer needs: what a superseded owner misses is no damage.
+
+    Raises:
+        Superseded: the log is lost.
+        CannotRestore: the log is held, and the program raised this.
+    """
+    try:
+        return (yield from program)
+    except CannotRestore:
+        yield from verify(held)
+        raise
 
 
 def _create(record: LogRecord) -> Program[bool]:

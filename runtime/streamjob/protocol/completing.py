@@ -1,0 +1,51 @@
+"""Completing a checkpoint: its manifest, then its record in the log."""
+
+from __future__ import annotations
+
+from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.ownership import Claim, Completion, IllegalStep, complete
+from streamjob.protocol.registry import Registry
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import RecordKind
+from streamjob.store.effects import Program, put
+
+
+def complete_snapshot(
+    held: Claim,
+    registry: Registry,
+    manifest: Manifest,
+    now: float,
+    *,
+    savepoint_uri: str | None = None,
+) -> Program[Completion]:
+    """Write a checkpoint's manifest and let the log name it; all that it refers to must be in the store.
+
+    Args:
+        manifest: of a checkpoint that has begun in the registry and refers only to what that handed out.
+        now: seconds since 1970.
+        savepoint_uri: for a savepoint, where the caller has written its manifest.
+
+    Raises:
+        Superseded: another owner holds the log, now and for ever.
+        OutcomeUnknown: whether the checkpoint is completed is unknown. Do not abort it in the registry; end the epoch.
+        StoreUnavailable, StoreDenied: it is not completed and never will be: abort it in the registry.
+        IllegalStep: the manifest is not this epoch's, or refers to what may be deleted; or see `complete`.
+    """
+    owner = (held.identity.job.name, held.identity.job.namespace, held.epoch)
+    if (manifest.job, manifest.namespace, manifest.epoch) != owner:
+        raise IllegalStep(f"the manifest of {manifest.kind} {manifest.id} is not one of {held!r}")
+    kind = RecordKind(manifest.kind)
+    held.check_held()
+    if kind is RecordKind.SAVEPOINT:
+        if savepoint_uri is None:
+            raise IllegalStep(f"savepoint {manifest.id} has no place")
+        reference = savepoint_uri
+    else:
+        registry.check_protected(manifest)
+        key = keys.manifest(manifest.epoch, manifest.id)
+        yield from put(key, encode_manifest(manifest))
+        reference = key
+    completion = yield from complete(held, kind, manifest.id, reference, now)
+    registry.completed(manifest)
+    return completion

@@ -1,0 +1,107 @@
+"""Publication: every committable that a completion of the log names is published, exactly once whoever does it.
+
+There is never more than one completion whose committables may be unpublished, the newest: the next one is not attempted
+before. So a claimer commits the committables of the newest completion below its claim again, which is idempotent, and
+knows that all earlier ones are published. What earlier epochs staged beyond is behind the cut, and is aborted.
+
+A stopped owner that wakes up does no harm: what it commits, the log names, and its successor has committed already;
+what it aborts belongs to epochs before its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pydantic import JsonValue
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import CheckpointId, Epoch, OperatorUid
+from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.ownership import Claim, Completion, IllegalStep
+from streamjob.snapshot.manifest import Manifest
+from streamjob.store.effects import StoreEffect
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Publish what a sink staged for a completed checkpoint; idempotent. Reply: None."""
+
+    sink: OperatorUid
+    checkpoint: CheckpointId
+    committables: tuple[JsonValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Discard what epochs before `before` staged in a sink and nobody published: never a later epoch's. Reply: None."""
+
+    sink: OperatorUid
+    before: Epoch
+
+
+SinkEffect: TypeAlias = Commit | Abort
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was published again; `unpublishable` says why the newest completion's committables could not be."""
+
+    checkpoint: CheckpointId | None
+    unpublishable: str | None = None
+
+
+def publish(completion: Completion, manifest: Manifest) -> Generator[Commit, object, None]:
+    """Publish a completion of this epoch; repeat it if a sink failed. Until it succeeds nothing else completes."""
+    if (completion.record.epoch, completion.record.id) != (manifest.epoch, manifest.id):
+        raise IllegalStep(f"{completion!r} is not what the manifest of {manifest.epoch}-{manifest.id} completes")
+    yield from _commit_all(manifest)
+    if completion.claim.unpublished == completion.record:
+        completion.claim.published(manifest.id)
+
+
+def recover(
+    held: Claim,
+    sinks: Iterable[OperatorUid],
+    *,
+    fork: bool = False,
+) -> Generator[StoreEffect | SinkEffect, object, Recovered]:
+    """Publish the newest completion below a claim again, and abort what is behind its cut: first thing in an epoch.
+
+    For a finished job this is all that is left to do.
+
+    Args:
+        sinks: the sinks of the job as it starts; those of the newest completion may be others.
+        fork: the job does not start from the newest completion, which therefore may be unreadable; its committables are
+            then given up, and `unpublishable` says so.
+
+    Raises:
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: the newest completion cannot be read.
+    """
+    checkpoint: CheckpointId | None = None
+    unpublishable: str | None = None
+    known = list(sinks)
+    record = held.unpublished
+    if record is not None:
+        assert record.id is not None
+        assert record.manifest is not None
+        try:
+            manifest = yield from read_manifest(record.manifest)
+        except CannotRestore as error:
+            if not fork:
+                raise
+            unpublishable = error.what
+        else:
+            yield from _commit_all(manifest)
+            checkpoint = record.id
+            known.extend(sink.uid for sink in manifest.sinks)
+        held.published(record.id)
+    for sink in dict.fromkeys(known):
+        yield Abort(sink, held.epoch)
+    return Recovered(checkpoint, unpublishable)
+
+
+def _commit_all(manifest: Manifest) -> Generator[Commit, object, None]:
+    for sink in manifest.sinks:
+        yield Commit(sink.uid, manifest.id, sink.committables)

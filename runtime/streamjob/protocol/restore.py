@@ -1,0 +1,196 @@
+"""From which snapshot a job starts, given its log and what was asked for.
+
+The newest completion of the log is what `latest` means. If it cannot be used, that is an error which names an older one
+that is whole; it is never passed over in silence. A start from anything else than the last completion is a fork: what
+the job's sinks published since then stays published, and is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import CheckpointId, Key
+from streamjob.protocol.log import JOBS_OWN, LogView
+from streamjob.protocol.manifests import (
+    MANIFEST_NAME,
+    SnapshotCorrupt,
+    find_problems,
+    list_shared_sizes,
+    read_manifest,
+)
+from streamjob.protocol.ownership import Claim
+from streamjob.protocol.registry import Registry
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import LogRecord
+from streamjob.store.effects import Program
+
+LATEST = "latest"
+NONE = "none"
+
+
+class ClaimMode(StrEnum):
+    """Who owns the snapshot that a job starts from."""
+
+    CLAIM = "claim"
+    """The job."""
+    NO_CLAIM = "no-claim"
+    """Whoever owned it before: the job refers to none of its files, and its first checkpoint is full."""
+
+
+class NoSnapshot(CannotRestore):
+    """A snapshot is required, and the log names none."""
+
+
+class NotCompleted(CannotRestore):
+    """The log does not name the checkpoint that was asked for, so it does not exist."""
+
+
+class LatestUnusable(CannotRestore):
+    """The log's newest completion cannot be restored from; whether an older one is to be taken is for a user to say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What a job starts from.
+
+    `manifest` is None for a fresh start. `record` is what the job's own log says of it, if anything. `reusable`: the
+    first checkpoint may refer to its files. `last_id`: ids of checkpoints must be above it (it counts the snapshot's
+    own, for sinks remember ids).
+    """
+
+    manifest: Manifest | None
+    reference: str | None
+    record: LogRecord | None
+    fork: bool
+    mode: ClaimMode
+    reusable: bool
+    last_id: CheckpointId
+
+    def registry(self, held: Claim) -> Registry:
+        """Return the registry of the epoch that was claimed, and starts from here."""
+        registry = Registry(held.epoch)
+        if self.manifest is not None and self.record is not None and self.record.kind in JOBS_OWN:
+            registry.adopt(self.manifest, reusable=self.reusable)
+        return registry
+
+
+def resolve(
+    view: LogView,
+    wanted: str = LATEST,
+    *,
+    root: str,
+    mode: ClaimMode = ClaimMode.CLAIM,
+    require_snapshot: bool = False,
+) -> Program[Resolution]:
+    """Decide what a job starts from.
+
+    Args:
+        view: the log below the job's claim.
+        wanted: `latest`, `none`, or a snapshot: its manifest, or the folder of it, as key or absolute URI.
+        root: the absolute URI of the job's root.
+        require_snapshot: refuse to start fresh.
+
+    Raises:
+        LatestUnusable: the newest completion cannot be restored from.
+        NoSnapshot: a snapshot is required, and there is none.
+        NotCompleted: the snapshot would be a checkpoint of this job, but its log does not name it.
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: another snapshot that was asked for cannot be used.
+    """
+    if wanted == NONE or (wanted == LATEST and view.newest is None):
+        if require_snapshot:
+            raise NoSnapshot(
+                f"a snapshot is required, and job {view.job} is to start "
+                + ("from none" if wanted == NONE else f"from the latest at {root}, where none was completed"),
+                "name a snapshot to start from, or do not require one",
+            )
+        return Resolution(
+            manifest=None,
+            reference=None,
+            record=None,
+            fork=view.newest is not None,
+            mode=mode,
+            reusable=False,
+            last_id=view.last_id,
+        )
+    record = view.newest if wanted == LATEST else view.completion_of(normalise(wanted, root))
+    reference = record.manifest if record is not None and record.manifest is not None else normalise(wanted, root)
+    if record is None and keys.manifest_ids(Key(reference)) is not None:
+        raise NotCompleted(
+            f"the log of job {view.job} does not name {reference}: it was never completed, or is no longer retained",
+            _what_is_there(view),
+        )
+    newest = record is not None and record == view.newest
+    if newest and record is not None:
+        yield from _check_usable(view, record)
+    manifest = yield from read_manifest(reference)
+    if record is not None:
+        _check_identity(record, manifest)
+    return Resolution(
+        manifest=manifest,
+        reference=reference,
+        record=record,
+        fork=view.newest is not None and not newest,
+        mode=mode,
+        reusable=newest and record is not None and record.kind in JOBS_OWN and mode is ClaimMode.CLAIM,
+        last_id=max(view.last_id, manifest.id),
+    )
+
+
+def normalise(wanted: str, root: str) -> str:
+    """Return how the log would name a snapshot: by its manifest, with a key if it lies below the job's root."""
+    reference = wanted.removeprefix(root)
+    if reference.rsplit("/", 1)[-1] != MANIFEST_NAME:
+        reference = f"{reference.rstrip('/')}/{MANIFEST_NAME}"
+    return reference
+
+
+def newest_whole(view: LogView, *, below: LogRecord) -> Program[LogRecord | None]:
+    """Return the newest completion older than one that is whole, or None."""
+    stored = yield from list_shared_sizes()
+    for record in reversed(view.completions):
+        if record.seq < below.seq and record.manifest is not None:
+            problems = yield from find_problems(record.manifest, stored)
+            if not problems:
+                return record
+    return None
+
+
+def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Program[LatestUnusable]:
+    """Return the error for a newest completion that cannot be used: what is wrong, and which older one is whole.
+
+    Args:
+        problems: what is wrong, one sentence each; also what is found only when the files are read.
+    """
+    older = yield from newest_whole(view, below=record)
+    found = "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")
+    return LatestUnusable(
+        f"{record.kind} {record.id} of job {view.job} ({record.manifest}), its last completion, is unusable: {found}",
+        "no older completion is whole: restore the objects from a backup, or start with --from none"
+        if older is None
+        else f"{older.kind} {older.id} is whole: start with --from {older.manifest}, which makes a fork",
+    )
+
+
+def _check_usable(view: LogView, record: LogRecord) -> Program[None]:
+    stored = yield from list_shared_sizes()
+    assert record.manifest is not None
+    problems = yield from find_problems(record.manifest, stored)
+    if problems:
+        raise (yield from unusable(view, record, problems))
+
+
+def _check_identity(record: LogRecord, manifest: Manifest) -> None:
+    if (manifest.epoch, manifest.id, manifest.kind) != (record.epoch, record.id, record.kind.value):
+        raise SnapshotCorrupt(
+            f"{record.manifest} is the manifest of {manifest.kind} {manifest.epoch}-{manifest.id}, "
+            f"but the log names it for {record.kind} {record.epoch}-{record.id}"
+        )
+
+
+def _what_is_there(view: LogView) -> str:
+    names = ", ".join(str(record.manifest) for record in reversed(view.completions))
+    return f"start from one of {names}" if names else "nothing was completed at this place yet"

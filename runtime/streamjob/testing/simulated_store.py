@@ -1,0 +1,85 @@
+"""A store for simulations: performs effects one by one, and each can go wrong in every way that real ones do."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from streamjob.ids import Key
+from streamjob.store.base import ObjectInfo, ObjectMissing, StoreUnavailable
+from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect
+
+
+class Outcome(Enum):
+    """What becomes of an effect; whoever wants it done is told StoreUnavailable unless it is done."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """Nothing happens."""
+    REPLY_LOST = "reply lost"
+    """It is done all the same."""
+    LATE = "late"
+    """It is done at some later time, whoever lives then: writes and deletions only, each key by itself."""
+
+
+class SimulatedStore:
+    """Objects by key. Listings come in small pages, so that things happen between two of them.
+
+    Args:
+        root: the absolute URI of the root, with a slash at its end.
+        page_size: objects in a page.
+    """
+
+    def __init__(self, root: str = "memory:///root/", *, page_size: int = 3) -> None:
+        self.root = root
+        self.objects: dict[Key, bytes] = {}
+        self.late: list[Put | PutIfAbsent | Delete] = []
+        self._page_size = page_size
+
+    def perform(self, effect: StoreEffect, outcome: Outcome = Outcome.DONE) -> object:
+        """Perform an effect and return its reply. Raises ObjectMissing, and StoreUnavailable if the outcome says so."""
+        if outcome is Outcome.DONE:
+            return self._apply(effect)
+        if outcome is Outcome.REPLY_LOST:
+            self._apply(effect)
+        elif outcome is Outcome.LATE:
+            match effect:
+                case Delete(keys):
+                    self.late.extend(Delete((key,)) for key in keys)
+                case Put() | PutIfAbsent():
+                    self.late.append(effect)
+        raise StoreUnavailable(f"{effect!r:.80} got no answer")
+
+    def land(self, number: int) -> StoreEffect:
+        """Let one of the late effects be done, and return it."""
+        effect = self.late.pop(number % len(self.late))
+        self._apply(effect)
+        return effect
+
+    def _apply(self, effect: StoreEffect) -> object:
+        match effect:
+            case Get(key):
+                return self._read(key)
+            case GetUri(uri):
+                return self._read(Key(uri.removeprefix(self.root)))
+            case Put(key, content):
+                self.objects[key] = content
+                return None
+            case PutIfAbsent(key, content):
+                if key in self.objects:
+                    return False
+                self.objects[key] = content
+                return True
+            case List(prefix, start_after, limit):
+                found = sorted(key for key in self.objects if key.startswith(prefix) and key > start_after)
+                page = found[: min(limit, self._page_size)]
+                return Page(tuple(ObjectInfo(key, len(self.objects[key])) for key in page), len(page) < len(found))
+            case Delete(keys):
+                for key in keys:
+                    self.objects.pop(key, None)
+                return None
+
+    def _read(self, key: Key) -> bytes:
+        try:
+            return self.objects[key]
+        except KeyError:
+            raise ObjectMissing(f"{self.root}{key} does not exist") from None

@@ -1,0 +1,451 @@
+"""Owners that know nothing of each other share one log, one store and one sink; the store fails in every way.
+
+Each owner lives a life: it claims, restores, publishes, checkpoints and deletes. The schedule says who takes the next
+step, what goes wrong with it, who dies, and when late writes and deletions take effect. A life that is not scheduled
+sleeps, between any two effects, for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from streamjob.errors import CannotRestore, Superseded
+from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, LogSeq, OperatorUid, Owner
+from streamjob.protocol.collector import CannotCollect, Collector
+from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.log import JOBS_OWN, JobId, follows
+from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, unless_superseded
+from streamjob.protocol.publishing import Abort, Commit, publish, recover
+from streamjob.protocol.registry import Registry
+from streamjob.protocol.restore import LATEST, resolve
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState, SourceState
+from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.base import StoreError, StoreUnavailable
+from streamjob.store.effects import Delete, Put, PutIfAbsent, StoreEffect, get, put
+from streamjob.testing.simulated_store import Outcome, SimulatedStore
+
+JOB = JobId("tests", "job")
+SINK = OperatorUid("sink")
+FILES = 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Write a batch where no reader of the sink sees it."""
+
+    epoch: Epoch
+    start: int
+    stop: int
+
+
+Effect = StoreEffect | Commit | Abort | Stage
+Life = Generator[Effect, object, None]
+
+
+class ModelSink:
+    """Renames what was staged when it is committed; remembers how often each batch became visible."""
+
+    def __init__(self) -> None:
+        self.staged: set[Stage] = set()
+        self.shown: Counter[Stage] = Counter()
+
+    def perform(self, effect: Stage | Commit | Abort) -> None:
+        match effect:
+            case Stage():
+                self.staged.add(effect)
+            case Commit(_, _, committables):
+                for batch in map(batch_of, committables):
+                    if batch in self.staged:
+                        self.staged.remove(batch)
+                        self.shown[batch] += 1
+            case Abort(_, before):
+                self.staged = {batch for batch in self.staged if batch.epoch >= before}
+
+
+def batch_of(committable: JsonValue) -> Stage:
+    assert isinstance(committable, list)
+    epoch, start, stop = committable
+    assert isinstance(epoch, int) and isinstance(start, int) and isinstance(stop, int)  # noqa: PT018
+    return Stage(Epoch(epoch), start, stop)
+
+
+def contents(position: int) -> dict[str, bytes]:
+    """The job's state after `position` batches: of its files some change, some stay, and some come back."""
+    return {f"f{n}": b"%d:%d" % (n, (position // (n + 1)) % 2) for n in range(FILES)}
+
+
+class World:
+    """The store, the sink, and what an all-seeing observer knows of them."""
+
+    def __init__(self, num_retained: int) -> None:
+        self.store = SimulatedStore()
+        self.sink = ModelSink()
+        self.num_retained = num_retained
+        self.log: list[LogRecord] = []
+        self.manifests: dict[tuple[Epoch, CheckpointId], Manifest] = {}
+        self.bytes: dict[str, bytes] = {}
+        self.forked = False
+        self.strays = 0
+        self.completed = 0
+
+    def perform(self, effect: Effect, outcome: Outcome) -> object:
+        if isinstance(effect, Stage | Commit | Abort):
+            self._perform_in_sink(effect, outcome)
+            return None
+        before = len(self.store.objects)
+        try:
+            return self.store.perform(effect, outcome)
+        finally:
+            self._observe(effect, grown=len(self.store.objects) > before)
+
+    def land(self, number: int) -> None:
+        if self.store.late:
+            before = len(self.store.objects)
+            effect = self.store.land(number)
+            self._observe(effect, grown=len(self.store.objects) > before)
+
+    def _perform_in_sink(self, effect: Stage | Commit | Abort, outcome: Outcome) -> None:
+        if outcome in (Outcome.DONE, Outcome.REPLY_LOST):
+            self.sink.perform(effect)
+            self.check_sink()
+        if outcome is not Outcome.DONE:
+            raise StoreUnavailable("the sink got no answer")
+
+    def _observe(self, effect: StoreEffect, *, grown: bool) -> None:
+        match effect:
+            case PutIfAbsent(key, content) if grown and keys.log_seq(key) is not None:
+                self._observe_record(LogRecord.model_validate_json(content))
+                self.check_restorable()
+            case Put(key, _) if keys.shared_epoch(key) is not None:
+                assert key not in self.bytes or self.store.objects.get(key, self.bytes[key]) == self.bytes[key]
+            case Delete():
+                self.check_restorable()
+
+    def _observe_record(self, record: LogRecord) -> None:
+        assert record.seq <= len(self.log), "a record left a gap in the log"
+        if record.seq < len(self.log):
+            self.strays += 1
+            return
+        assert not self.log or follows(self.log[-1], record), "an epoch wrote above a later claim"
+        if record.completes:
+            self.check_published(self.completions)
+        self.log.append(record)
+
+    @property
+    def completions(self) -> list[LogRecord]:
+        return [record for record in self.log if record.completes]
+
+    def manifest_of(self, record: LogRecord) -> Manifest:
+        assert record.id is not None
+        return self.manifests[record.epoch, record.id]
+
+    def retained(self) -> list[LogRecord]:
+        """The newest checkpoints, as many as are retained, and all savepoints."""
+        own = [record for record in self.completions if record.kind in JOBS_OWN]
+        savepoints = [record for record in self.completions if record.kind is RecordKind.SAVEPOINT]
+        return own[-self.num_retained :] + savepoints
+
+    def check_restorable(self) -> None:
+        for record in self.retained():
+            manifest = self.manifest_of(record)
+            assert self.store.objects.get(Key(str(record.manifest))) == encode_manifest(manifest)
+            for file in manifest.files():
+                stored = self.store.objects.get(Key(file.object))
+                assert stored is not None, f"{file.object} of retained checkpoint {record.id} is gone"
+                assert hashlib.sha256(stored).hexdigest() == file.sha256
+
+    def check_published(self, completions: list[LogRecord]) -> None:
+        for record in completions:
+            for committable in self.manifest_of(record).sinks[0].committables:
+                assert self.sink.shown[batch_of(committable)] == 1, f"{committable} of {record.id} is not published"
+
+    def check_sink(self) -> None:
+        named = {batch_of(c) for record in self.completions for c in self.manifest_of(record).sinks[0].committables}
+        for batch, times in self.sink.shown.items():
+            assert times == 1, f"{batch} was published {times} times"
+            assert batch in named, f"{batch} is published, and the log does not name it"
+
+    def check_complete_output(self) -> None:
+        """Everything up to the last cut is visible, without a gap and without an overlap."""
+        if self.completions and not self.forked:
+            end = position_of(self.manifest_of(self.completions[-1]))
+            rows = sorted(row for batch in self.sink.shown for row in range(batch.start, batch.stop))
+            assert rows == list(range(end))
+
+    def check_no_garbage(self, claimed: LogSeq) -> None:
+        """Nothing is left but what retained checkpoints, savepoints and the last claim need."""
+        own = [record for record in self.retained() if record.kind in JOBS_OWN]
+        needed = {str(record.manifest) for record in own}
+        needed |= {name for record in own for name in self.manifest_of(record).objects()}
+        lowest = min([claimed, *(record.seq for record in own)])
+        needed |= {keys.log_record(record.seq) for record in self.log if record.seq >= lowest}
+        assert {key for key in self.store.objects if not key.startswith("savepoints/")} == needed
+        assert not self.sink.staged
+
+
+def position_of(manifest: Manifest) -> int:
+    position = manifest.sources[0].position
+    assert isinstance(position, int)
+    return position
+
+
+@dataclass
+class Habits:
+    """How an owner lives: what it starts from, and what it takes at its n-th checkpoint."""
+
+    wanted: Literal["latest", "oldest", "none"] = "latest"
+    checkpoints: int = 6
+    savepoint_at: int | None = None
+    final_at: int | None = None
+
+
+def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
+    identity = Identity(job=JOB, owner=Owner(f"owner-{owner}"), attempt=Attempt(attempt))
+    try:
+        held = yield from claim(identity, float(owner), checkpoints=world.num_retained)
+        yield from unless_superseded(held, run_epoch(world, held, habits))
+    except (Superseded, StoreError):
+        return
+
+
+def run_epoch(world: World, held: Claim, habits: Habits) -> Life:
+    wanted: str = habits.wanted
+    if wanted == "oldest":
+        own = [record for record in held.below.completions if record.kind in JOBS_OWN]
+        wanted = str(own[0].manifest) if own else LATEST
+    resolution = yield from resolve(held.below, wanted, root=world.store.root)
+    world.forked |= resolution.fork
+    yield from recover(held, [SINK], fork=resolution.fork)
+    if held.finished and not resolution.fork:
+        return
+    if resolution.manifest is not None:
+        for file in resolution.manifest.files():
+            try:
+                yield from get(Key(file.object))
+            except StoreUnavailable:
+                return
+            except StoreError as error:
+                raise CannotRestore(str(error)) from error
+    registry = resolution.registry(held)
+    collector = Collector(registry)
+    position = 0 if resolution.manifest is None else position_of(resolution.manifest)
+    unpublished: list[JsonValue] = []
+    last_id = resolution.last_id
+    for number in range(habits.checkpoints):
+        last_id = CheckpointId(last_id + 1)
+        batch = Stage(held.epoch, position, position + 1 + number % 2)
+        yield batch
+        unpublished.append([batch.epoch, batch.start, batch.stop])
+        position = batch.stop
+        kind = RecordKind.CHECKPOINT
+        if number == habits.savepoint_at:
+            kind = RecordKind.SAVEPOINT
+        if number == habits.final_at:
+            kind = RecordKind.FINAL
+        registry.begin(last_id)
+        try:
+            files = yield from upload(world, registry, held, kind, last_id, position)
+            manifest = describe(held, kind, last_id, position, files, unpublished)
+            world.manifests[held.epoch, last_id] = manifest
+            place = None
+            if kind is RecordKind.SAVEPOINT:
+                place = f"savepoints/{held.epoch}-{last_id}/manifest.json"
+                yield from put(Key(place), encode_manifest(manifest))
+            completion = yield from complete_snapshot(held, registry, manifest, float(last_id), savepoint_uri=place)
+        except OutcomeUnknown:
+            return
+        except StoreUnavailable:
+            registry.aborted(last_id)
+            continue
+        assert world.log[completion.record.seq] == completion.record, "a stray record passed for a completion"
+        world.completed += 1
+        unpublished = []
+        yield from publish(completion, manifest)
+        try:
+            yield from collector.collect(completion, world.num_retained)
+        except CannotCollect:
+            event("a collection was refused")
+        except StoreUnavailable:
+            event("a collection failed")
+        if kind is RecordKind.FINAL:
+            return
+
+
+def upload(
+    world: World, registry: Registry, held: Claim, kind: RecordKind, checkpoint: CheckpointId, position: int
+) -> Generator[Effect, object, list[FileRef]]:
+    files = []
+    for path, content in contents(position).items():
+        sha256 = hashlib.sha256(content).hexdigest()
+        if kind is RecordKind.SAVEPOINT:
+            key = Key(f"savepoints/{held.epoch}-{checkpoint}/files/{path}")
+            yield from put(key, content)
+        elif (known := registry.reuse(checkpoint, sha256, len(content))) is not None:
+            key = known.object
+        else:
+            key = registry.allocate(checkpoint, sha256)
+            world.bytes[key] = content
+            yield from put(key, content)
+        files.append(FileRef(path=path, object=key, length=len(content), sha256=sha256))
+    return files
+
+
+def describe(
+    held: Claim,
+    kind: RecordKind,
+    checkpoint: CheckpointId,
+    position: int,
+    files: list[FileRef],
+    committables: list[JsonValue],
+) -> Manifest:
+    literal: Any = kind.value
+    return Manifest(
+        job=JOB.name,
+        namespace=JOB.namespace,
+        id=checkpoint,
+        epoch=held.epoch,
+        kind=literal,
+        triggered=0.0,
+        completed=1.0,
+        graph={},
+        chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(position), files=tuple(files)),),
+        sources=(SourceState(uid=OperatorUid("source"), position=position),),
+        sinks=(SinkState(uid=SINK, committables=tuple(committables)),),
+    )
+
+
+@dataclass
+class Actor:
+    """A life at the point where its next effect is wanted and not yet performed."""
+
+    life: Life
+    wanted: Effect | None = None
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._resume(None, None)
+
+    def step(self, world: World, outcome: Outcome) -> None:
+        if self.ended or self.wanted is None:
+            return
+        try:
+            reply = world.perform(self.wanted, outcome)
+        except StoreError as error:
+            self._resume(None, error)
+        else:
+            self._resume(reply, None)
+
+    def _resume(self, reply: object, error: Exception | None) -> None:
+        try:
+            self.wanted = self.life.send(reply) if error is None else self.life.throw(error)
+        except StopIteration:
+            self.ended = True
+
+
+@dataclass(frozen=True)
+class Burst:
+    """One owner takes some steps, and the last of them ends as told."""
+
+    actor: int
+    steps: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Rebirth:
+    """An owner dies where it stands, and another takes its place; `attempts` is how far the attempt moves."""
+
+    actor: int
+    attempts: int
+    habits: Habits
+
+
+@dataclass(frozen=True)
+class Land:
+    """Late effects take effect."""
+
+    number: int
+    count: int
+
+
+habits = st.builds(
+    Habits,
+    wanted=st.sampled_from(["latest"] * 6 + ["oldest", "none"]),
+    checkpoints=st.integers(1, 8),
+    savepoint_at=st.none() | st.integers(0, 3),
+    final_at=st.none() | st.integers(0, 6),
+)
+actors = st.integers(0, 2)
+bursts = st.builds(
+    Burst,
+    actor=actors,
+    steps=st.integers(1, 12) | st.integers(1, 120),
+    outcome=st.sampled_from([Outcome.DONE] * 3 + [Outcome.REFUSED, Outcome.REPLY_LOST, Outcome.LATE]),
+)
+rebirths = st.builds(Rebirth, actor=actors, attempts=st.integers(0, 1), habits=habits)
+lands = st.builds(Land, number=st.integers(0, 5), count=st.integers(1, 4))
+schedules = st.lists(st.one_of(bursts, bursts, bursts, rebirths, lands), min_size=5, max_size=60)
+
+
+def play(schedule: list[Burst | Rebirth | Land], num_retained: int) -> World:
+    world = World(num_retained)
+    born = 0
+    attempt = 0
+
+    def bear(habits: Habits) -> Actor:
+        nonlocal born
+        born += 1
+        return Actor(live(world, born, attempt, habits))
+
+    lives = [bear(Habits()) for _ in range(3)]
+    for move in schedule:
+        match move:
+            case Burst(actor, steps, outcome):
+                for _ in range(steps - 1):
+                    lives[actor].step(world, Outcome.DONE)
+                lives[actor].step(world, outcome)
+            case Rebirth(actor, attempts, habits):
+                lives[actor].life.close()
+                attempt += attempts
+                lives[actor] = bear(habits)
+            case Land(number, count):
+                for _ in range(count):
+                    world.land(number)
+    for doomed in lives:
+        doomed.life.close()
+    while world.store.late:
+        world.land(0)
+    was_finished = bool(world.completions) and world.completions[-1].kind is RecordKind.FINAL
+    before = world.completed
+    last = bear(Habits(checkpoints=1))
+    while not last.ended:
+        last.step(world, Outcome.DONE)
+    assert was_finished or world.completed == before + 1, "a healthy owner of a healthy store completed nothing"
+    return world
+
+
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(schedule=schedules, num_retained=st.integers(1, 3))
+def test_whatever_happens_the_log_is_linear_checkpoints_are_whole_and_output_is_exactly_once(
+    schedule: list[Burst | Rebirth | Land], num_retained: int
+) -> None:
+    world = play(schedule, num_retained)
+
+    world.check_published(world.completions)
+    world.check_complete_output()
+    claims = [record for record in world.log if record.kind is RecordKind.CLAIM]
+    event(f"completed {min(world.completed // 5 * 5, 20)}+")
+    event(f"strays {min(world.strays, 3)}")
+    event(f"claims {min(len(claims), 10)}")
+    if not any(record.kind is RecordKind.FINAL for record in world.completions):
+        world.check_no_garbage(claims[-1].seq)
