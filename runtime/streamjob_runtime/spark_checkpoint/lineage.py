@@ -87,7 +87,15 @@ def _lz4_blocks(file: Path) -> Iterator[bytes]:
             if length == 0:
                 return
             data = stream.read(compressed)
-            yield data if token & 0xF0 == _LZ4_STORED else codec.decompress(data, length).to_pybytes()
+            if len(data) < compressed:
+                raise UnreadableCheckpointFile(file, "it ends within a compressed block")
+            if token & 0xF0 == _LZ4_STORED:
+                yield data
+                continue
+            try:
+                yield codec.decompress(data, length).to_pybytes()
+            except (OSError, ValueError) as error:
+                raise UnreadableCheckpointFile(file, f"a compressed block is broken ({error})") from None
 
 
 def _snapshot_files(snapshot: Path) -> Iterator[str]:

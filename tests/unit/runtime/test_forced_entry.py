@@ -1,0 +1,69 @@
+"""The plan of a batch without data: the offsets stay, time and watermark never go back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark_checkpoint import (
+    END_OF_TIME_MS,
+    NotCommitted,
+    flush_watermark,
+    force_batch,
+    needs_another_flush,
+    read_offsets,
+)
+from streamjob_runtime.spark_checkpoint.forced_batch import forced_entry
+from streamjob_runtime.spark_checkpoint.logs import OffsetEntry
+
+LAST = OffsetEntry("v1", {"batchWatermarkMs": 50, "batchTimestampMs": 1000, "conf": {"a": "b"}}, ('{"x":1}', "-"))
+
+
+def test_the_offsets_and_settings_stay_and_the_announced_watermark_is_taken() -> None:
+    entry = forced_entry(LAST, next_watermark_ms=70, timestamp_ms=2000)
+
+    expected = {"batchWatermarkMs": 70, "batchTimestampMs": 2000, "conf": {"a": "b"}}
+    assert entry == OffsetEntry("v1", expected, LAST.sources)
+
+
+def test_time_and_watermark_never_go_back() -> None:
+    entry = forced_entry(LAST, next_watermark_ms=10, timestamp_ms=5, watermark_ms=20)
+
+    assert entry.metadata == LAST.metadata
+
+
+def test_an_entry_is_rendered_as_it_was_read(tmp_path: Path) -> None:
+    text = 'v1\n{"batchWatermarkMs":50,"batchTimestampMs":1000,"conf":{"a":"b"}}\n{"x":1}\n-'
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets/4").write_text(text)
+
+    assert read_offsets(tmp_path, BatchId(4)).render() == text
+
+
+def test_a_checkpoint_without_a_committed_batch_has_nothing_to_force(tmp_path: Path) -> None:
+    with pytest.raises(NotCommitted):
+        force_batch(tmp_path, 0)
+
+
+def test_each_flush_lies_behind_the_one_before_and_none_overflows_microseconds() -> None:
+    watermarks = [flush_watermark(number) for number in range(200)]
+
+    assert watermarks[0] == END_OF_TIME_MS
+    assert watermarks == sorted(set(watermarks))
+    assert watermarks[-1] * 1000 < 2**63
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ({"numRowsUpdated": 0, "numRowsRemoved": 9}, False),
+        ({"numRowsUpdated": 1}, True),
+        ({"numRowsUpdated": 0, "customMetrics": {"numRegisteredTimers": 1}}, True),
+    ],
+)
+def test_only_an_operator_that_took_something_in_may_need_another_flush(
+    operator: dict[str, object], expected: bool
+) -> None:
+    assert needs_another_flush([{"numRowsUpdated": 0}, operator]) is expected
