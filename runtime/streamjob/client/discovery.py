@@ -132,13 +132,16 @@ def _only_running(root: Path) -> Path:
 
 
 def _read_token(path: Path) -> str:
+    fix = "Give the --token-file of the job, as the user that runs it."
     try:
-        return path.read_text(encoding="ascii").strip()
+        token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
-        raise InvalidInput(
-            f"token file {path}: {reason}", "Give the --token-file of the job, as the user that runs it."
-        ) from None
+        raise InvalidInput(f"token file {path}: {reason}", fix) from None
+    # A header that cannot be sent would be quoted in the error, the token with it.
+    if not token.isprintable() or not token or " " in token:
+        raise InvalidInput(f"token file {path}: it holds no token, which is one word", fix)
+    return token
 
 
 def _runs(pid: int) -> bool:

@@ -1,0 +1,330 @@
+"""The control API over real HTTP: what each route answers, and who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from tests.integration.api.fakes import FakeJob, metrics_text, serving
+from tests.unit.view.samples import a_job
+
+from streamjob.client.models import JobState, JobView, TriggerState
+from streamjob.ids import TriggerId
+from streamjob_runtime.api.app import Triggering, create_app
+
+PROBLEM = "application/problem+json"
+
+
+def _routes() -> list[tuple[str, str]]:
+    job = FakeJob()
+    app = create_app(job, "unused", metrics=metrics_text, triggering=Triggering(job))
+    found = [
+        (method, route.path.replace("{checkpoint_id}", "12").replace("{trigger_id}", "known"))
+        for route in app.routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods or ())
+    ]
+    return [*found, ("GET", "/openapi.json"), ("GET", "/"), ("GET", "/no/such/page")]
+
+
+ROUTES = _routes()
+OPEN = [("GET", "/healthz"), ("GET", "/readyz")]
+GUARDED = [route for route in ROUTES if route not in OPEN]
+
+ASKED_AT_THE_DOOR: list[tuple[str, TriggerId]] = []
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """One server for the tests of who may ask: what gets past it ends up in ASKED_AT_THE_DOOR."""
+    job = FakeJob()
+    job.asked = ASKED_AT_THE_DOOR
+    with serving(job, tmp_path_factory.mktemp("door")) as client:
+        yield client
+
+
+@pytest.fixture
+def job() -> FakeJob:
+    return FakeJob()
+
+
+@pytest.fixture
+def http(job: FakeJob, tmp_path: Path) -> Iterator[httpx.Client]:
+    with serving(job, tmp_path) as client:
+        yield client
+
+
+def test_all_routes_of_the_contract_exist() -> None:
+    assert set(ROUTES) >= {
+        ("GET", "/v1/job"),
+        ("GET", "/v1/checkpoints"),
+        ("GET", "/v1/checkpoints/12"),
+        ("POST", "/v1/checkpoints"),
+        ("POST", "/v1/savepoints"),
+        ("POST", "/v1/stop"),
+        ("PATCH", "/v1/checkpointing"),
+        ("GET", "/v1/triggers/known"),
+        ("GET", "/metrics"),
+        *OPEN,
+    }
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "Bearer", "Bearer wrong", "Basic dXNlcjpwYXNz", "token", "Bearer \xff"],
+    ids=["none", "empty", "wrong", "basic", "no scheme", "not ascii"],
+)
+def test_a_request_without_the_token_is_refused(
+    door: httpx.Client, method: str, path: str, authorization: str | None
+) -> None:
+    headers = [] if authorization is None else [(b"Authorization", authorization.encode("latin-1"))]
+
+    answer = httpx.request(method, door.base_url.join(path), headers=headers, trust_env=False)
+
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.json()["title"] == "Unauthorized"
+    assert ASKED_AT_THE_DOOR == []
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+def test_a_request_with_the_token_gets_past_the_door(door: httpx.Client, method: str, path: str) -> None:
+    answer = door.request(method, path)
+    ASKED_AT_THE_DOOR.clear()
+
+    assert answer.status_code != 401
+
+
+@pytest.mark.parametrize(("method", "path"), OPEN)
+def test_probes_need_no_token(door: httpx.Client, method: str, path: str) -> None:
+    answer = httpx.request(method, door.base_url.join(path), trust_env=False)
+
+    assert answer.status_code == 200
+    assert answer.json() == {"ok": True, "reason": ""}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_that_fails_answers_503_and_says_why(http: httpx.Client, job: FakeJob, path: str) -> None:
+    job.health = job.readiness = (False, "the job is RESTORING")
+
+    answer = http.get(path)
+
+    assert answer.status_code == 503
+    assert answer.json() == {"ok": False, "reason": "the job is RESTORING"}
+
+
+def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> None:
+    answer = http.get("/v1/job")
+
+    shown = answer.json()
+    assert shown["lastCheckpoint"]["durationMs"] == 420
+    assert shown["chains"][0]["recordsInPerSecond"] == 45210.4
+    assert shown["chains"][0]["inputs"][1] == {
+        "uid": "weather",
+        "watermarkMs": 1_362_398_400_000,
+        "lagMs": 337_601_734_000,
+        "ended": True,
+    }
+    assert JobView.model_validate_json(answer.content) == a_job()
+
+
+def test_checkpoints_carry_flinks_names(http: httpx.Client) -> None:
+    shown = http.get("/v1/checkpoints").json()
+
+    assert shown["counts"] == {"restored": 0, "total": 3, "in_progress": 0, "completed": 2, "failed": 1}
+    assert [entry["id"] for entry in shown["history"]] == [14, 13, 12]
+    assert shown["history"][0]["className"] == "completed"
+    assert shown["latest"]["completed"]["end_to_end_duration"] == 1260
+
+
+def test_one_checkpoint_is_shown_by_its_id(http: httpx.Client) -> None:
+    assert http.get("/v1/checkpoints/13").json()["status"] == "FAILED"
+
+
+@pytest.mark.parametrize("path", ["/v1/checkpoints/99", "/v1/triggers/unknown", "/v1/nothing"])
+def test_what_is_not_there_is_a_404_problem(http: httpx.Client, path: str) -> None:
+    answer = http.get(path)
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.json()["status"] == 404
+
+
+def test_a_method_that_a_route_does_not_know_is_a_405_problem(http: httpx.Client) -> None:
+    answer = http.delete("/v1/job")
+
+    assert answer.status_code == 405
+    assert answer.headers["content-type"] == PROBLEM
+
+
+@pytest.mark.parametrize("path", ["/v1/checkpoints", "/v1/stop"])
+def test_a_request_without_a_body_gets_an_id_and_its_outcome_can_be_asked_for(
+    http: httpx.Client, job: FakeJob, path: str
+) -> None:
+    accepted = http.post(path)
+    trigger_id = accepted.json()["triggerId"]
+
+    assert accepted.status_code == 202
+    assert accepted.headers["location"] == f"/v1/triggers/{trigger_id}"
+    assert http.get(accepted.headers["location"]).json()["state"] == "QUEUED"
+
+    job.resolve(TriggerId(trigger_id))
+
+    outcome = http.get(accepted.headers["location"]).json()
+    assert (outcome["state"], outcome["checkpoint"]) == ("COMPLETED", 15)
+    assert outcome["result"].endswith("manifest.json")
+
+
+def test_a_repeated_request_is_the_same_request(http: httpx.Client, job: FakeJob) -> None:
+    first = http.post("/v1/checkpoints", json={"triggerId": "nightly-1"})
+    job.resolve(TriggerId("nightly-1"))
+    second = http.post("/v1/checkpoints", json={"triggerId": "nightly-1"})
+
+    assert first.json() == second.json() == {"triggerId": "nightly-1"}
+    assert job.asked == [("checkpoint", "nightly-1")]
+    assert http.get("/v1/triggers/nightly-1").json()["state"] == TriggerState.COMPLETED
+
+
+def test_requests_that_race_with_one_id_are_one_request(http: httpx.Client, job: FakeJob) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: http.post("/v1/checkpoints", json={"triggerId": "one"}), range(16)))
+
+    assert {answer.status_code for answer in answers} == {202}
+    assert job.asked == [("checkpoint", "one")]
+
+
+def test_an_id_of_another_kind_of_request_is_a_conflict(http: httpx.Client, job: FakeJob) -> None:
+    http.post("/v1/checkpoints", json={"triggerId": "one"})
+
+    answer = http.post("/v1/stop", json={"triggerId": "one"})
+
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == PROBLEM
+    assert "belongs to a request for a checkpoint" in answer.json()["detail"]
+    assert job.asked == [("checkpoint", "one")]
+
+
+def test_a_request_that_the_jobs_state_forbids_is_a_conflict_and_may_be_repeated(
+    http: httpx.Client, job: FakeJob
+) -> None:
+    job.view = a_job(state=JobState.FAILED)
+    refused = http.post("/v1/checkpoints", json={"triggerId": "one"})
+    job.view = a_job()
+    accepted = http.post("/v1/checkpoints", json={"triggerId": "one"})
+
+    assert refused.status_code == 409
+    assert refused.json() == {
+        "title": "Conflict with the job's state",
+        "status": 409,
+        "detail": "the job is FAILED",
+        "fix": "Start it again.",
+    }
+    assert accepted.status_code == 202
+
+
+@pytest.mark.parametrize(("path", "body"), [("/v1/savepoints", {}), ("/v1/stop", {"savepoint": True})])
+def test_savepoints_are_not_supported_yet(http: httpx.Client, path: str, body: dict[str, object]) -> None:
+    answer = http.post(path, json=body)
+
+    assert answer.status_code == 501
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.json()["detail"] == "savepoints come with a later version"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "fields"),
+    [
+        ("POST", "/v1/checkpoints", {"triggerid": "a"}, ["triggerid"]),
+        ("POST", "/v1/checkpoints", {"triggerId": "a b"}, ["triggerId"]),
+        ("POST", "/v1/checkpoints", {"triggerId": ""}, ["triggerId"]),
+        ("POST", "/v1/checkpoints", {"triggerId": 7}, ["triggerId"]),
+        ("POST", "/v1/stop", {"drain": "perhaps", "location": ""}, ["location", "drain"]),
+        ("POST", "/v1/stop", ["drain"], ["body"]),
+        ("PATCH", "/v1/checkpointing", {"interval": "10 parsecs"}, ["interval"]),
+        ("PATCH", "/v1/checkpointing", {"interval": "0s", "numRetained": 0}, ["interval", "numRetained"]),
+        ("PATCH", "/v1/checkpointing", {"timeout": None}, ["timeout"]),
+        ("PATCH", "/v1/checkpointing", {"mode": "sideways"}, ["mode"]),
+        ("PATCH", "/v1/checkpointing", {"incremental": False}, ["incremental"]),
+        ("PATCH", "/v1/checkpointing", {"mode": "unaligned"}, ["mode"]),
+        ("GET", "/v1/checkpoints/latest", None, ["checkpoint_id"]),
+    ],
+)
+def test_an_invalid_request_names_its_fields(
+    http: httpx.Client, job: FakeJob, method: str, path: str, body: object, fields: list[str]
+) -> None:
+    answer = http.request(method, path, json=body) if body is not None else http.request(method, path)
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == PROBLEM
+    assert [error["field"] for error in answer.json()["errors"]] == fields
+    assert all(error["message"] for error in answer.json()["errors"])
+    assert job.asked == []
+
+
+def test_a_body_that_is_no_json_is_invalid(http: httpx.Client) -> None:
+    answer = http.post("/v1/stop", content=b"{", headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+    assert "is not JSON" in answer.json()["detail"]
+
+
+def test_only_the_fields_that_are_sent_change(http: httpx.Client, job: FakeJob) -> None:
+    answer = http.patch("/v1/checkpointing", json={"interval": "30s", "numRetained": 5})
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "interval": "30s",
+        "timeout": "10m",
+        "minPause": "0s",
+        "mode": "aligned",
+        "alignedCheckpointTimeout": None,
+        "tolerableFailedCheckpoints": 10,
+        "numRetained": 5,
+    }
+    assert job.policy.interval == 30.0
+
+
+def test_periodic_checkpoints_are_switched_off_by_null(http: httpx.Client, job: FakeJob) -> None:
+    assert http.patch("/v1/checkpointing", json={"interval": None}).json()["interval"] is None
+    assert job.policy.interval is None
+
+
+def test_a_defect_is_a_500_problem_without_its_traceback(
+    http: httpx.Client, job: FakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    job.view = None  # type: ignore[assignment]
+
+    answer = http.get("/v1/job")
+
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == PROBLEM
+    assert "Traceback" not in answer.text
+    assert "GET /v1/job failed" in caplog.text
+
+
+def test_metrics_are_served_as_prometheus_reads_them(http: httpx.Client) -> None:
+    answer = http.get("/metrics")
+
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.content == metrics_text()
+
+
+def test_the_schema_describes_every_route_its_errors_and_who_may_ask(http: httpx.Client) -> None:
+    schema = http.get("/openapi.json").json()
+
+    described = {
+        (method.upper(), path.replace("{checkpoint_id}", "12").replace("{trigger_id}", "known"))
+        for path, operations in schema["paths"].items()
+        for method in operations
+    }
+    assert described == set(ROUTES) - {("GET", "/openapi.json"), ("GET", "/"), ("GET", "/no/such/page")}
+    assert schema["security"] == [{"token": []}]
+    assert schema["paths"]["/healthz"]["get"]["security"] == []
+    conflict = schema["paths"]["/v1/stop"]["post"]["responses"]["409"]
+    assert list(conflict["content"]) == [PROBLEM]
