@@ -1,0 +1,474 @@
+"""A runtime without Spark: processes that run the real protocol code, each task a generator of single steps.
+
+An `EpochRun` is one epoch of one process: claim, restore, publish, then a chain, a coordinator, uploads, and one
+committer that completes, publishes and collects in turn. A `Process` runs epochs until the job ends for it. Tasks of an
+epoch that failed may go on as zombies, as stuck threads do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tests.simulation.model import Row, State, decode_state, encode_state, sha256
+from tests.simulation.world import Fault, World
+
+from streamjob.errors import CannotRestore, Superseded
+from streamjob.ids import NO_BATCH, Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner, TriggerId
+from streamjob.protocol import messages as m
+from streamjob.protocol.collector import Collector
+from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
+from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.log import JobId
+from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
+from streamjob.protocol.publishing import Abort, Commit, publish, recover
+from streamjob.protocol.restore import Resolution, resolve
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.triggers import CheckpointPolicy, Triggers
+from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, OperatorState, SinkState, SourceState
+from streamjob.store.base import StoreError, StoreUnavailable
+from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
+
+JOB = JobId("default", "simulated")
+CHAIN, SOURCE, SINK = ChainUid("chain"), OperatorUid("source"), OperatorUid("sink")
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A moment at which something else may happen."""
+
+    at: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Go on when the condition holds."""
+
+    until: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Stage rows in the sink."""
+
+    name: str
+    epoch: Epoch
+    rows: tuple[Row, ...]
+
+
+class SinkFailed(Exception):
+    """The sink did not do what it was asked for, or not all of it."""
+
+
+class CommitFailed(Exception):
+    """Spark could not commit a published batch."""
+
+
+Effect: TypeAlias = StoreEffect | Commit | Abort | Pause | Wait | Stage
+Steps: TypeAlias = Generator[Effect, object, None]
+
+
+@dataclass
+class Task:
+    """A thread: its steps, the effect that it waits for, and when it was last run."""
+
+    name: str
+    steps: Steps
+    effect: Effect = field(default_factory=lambda: Pause("start"))
+    last_step: int = 0
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the task could make a step now."""
+        return not isinstance(self.effect, Wait) or self.effect.until()
+
+
+@dataclass
+class Snapshot:
+    """What the chain's local checkpoint holds behind a batch."""
+
+    state: State
+    position: int
+    finished: bool
+
+
+class EpochRun:
+    """One epoch of a process, from its claim to its end."""
+
+    def __init__(self, process: Process, number: int) -> None:
+        self.process = process
+        self.world = process.world
+        self.name = f"{process.name}.{number}"
+        self.tasks: list[Task] = [Task(f"{self.name} begin", self._begin())]
+        self.coordinator: Coordinator | None = None
+        self.held: Claim | None = None
+        self.over = False
+        self._wake: float | None = None
+        self._work: deque[Callable[[], Steps]] = deque()
+        self._aborted: set[CheckpointId] = set()
+
+    def spawn(self, name: str, steps: Steps) -> None:
+        """Start a task."""
+        self.tasks.append(Task(f"{self.name} {name}", steps))
+
+    def _begin(self) -> Steps:
+        world, process = self.world, self.process
+        identity = Identity(job=JOB, owner=Owner(self.name), attempt=process.attempt)
+        try:
+            self.held = held = yield from claim(identity, world.clock.now(), checkpoints=process.num_retained)
+            resolution = yield from resolve(held.below, root=world.store.uri)
+            self.registry = resolution.registry(held)
+            files: dict[str, bytes] = {}
+            for file in resolution.manifest.files() if resolution.manifest else ():
+                content = yield from _read_object(file.object)
+                part = content[file.offset : file.offset + file.length]
+                assert sha256(part) == file.sha256, f"{file.object} is corrupt"
+                files[file.path] = part
+            yield from recover(held, [SINK])
+        except Superseded as error:
+            self._end_process(m.JobEnd.SUPERSEDED, str(error))
+            return
+        except CannotRestore as error:
+            yield from self._cannot_restore(error)
+            return
+        except (StoreError, SinkFailed):
+            # The job restarts; what was claimed stays claimed.
+            self._restart()
+            return
+        if held.finished:
+            self._end_process(m.JobEnd.FINISHED, "finished before")
+            return
+        self._start(held, resolution, files)
+
+    def _cannot_restore(self, error: CannotRestore) -> Steps:
+        """Who has lost the log meanwhile may find its newest completion deleted: only its holder can tell for sure."""
+        assert self.held is not None
+        try:
+            yield from verify(self.held)
+        except Superseded as superseded:
+            self._end_process(m.JobEnd.SUPERSEDED, str(superseded))
+        except StoreError:
+            self._restart()
+        else:
+            raise error
+
+    def _start(self, held: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
+        process = self.process
+        position, finished, batch = 0, False, NO_BATCH
+        if resolution.manifest is not None:
+            position, finished = self.world.oracle.position(resolution.manifest)
+            batch = resolution.manifest.chains[0].batch
+        self.epoch = held.epoch
+        self.collector = Collector(self.registry)
+        self.publications = Publications([CHAIN])
+        self.publications.restore(CHAIN, batch, {SOURCE: position} if resolution.manifest else {}, {})
+        self.snapshots: dict[BatchId, Snapshot] = {batch: Snapshot(decode_state(files), position, finished)}
+        self.coordinator = Coordinator(
+            chains=[CHAIN],
+            policy=process.policy,
+            highest_id=resolution.last_id,
+            triggers=process.triggers,
+            statistics=process.statistics,
+        )
+        self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {batch}, position {position}")
+        self.spawn("chain", self._chain(batch))
+        self.spawn("timer", self._timer())
+        self.spawn("committer", self._committer())
+
+    def _chain(self, batch: BatchId) -> Steps:
+        world = self.world
+        snapshot = self.snapshots[batch]
+        self.handle(self._status(m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.RUNNING))
+        try:
+            while not snapshot.finished:
+                batch = BatchId(batch + 1)
+                size = 1 + world.choices.pick(4)
+                end = snapshot.position + size if world.limit is None else min(snapshot.position + size, world.limit)
+                state, rows = world.source.fold(snapshot.state, snapshot.position, end)
+                world.read_to = max(world.read_to, end)
+                finished = snapshot.position == world.limit
+                if finished:
+                    rows = world.source.flush(state)
+                name = f"{self.epoch}-{self.name}-{batch}"
+                if rows:
+                    yield Stage(name, self.epoch, tuple(rows))
+                published = Batch(
+                    batch=batch,
+                    positions={SOURCE: end},
+                    staged={SINK: name} if rows else {},
+                    watermarks={SOURCE: end},
+                )
+                self.publications.publish(CHAIN, published)
+                snapshot = self.snapshots[batch] = Snapshot(state, end, finished)
+                yield Pause("commit")
+                self.publications.committed(CHAIN, batch)
+                yield Pause("next batch")
+            if not self.coordinator_ended():
+                self.handle(self._status(m.ChainStatus.FINISHED))
+        except PublicationSealed:
+            return
+        except (SinkFailed, CommitFailed) as error:
+            self.handle(self._status(m.ChainStatus.FAILED, repr(error)))
+
+    def _status(self, status: m.ChainStatus, message: str = "") -> m.ChainStateChanged:
+        return m.ChainStateChanged(now=self.world.clock.now(), chain=CHAIN, status=status, message=message)
+
+    def _timer(self) -> Steps:
+        while not self.over:
+            yield Wait(lambda: self._wake is not None and self.world.clock.now() >= self._wake)
+            self._wake = None
+            self.handle(m.Tick(now=self.world.clock.now()))
+
+    def _committer(self) -> Steps:
+        while True:
+            yield Wait(lambda: bool(self._work))
+            yield from self._work.popleft()()
+
+    def coordinator_ended(self) -> bool:
+        """Whether the coordinator has nothing more to decide."""
+        return self.coordinator is None or self.coordinator.ended
+
+    def handle(self, event: m.Event) -> None:
+        """Hand an event to the coordinator and do what it answers."""
+        if self.coordinator is None:
+            return
+        for action in self.coordinator.handle(event):
+            self._act(action)
+
+    def _act(self, action: m.Action) -> None:
+        match action:
+            case m.StartCheckpoint():
+                self._trigger(action)
+            case m.AbortCheckpoint():
+                self.world.note(f"{self.name}: abort {action.id}: {action.reason}")
+                self._aborted.add(action.id)
+                self.publications.abort(action.id)
+                if not action.keep_files:
+                    self.registry.aborted(action.id)
+            case m.CompleteCheckpoint():
+                self._work.append(lambda: self._complete(action))
+            case m.Publish() | m.DiscardAcknowledgement() | m.DrainSources():
+                # The committer publishes what it completed; nothing else holds on to an acknowledgement.
+                pass
+            case m.WakeAt():
+                self._wake = action.time
+            case m.ResolveTrigger():
+                self.process.resolved[action.trigger_id] = action.outcome
+            case m.FailJob():
+                self.world.note(f"{self.name}: {action.message}")
+                self._restart()
+            case m.EndJob():
+                self._end_process(action.end, action.message)
+
+    def _trigger(self, start: m.StartCheckpoint) -> None:
+        self.registry.begin(start.id)
+        cuts = self.publications.trigger(start.id, seal=start.properties.stopping)
+        self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cuts[CHAIN].batch}")
+        self.spawn(f"upload {start.id}", self._upload(start, cuts[CHAIN]))
+
+    def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
+        checkpoint = start.id
+        yield Wait(lambda: checkpoint in self._aborted or self.publications.is_committed(checkpoint, CHAIN))
+        snapshot = self.snapshots[cut.batch]
+        files: list[FileRef] = []
+        try:
+            for path, content in encode_state(snapshot.state).items():
+                if checkpoint in self._aborted:
+                    return
+                digest, name, offset = sha256(content), "", 0
+                if start.properties.is_savepoint:
+                    name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{path}"
+                    yield from put(Key(name.removeprefix(self.world.store.uri)), content)
+                elif location := self.registry.reuse(checkpoint, digest, len(content)):
+                    name, offset = location.object, location.offset
+                else:
+                    name = self.registry.allocate(checkpoint, digest)
+                    yield from put(Key(name), content)
+                files.append(FileRef(path=path, object=name, offset=offset, length=len(content), sha256=digest))
+        except StoreUnavailable as error:
+            reason = AbortReason.UPLOAD_FAILED
+            now = self.world.clock.now()
+            self.handle(m.ChainDeclined(now=now, id=checkpoint, chain=CHAIN, reason=reason, message=str(error)))
+            return
+        position = cut.positions.get(SOURCE, 0)
+        acknowledgement = m.ChainAcknowledgement(
+            state=ChainState(uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, files=tuple(files)),
+            operators=(OperatorState(uid=OperatorUid("fold"), chain=CHAIN, finished=snapshot.finished),),
+            sources=(SourceState(uid=SOURCE, position=position),),
+            sinks=(SinkState(uid=SINK, committables=cut.committables.get(SINK, ())),),
+        )
+        assert position == snapshot.position
+        event = m.ChainAcknowledged(now=self.world.clock.now(), id=checkpoint, acknowledgement=acknowledgement)
+        self.handle(event)
+        if self.world.choices.in_percent(10):
+            yield Pause("repeat the acknowledgement")
+            self.handle(event)
+
+    def _savepoint(self, checkpoint: CheckpointId) -> str:
+        return f"savepoints/{checkpoint}-{self.name}/"
+
+    def _complete(self, action: m.CompleteCheckpoint) -> Steps:
+        held, checkpoint = self.held, action.id
+        assert held is not None
+        part = action.acknowledgements[CHAIN]
+        manifest = Manifest(
+            job=JOB.name,
+            namespace=JOB.namespace,
+            id=checkpoint,
+            epoch=held.epoch,
+            kind=action.properties.kind.value,
+            triggered=action.triggered,
+            completed=self.world.clock.now(),
+            graph={},
+            operators=part.operators,
+            chains=(part.state,),
+            sources=part.sources,
+            sinks=part.sinks,
+        )
+        uri: str | None = None
+        failure, reason = m.CompletionFailure.NOT_WRITTEN, ""
+        try:
+            if action.properties.is_savepoint:
+                uri = f"{self.world.store.uri}{self._savepoint(checkpoint)}manifest.json"
+                yield from put(Key(uri.removeprefix(self.world.store.uri)), encode_manifest(manifest))
+            completion = yield from complete_snapshot(
+                held, self.registry, manifest, self.world.clock.now(), savepoint_uri=uri
+            )
+        except Superseded as error:
+            failure, reason = m.CompletionFailure.SUPERSEDED, str(error)
+        except OutcomeUnknown as error:
+            failure, reason = m.CompletionFailure.UNKNOWN, str(error)
+        except StoreError as error:
+            reason = str(error)
+        else:
+            assert completion.record in self.world.oracle.log, f"{completion!r} is not in the log"
+            self.publications.complete(checkpoint)
+            now = self.world.clock.now()
+            self.handle(m.CompletionSucceeded(now=now, id=checkpoint, uri=completion.record.manifest or ""))
+            if self.coordinator_ended():
+                return
+            try:
+                yield from publish(completion, manifest)
+            except SinkFailed as error:
+                now = self.world.clock.now()
+                self.handle(m.PublicationFailed(now=now, id=checkpoint, message=repr(error)))
+                return
+            # The last completion of a job is followed by a collection, too.
+            self._work.append(lambda: self._finish(checkpoint))
+            try:
+                yield from self.collector.collect(completion, self.process.num_retained)
+            except Superseded as error:
+                self.handle(m.OwnershipLost(now=self.world.clock.now(), message=str(error)))
+            except StoreError as error:
+                self.world.note(f"{self.name}: collection failed: {error}")
+            return
+        self.handle(m.CompletionFailed(now=self.world.clock.now(), id=checkpoint, failure=failure, message=reason))
+
+    def _finish(self, checkpoint: CheckpointId) -> Steps:
+        self.handle(m.Published(now=self.world.clock.now(), id=checkpoint))
+        yield Pause("published")
+
+    def _restart(self) -> None:
+        self.over = True
+        self.process.next_epoch(self)
+
+    def _end_process(self, end: m.JobEnd, message: str) -> None:
+        self.over = True
+        self.world.note(f"{self.name}: {end}: {message}")
+        self.process.end = end
+        self.process.runs.clear()
+
+
+class Process:
+    """One process of the job: runs epochs until the job ends for it."""
+
+    def __init__(
+        self, world: World, name: str, attempt: Attempt, *, num_retained: int, policy: CheckpointPolicy
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.attempt = attempt
+        self.num_retained = num_retained
+        self.policy = policy
+        self.triggers = Triggers()
+        self.statistics = StatisticsTracker()
+        self.resolved: dict[TriggerId, object] = {}
+        self.end: m.JobEnd | None = None
+        self.frozen = False
+        self._epochs = 0
+        self.runs: list[EpochRun] = [EpochRun(self, 0)]
+
+    @property
+    def run(self) -> EpochRun | None:
+        """The epoch that is not over yet."""
+        return next((run for run in self.runs if not run.over), None)
+
+    def tasks(self) -> list[tuple[EpochRun, Task]]:
+        """Return the tasks that could make a step; none of a frozen or ended process."""
+        if self.frozen or self.end is not None:
+            return []
+        return [(run, task) for run in self.runs for task in run.tasks if task.runnable]
+
+    def next_epoch(self, failed: EpochRun) -> None:
+        """Begin the next epoch; the tasks of the failed one end, or go on as zombies."""
+        now = self.world.clock.now()
+        if failed.coordinator is not None and self.world.choices.pick(3) == 0:
+            failed.handle(m.EpochEnded(now=now))
+            failed.tasks.clear()
+        self.runs = [run for run in self.runs if run.tasks]
+        self._epochs += 1
+        self.runs.append(EpochRun(self, self._epochs))
+
+    def step(self, run: EpochRun, task: Task, fault: Fault) -> None:
+        """Let a task make one step, its effect going as well as the fault lets it."""
+        effect, error, reply = task.effect, None, None
+        try:
+            reply = self._perform(task, effect, fault)
+        except (StoreError, SinkFailed, CommitFailed) as raised:
+            error = raised
+        try:
+            task.effect = task.steps.throw(error) if error is not None else task.steps.send(reply)
+        except StopIteration:
+            if task in run.tasks:
+                run.tasks.remove(task)
+
+    def _perform(self, task: Task, effect: Effect, fault: Fault) -> object:
+        match effect:
+            case Pause(at):
+                if at == "commit" and fault is Fault.REFUSED:
+                    raise CommitFailed(at)
+                return None
+            case Wait():
+                return None
+            case Stage(name, epoch, rows):
+                if fault is Fault.REFUSED:
+                    raise SinkFailed(name)
+                self.world.stage(name, epoch, rows)
+                if fault is Fault.UNANSWERED:
+                    raise SinkFailed(name)
+                return None
+            case Commit(_, checkpoint, committables):
+                names = tuple(str(name) for name in committables)
+                self.world.note(f"{task.name}: commit {checkpoint}: {names} {fault.name}")
+                if fault is Fault.REFUSED:
+                    # Publication is atomic per file, not over all files.
+                    self.world.commit(checkpoint, names[: len(names) // 2])
+                    raise SinkFailed(str(checkpoint))
+                self.world.commit(checkpoint, names)
+                if fault is Fault.UNANSWERED:
+                    raise SinkFailed(str(checkpoint))
+                return None
+            case Abort(_, before):
+                self.world.sink.abort(before)
+                return None
+            case _:
+                return self.world.request(task.name, effect, fault)
+
+
+def _read_object(reference: str) -> Program[bytes]:
+    return get_uri(reference) if "://" in reference else get(Key(reference))

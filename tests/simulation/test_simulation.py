@@ -1,0 +1,225 @@
+"""Coordinator, cuts, log, registry, retention, deletion and publication together, without Spark, under every fault.
+
+The oracle (`world.Oracle`) checks after every single request that the log is linear and written by its holder alone,
+that each completed checkpoint is a consistent cut and restorable, that nothing retained is deleted, and that the sink
+shows only what the log names, each row once; and at the end that a last quiet epoch leaves the batch's result and
+nothing superfluous.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.simulation.model import Source
+from tests.simulation.runtime import Process, Wait
+from tests.simulation.world import Choices, Fault, Violation, World
+
+from streamjob.ids import Attempt, TriggerId
+from streamjob.protocol import messages as m
+from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
+
+STEP = 0.1
+POLICIES = (
+    CheckpointPolicy(interval=2.0, timeout=20.0, tolerable_failures=2),
+    CheckpointPolicy(interval=0.5, timeout=3.0, tolerable_failures=1),
+    CheckpointPolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failures=0),
+)
+FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE, Fault.REPEATED)
+
+
+class Simulation:
+    """Processes in a world, driven by a schedule."""
+
+    def __init__(self, choices: Choices, *, limit: int | None, most_processes: int, fault_share: int) -> None:
+        self.choices = choices
+        self.world = World(choices, source=Source(limit or 0), limit=limit, min_retained=1)
+        self.most_processes = most_processes
+        self.fault_share = fault_share
+        self.processes: list[Process] = []
+        self.started = 0
+        self.steps = 0
+        self.requests = 0
+
+    def start_process(self, attempt: int | None = None) -> Process:
+        """Start one more process; by default with the next attempt, or with the last one's."""
+        if attempt is None:
+            attempt = self.world.highest_attempt + (1 if self.choices.pick(3) else 0)
+        self.world.highest_attempt = Attempt(max(attempt, self.world.highest_attempt))
+        num_retained = (1, 3, 2)[self.choices.pick(3)]
+        policy = POLICIES[self.choices.pick(len(POLICIES))]
+        process = Process(self.world, f"p{self.started}", Attempt(attempt), num_retained=num_retained, policy=policy)
+        self.world.note(f"{process.name}: starts as attempt {attempt}, retains {num_retained}")
+        self.started += 1
+        self.processes.append(process)
+        return process
+
+    def run(self, most_steps: int) -> None:
+        """Follow the schedule."""
+        self.start_process(1)
+        while self.steps < most_steps and not self.choices.used_up:
+            if self.choices.in_percent(12):
+                self._disturb()
+            self._step(faults=True)
+
+    def finish(self) -> None:
+        """Crash what is left, let the network calm down, and run one more process to the end of all input."""
+        world = self.world
+        self.processes.clear()
+        while world.late:
+            world.deliver_late(0)
+        if world.limit is None:
+            world.limit = world.read_to + 3
+        last = self.start_process(world.highest_attempt + 1)
+        for _ in range(20_000):
+            if last.end is not None:
+                break
+            self._step(faults=False)
+        if last.end is not m.JobEnd.FINISHED:
+            raise Violation(f"the last process ended as {last.end}")
+        finished_before = self.finished_before_last
+        world.oracle.check_end(last.num_retained, world.limit, swept=not finished_before)
+
+    @property
+    def finished_before_last(self) -> bool:
+        """Whether the last claim found a finished job, so that nothing could be collected behind it."""
+        return self.world.oracle.log[-1].kind == "claim"
+
+    def _step(self, *, faults: bool) -> None:
+        self.steps += 1
+        self.world.clock.advance(STEP)
+        runnable = [(process, *found) for process in self.processes for found in process.tasks()]
+        if not runnable:
+            return
+        runnable.sort(key=lambda found: found[2].last_step)
+        process, run, task = runnable[self.choices.pick(len(runnable))]
+        task.last_step = self.steps
+        fault = Fault.NONE
+        if faults and not isinstance(task.effect, Wait) and self.choices.in_percent(self.fault_share):
+            fault = FAULTS[self.choices.pick(len(FAULTS))]
+        process.step(run, task, fault)
+
+    def _disturb(self) -> None:
+        world = self.world
+        alive = [process for process in self.processes if process.end is None]
+        self.processes = alive
+        what = self.choices.pick(10)
+        if not alive or (what == 1 and len(alive) < self.most_processes):
+            self.start_process()
+            return
+        process = alive[self.choices.pick(len(alive))]
+        now, run = world.clock.now(), process.run
+        match what:
+            case 2:
+                world.note(f"{process.name}: crashes")
+                self.processes.remove(process)
+            case 3:
+                process.frozen = not process.frozen
+                world.note(f"{process.name}: {'freezes' if process.frozen else 'wakes up'}")
+            case 4 | 5:
+                if world.late:
+                    world.deliver_late(self.choices.pick(len(world.late)))
+            case 6:
+                world.clock.advance(self.choices.pick(40))
+            case 7:
+                if run is not None and not process.frozen:
+                    trigger = TriggerId(f"s{self.steps}")
+                    run.handle(m.TriggerRequested(now=now, trigger_id=trigger, kind=SnapshotKind.SAVEPOINT))
+            case 8:
+                if world.sink.visible:
+                    names = sorted(world.sink.visible)
+                    world.sink.consume(names[self.choices.pick(len(names))])
+            case 9:
+                if run is not None and not process.frozen:
+                    self._order(process, now)
+            case _:
+                pass
+
+    def _order(self, process: Process, now: float) -> None:
+        run = process.run
+        assert run is not None
+        order = self.choices.pick(4)
+        if order == 0:
+            process.policy = POLICIES[self.choices.pick(len(POLICIES))]
+            run.handle(m.PolicyChanged(now=now, policy=process.policy))
+        elif order == 1:
+            process.num_retained = 1 + self.choices.pick(3)
+        else:
+            run.handle(m.StopRequested(now=now, trigger_id=TriggerId(f"x{self.steps}"), savepoint=order == 3))
+
+
+def simulate(choices: Choices, *, limit: int | None, processes: int, fault_share: int, steps: int) -> Simulation:
+    simulation = Simulation(choices, limit=limit, most_processes=processes, fault_share=fault_share)
+    try:
+        simulation.run(steps)
+        simulation.finish()
+    except Exception as error:
+        error.add_note("\n".join(simulation.world.trace[-400:]))
+        raise
+    return simulation
+
+
+def statement(simulation: Simulation) -> dict[str, int]:
+    """Return how often each dangerous moment was reached."""
+    oracle, trace = simulation.world.oracle, simulation.world.trace
+    kinds = [record.kind.value for record, _ in oracle.completions]
+    return {
+        "checkpoints": kinds.count("checkpoint"),
+        "savepoints": kinds.count("savepoint"),
+        "finals": kinds.count("final"),
+        "strays": oracle.strays,
+        "claims": len(oracle.claims),
+        "superseded": sum(": SUPERSEDED: " in line for line in trace),
+        "late arrivals": sum("arrives late" in line for line in trace),
+        "unknown outcomes": sum("cannot tell whether" in line for line in trace),
+        "expired": sum("before all chains had acknowledged" in line for line in trace),
+        "failed publications": sum("a sink could not commit" in line for line in trace),
+        "deletions": sum(": Delete " in line for line in trace),
+    }
+
+
+LENGTH = 1500
+STEPS = 1200
+SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "180"))
+LIMITS = (None, 12, 40)
+FAULT_SHARES = (0, 8, 20)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    drawn=st.binary(min_size=LENGTH // 2, max_size=LENGTH // 2),
+    limit=st.sampled_from(LIMITS),
+    processes=st.integers(1, 3),
+    fault_share=st.sampled_from(FAULT_SHARES),
+)
+def test_nothing_is_lost_or_doubled_whatever_happens_in_whatever_order(
+    drawn: bytes, limit: int | None, processes: int, fault_share: int
+) -> None:
+    simulate(Choices(drawn), limit=limit, processes=processes, fault_share=fault_share, steps=STEPS)
+
+
+def test_long_random_lives_reach_every_dangerous_moment_unharmed() -> None:
+    """STREAMJOB_SIMULATIONS sets how many lives there are."""
+    total: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        simulation = simulate(
+            Choices.seeded(seed, LENGTH),
+            limit=LIMITS[seed % 3],
+            processes=1 + seed % 3,
+            fault_share=FAULT_SHARES[seed // 3 % 3],
+            steps=STEPS,
+        )
+        total.update(statement(simulation))
+
+    never = [moment for moment, count in total.items() if count == 0]
+    assert not never, f"{never} in {total}"
+
+
+def test_a_quiet_life_takes_its_checkpoints_and_finishes() -> None:
+    simulation = simulate(Choices(b""), limit=30, processes=1, fault_share=0, steps=STEPS)
+
+    assert statement(simulation)["claims"] == 1
+    assert statement(simulation)["checkpoints"] > 3
+    assert [record.kind for record, _ in simulation.world.oracle.completions][-1] == "final"
