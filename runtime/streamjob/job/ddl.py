@@ -169,7 +169,9 @@ class _Reader:
             raise self._error(f"a size, like {'DECIMAL(10, 2)' if name == 'decimal' else name.upper() + '(10)'}")
         numbers = [int(each.text) for each in sizes if each is not None and each.kind == "number"]
         if name == "decimal" and (numbers[0] > 38 or numbers[-1] > numbers[0]):
-            raise NotASchema("has a DECIMAL that is too large", "it has at most 38 digits, those behind the point included")
+            raise NotASchema(
+                "has a DECIMAL that is too large", "it has at most 38 digits, those behind the point included"
+            )
 
     def _take(self, *kinds: str) -> _Token | None:
         if self._ends() or self._tokens[self._next].kind not in kinds:

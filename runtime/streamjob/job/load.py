@@ -17,7 +17,7 @@ from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.options import absolute_path, environment_names, resolve_options, substitute
 from streamjob.job.overrides import apply_overrides
-from streamjob.job.problem import Problem
+from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.validate import examine
@@ -120,7 +120,7 @@ def load_job(
     reading = read_spec(data)
     problems += reading.problems
     if reading.spec is None:
-        raise InvalidJob(origin, problems)
+        raise InvalidJob(origin, by_part(problems))
     loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
     # What a part seems to lack was perhaps among the fields of it that could not be read.
@@ -128,7 +128,7 @@ def load_job(
     if environ is not None:
         problems += loaded.missing_variables(environ)
     if problems:
-        raise InvalidJob(origin, problems)
+        raise InvalidJob(origin, by_part(problems))
     return loaded
 
 

@@ -98,6 +98,10 @@ def _parse(sql: str) -> exp.Query:
     (tree,) = trees
     if isinstance(tree, exp.Command):
         raise _Unread(f"it is not a query, but {str(tree.this).upper()}")
+    if any(not each.expressions for each in tree.find_all(exp.Select)):
+        raise _Unread("SELECT names no columns")
+    if any(not any(each.args.values()) for each in tree.find_all(exp.Group)):
+        raise _Unread("GROUP BY names no columns")
     if isinstance(tree, exp.Query | exp.Values):
         return cast("exp.Query", tree)
     raise NotAQuery(f"it is not a query, but {tree.key.upper()}")

@@ -8,7 +8,7 @@ from streamjob.job.checks.subject import Subject, where
 from streamjob.job.plan import consumers, in_order
 from streamjob.job.problem import Problem
 from streamjob.job.spec import Node
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.suggest import did_you_mean, nearest
 
 
 def unique_names(subject: Subject) -> Iterator[Problem]:
@@ -67,7 +67,7 @@ def no_cycle(subject: Subject) -> Iterator[Problem]:
         if cycle and not reported.intersection(cycle):
             reported.update(cycle)
             first = known[cycle[0]]
-            path = " → ".join([*reversed(cycle), cycle[-1]])
+            path = " → ".join([cycle[0], *reversed(cycle[1:]), cycle[0]])
             yield Problem(where(first), f"is part of a cycle: {path}", "cut the cycle: one of the edges has to go")
 
 
@@ -96,6 +96,7 @@ def all_used(subject: Subject) -> Iterator[Problem]:
     if not spec.sinks:
         yield Problem("job", "has no sink", "add one under `sinks`: a job without one computes nothing")
         return
+    meant = {nearest(name, spec.inputs()) for name in subject.unknown_inputs()}
     for part in spec.inputs().values():
-        if not consumers(spec, part.name):
+        if not consumers(spec, part.name) and part.name not in meant:
             yield Problem(where(part), "nothing reads it", "name it as an input, or remove it")

@@ -48,14 +48,14 @@ def queries(subject: Subject) -> Iterator[Problem]:
             continue
         if query.sets_watermark:
             yield Problem(where(operator), f"its SQL {_WATERMARK}", _WATERMARK_FIX)
-        yield from _tables(operator, query)
+        yield from _tables(subject, operator, query)
         yield from _streaming(subject, operator, query)
 
 
-def _tables(operator: OperatorSpec, query: Query) -> Iterator[Problem]:
-    if query.tables is None:
-        return
+def _tables(subject: Subject, operator: OperatorSpec, query: Query) -> Iterator[Problem]:
     inputs = {edge.name.lower(): edge.name for edge in operator.inputs}
+    if query.tables is None or subject.unknown_inputs().intersection(inputs.values()):
+        return
     for table in sorted(query.tables - inputs.keys()):
         fix = did_you_mean(table, inputs.values(), "inputs")
         yield Problem(where(operator), f"its SQL reads {table!r}, which is not one of its inputs", fix)

@@ -31,6 +31,12 @@ class Subject:
     unread: frozenset[str] = frozenset()
     complete: bool = True
 
+    def unknown_inputs(self) -> set[str]:
+        """Return the names that are read and do not exist; they are a problem of their own."""
+        named = {edge.name for operator in self.spec.operators for edge in operator.inputs}
+        named |= {sink.input for sink in self.spec.sinks}
+        return named - self.spec.inputs().keys() - self.unread
+
     def sources_of(self, name: str) -> list[SourceSpec]:
         """Return the sources whose rows reach the source or operator `name`."""
         known = self.spec.inputs()

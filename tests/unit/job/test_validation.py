@@ -1,0 +1,620 @@
+"""Wrong jobs are refused before Spark starts, with everything that is wrong and what to do about it."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from streamjob.errors import ExitCode, InvalidJob
+from streamjob.job import load_job
+
+SOURCE = "{name: a, format: csv, schema: 'x INT, t TIMESTAMP', options: {path: in}}"
+MARKED = "{name: a, format: csv, schema: 'x INT, t TIMESTAMP', options: {path: in}, watermark: {column: t, delay: 1h}}"
+SINK = "{name: out, input: a, format: parquet, options: {path: out}}"
+
+
+def job(
+    *, sources: str = SOURCE, operators: str = "", sinks: str = SINK, more: str = "", name: str = "name: test"
+) -> str:
+    return f"{name}\nsources: [{sources}]\noperators: [{operators}]\nsinks: [{sinks}]\n{more}\n"
+
+
+def sql(query: str, *, inputs: str = "a", sources: str = SOURCE, more: str = "") -> str:
+    code = query.replace("'", "''")
+    operator = f"{{name: b, inputs: [{inputs}], sql: '{code}'{more}}}"
+    return job(sources=sources, operators=operator, sinks=SINK.replace("input: a", "input: b"))
+
+
+def messages(directory: Path, text: str) -> list[str]:
+    file = directory / "job.yaml"
+    file.write_text(text, encoding="utf-8")
+    try:
+        load_job(file)
+    except InvalidJob as error:
+        return [str(each) for each in error.problems]
+    return []
+
+
+ONE_PROBLEM = {
+    "unknown field": (
+        job(more="paralelism: 3"),
+        "job: has no field 'paralelism'",
+        "did you mean 'parallelism'?",
+    ),
+    "field in snake case": (
+        job(more="max_parallelism: 3"),
+        "job: has no field 'max_parallelism'",
+        "did you mean 'maxParallelism'?",
+    ),
+    "unknown field of a source": (
+        job(sources=SOURCE.replace("schema:", "schma:")),
+        "source 'a': has no field 'schma'",
+        "did you mean 'schema'?",
+    ),
+    "option outside of options": (
+        job(sources=SOURCE.replace("}}", "}, maxFilesPerTrigger: 3}")),
+        "source 'a': has no field 'maxFilesPerTrigger'",
+        (
+            "an option of the format belongs under `options`; "
+            "the fields are name, uid, format, schema, options, bounded, watermark"
+        ),
+    ),
+    "unknown field of a watermark": (
+        job(sources=MARKED.replace("delay: 1h", "delay: 1h, colum: t")),
+        "source 'a': has no field 'watermark.colum'",
+        "did you mean 'column'?",
+    ),
+    "field that is missing": (
+        job(sources="{name: a}"),
+        "source 'a': lacks 'format'",
+        "give format: spark's name of the source: csv, json, parquet, kafka, rate, …",
+    ),
+    "word of a few": (
+        job(more="checkpointing: {mode: unalligned}"),
+        "checkpointing: mode must be aligned or unaligned, not 'unalligned'",
+        "did you mean 'unaligned'?",
+    ),
+    "name with a space": (
+        job(name="name: my job"),
+        "job: name cannot be 'my job'",
+        "use letters, digits, '.', '_' and '-'",
+    ),
+    "name of a source that is no table": (
+        job(sources=SOURCE.replace("name: a", "name: a.b"), sinks=SINK.replace("input: a", "input: a-b")),
+        "source 'a.b': name cannot be 'a.b'",
+        "use letters, digits, '_' and '-', and begin with a letter",
+    ),
+    "parallelism of zero": (job(more="parallelism: 0"), "job: parallelism must be at least 1", ""),
+    "parallelism in words": (job(more="parallelism: two"), "job: parallelism must be a whole number", ""),
+    "max parallelism too small": (
+        job(more="parallelism: 4\nmaxParallelism: 2"),
+        "job: maxParallelism is 2, but parallelism is 4",
+        "set maxParallelism to 4 or more",
+    ),
+    "interval too short": (
+        job(more="checkpointing: {interval: 10ms}"),
+        "checkpointing: interval must be at least 100ms",
+        "",
+    ),
+    "no timeout": (job(more="checkpointing: {timeout: 0}"), "checkpointing: timeout must be more than 0s", ""),
+    "negative pause": (job(more="checkpointing: {minPause: -1}"), "checkpointing: minPause must be at least 0s", ""),
+    "none retained": (job(more="checkpointing: {numRetained: 0}"), "checkpointing: numRetained must be at least 1", ""),
+    "not a duration": (
+        job(more="checkpointing: {interval: often}"),
+        "checkpointing: interval: 'often' is not a duration; write it like 10s, 5m, 1h or 250ms",
+        "",
+    ),
+    "option that is a list": (
+        job(sources=SOURCE.replace("path: in", "path: in, x: [1]")),
+        "source 'a': options.x must be text, a number, true or false",
+        "write it as Spark takes it",
+    ),
+    "inputs that are no list": (
+        job(operators="{name: b, inputs: a, sql: 'SELECT * FROM a'}"),
+        "operator 'b': inputs must be a list",
+        "",
+    ),
+    "unknown input of a sink": (
+        job(sources=SOURCE.replace("name: a", "name: flights"), sinks=SINK.replace("input: a", "input: flihgts")),
+        "sink 'out': has the unknown input 'flihgts'",
+        "did you mean 'flights'?",
+    ),
+    "sink as an input": (
+        job(sinks=f"{SINK}, {{name: out2, input: out, format: console}}"),
+        "sink 'out2': reads the sink 'out'",
+        "read what the sink reads",
+    ),
+    "input named twice": (
+        sql("SELECT * FROM a", inputs="a, a"),
+        "operator 'b': has the input 'a' twice",
+        "name it once; SQL can read it as often as needed",
+    ),
+    "no inputs": (
+        job(operators="{name: b, inputs: [], python: 'b:b'}", sinks=f"{SINK}, {{name: o2, input: b, format: console}}"),
+        "operator 'b': has no inputs",
+        "name at least one: a, b",
+    ),
+    "duplicate name": (
+        job(sinks=f"{SINK}, {{name: OUT, uid: x, input: a, format: console}}"),
+        "sink 'OUT': has the name of the sink 'out'",
+        "give each part a name of its own",
+    ),
+    "duplicate uid": (
+        job(sinks=f"{SINK}, {{name: out2, uid: a, input: a, format: console}}"),
+        "sink 'out2': has the uid 'a' of the source 'a'",
+        "give each part a uid of its own: state is matched by it",
+    ),
+    "unused source": (
+        job(sources=f"{SOURCE}, {{name: z, format: rate}}"),
+        "source 'z': nothing reads it",
+        "name it as an input, or remove it",
+    ),
+    "no sink": (job(sinks=""), "job: has no sink", "add one under `sinks`: a job without one computes nothing"),
+    "unknown format of a source": (
+        job(sources="{name: a, format: kafak}"),
+        "source 'a': has the unknown format 'kafak'",
+        "did you mean 'kafka'?",
+    ),
+    "unknown format of a sink": (
+        job(sinks="{name: out, input: a, format: parqet}"),
+        "sink 'out': has the unknown format 'parqet'",
+        "did you mean 'parquet'?",
+    ),
+    "cleanSource": (
+        job(sources=SOURCE.replace("path: in", "path: in, cleansource: archive")),
+        "source 'a': has the option cleanSource: Spark would remove files that a restored checkpoint reads again",
+        "leave it out, and remove files older than the oldest checkpoint yourself",
+    ),
+    "no schema": (
+        job(sources="{name: a, format: json, options: {path: in}}"),
+        "source 'a': has no schema; a stream of json files needs one",
+        "give schema: 'name TYPE, name TYPE'",
+    ),
+    "schema that does not parse": (
+        job(sources=SOURCE.replace("TIMESTAMP", "TIMSTAMP")),
+        "source 'a': its schema gives the column 't' the unknown type 'TIMSTAMP'",
+        "did you mean 'timestamp'?",
+    ),
+    "schema of a source that has its own": (
+        job(sources="{name: a, format: rate, schema: 'x INT'}"),
+        "source 'a': has a schema, but the columns of 'rate' are fixed",
+        "leave it out",
+    ),
+    "no path": (
+        job(sources="{name: a, format: text}"),
+        "source 'a': lacks the option 'path'",
+        "give options: {path: …}; it is relative to the file",
+    ),
+    "watermark on no column": (
+        job(sources=MARKED.replace("column: t", "column: tt")),
+        "source 'a': its watermark is on 'tt', which is no column of its schema",
+        "did you mean 't'?",
+    ),
+    "watermark on another type": (
+        job(sources=MARKED.replace("TIMESTAMP", "TIMESTAMP_NTZ")),
+        "source 'a': its watermark is on 't', a column of type TIMESTAMP_NTZ",
+        "make it a TIMESTAMP in the schema, or take another column",
+    ),
+    "watermark inside of a column": (
+        job(sources=MARKED.replace("t TIMESTAMP", "s STRUCT<t: TIMESTAMP>").replace("column: t", "column: s.t")),
+        "source 'a': its watermark is on 's.t', a field inside of a column",
+        "the event time has to be a column of its own in the data",
+    ),
+    "watermark on no column of rate": (
+        job(sources="{name: a, format: rate, watermark: {column: time, delay: 1 hour}}"),
+        "source 'a': its watermark is on 'time', which is no column of its schema",
+        "did you mean 'timestamp'?",
+    ),
+    "watermark in SQL": (
+        sql("SELECT * FROM a WATERMARK t DELAY OF INTERVAL 1 HOUR"),
+        "operator 'b': its SQL sets a watermark; watermarks belong to sources, where each is kept across restarts",
+        "give the source `watermark: {column: …, delay: …}`",
+    ),
+    "aggregation without a watermark": (
+        sql("SELECT x, count(*) FROM a GROUP BY x"),
+        "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final without a watermark",
+        "give the source 'a' `watermark: {column: …, delay: …}`",
+    ),
+    "outer join without a watermark": (
+        sql(
+            "SELECT a.x FROM a LEFT JOIN r ON a.x = r.value",
+            inputs="a, r",
+            sources=f"{SOURCE}, {{name: r, format: rate}}",
+        ),
+        "operator 'b': its SQL has LEFT JOIN, which never knows when a row is final without a watermark",
+        "give the source 'a' or 'r' `watermark: {column: …, delay: …}`",
+    ),
+    "no stream can": (
+        sql("SELECT * FROM a ORDER BY x"),
+        "operator 'b': its SQL has ORDER BY, which Spark cannot compute on a stream",
+        "leave it out",
+    ),
+    "SQL that does not parse": (
+        sql("SELEC x FROM a"),
+        "operator 'b': its SQL does not parse: Invalid expression / Unexpected token (line 1, column 12, near 'FROM')",
+        "correct the query",
+    ),
+    "SQL of another table": (
+        sql("SELECT * FROM a JOIN flihgts f ON a.x = f.x", sources=SOURCE),
+        "operator 'b': its SQL reads 'flihgts', which is not one of its inputs",
+        "the inputs are a",
+    ),
+    "SQL that leaves out an input": (
+        sql("SELECT * FROM a", inputs="a, r", sources=f"{SOURCE}, {{name: r, format: rate}}"),
+        "operator 'b': its SQL does not read its input 'r'",
+        "remove the input",
+    ),
+    "no code": (
+        job(operators="{name: b, inputs: [a]}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': has no code",
+        "give it sql: 'SELECT …' or python: module:function",
+    ),
+    "two codes": (
+        sql("SELECT * FROM a", more=", python: 'os:getcwd'"),
+        "operator 'b': has both sql and python",
+        "keep one of them",
+    ),
+    "function without a module": (
+        job(operators="{name: b, inputs: [a], python: enrich}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': python cannot be 'enrich'",
+        "write it as module:function",
+    ),
+    "module that is not there": (
+        job(operators="{name: b, inputs: [a], python: 'nowhere:f'}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': there is no module 'nowhere'",
+        "put nowhere.py beside the job file",
+    ),
+    "updates into an exactly-once sink": (
+        sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update"),
+        "sink 'out': delivers exactly-once, which takes append only, but operator 'b' has outputMode update",
+        "use outputMode append, or delivery: at-least-once",
+    ),
+    "updates into an operator": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) AS n FROM a GROUP BY x', outputMode: update}, "
+            "{name: c, inputs: [b], sql: 'SELECT n FROM b'}",
+            sinks=SINK.replace("input: a", "input: c"),
+        ),
+        (
+            "operator 'b': has outputMode update, but the operator 'c' reads it and would count a row again each "
+            "time it is updated"
+        ),
+        "use outputMode append",
+    ),
+    "exactly-once of what cannot": (
+        job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
+        "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
+        "use one of csv, json, parquet, your own module:Class, or delivery: at-least-once",
+    ),
+    "partitions of what has none": (
+        job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),
+        "sink 'out': has partitionBy, which the format 'console' does not know",
+        "leave it out; only files are partitioned",
+    ),
+    "sinks at one place": (
+        job(sinks=f"{SINK}, {{name: out2, input: a, format: json, options: {{path: './x/../out/'}}}}"),
+        "sink 'out2': writes where the sink 'out' writes: DIR/out",
+        "give it its own path",
+    ),
+    "sink inside of a sink": (
+        job(sinks=f"{SINK}, {{name: out2, input: a, format: json, options: {{path: out/more}}}}"),
+        "sink 'out2': writes inside of where the sink 'out' writes: DIR/out/more",
+        "give it its own path",
+    ),
+    "sinks at one place in a bucket": (
+        job(
+            sinks="{name: out, input: a, format: json, options: {path: 's3a://bucket/x'}}, "
+            "{name: out2, input: a, format: json, options: {path: 's3://bucket/x/'}}"
+        ),
+        "sink 'out2': writes where the sink 'out' writes: s3://bucket/x",
+        "give it its own path",
+    ),
+    "sink in a source's directory": (
+        job(sources=SOURCE.replace("path: in", "path: 'in/*.csv'"), sinks=SINK.replace("path: out", "path: in")),
+        "sink 'out': writes where the source 'a' reads: DIR/in",
+        "give it its own path",
+    ),
+    "bounded stream": (
+        job(sources="{name: a, format: kafka, bounded: true}"),
+        "source 'a': is bounded, and where 'kafka' ends cannot be told",
+        "bounded sources are files: avro, csv, json, orc, parquet, text",
+    ),
+    "one input ends": (
+        sql(
+            "SELECT a.x FROM a JOIN r ON a.x = r.value",
+            inputs="a, r",
+            sources=SOURCE.replace("format: csv", "format: csv, bounded: true") + ", {name: r, format: rate}",
+        ),
+        (
+            "job: the source 'a' will end and 'r' will not: inputs that end at different times need a channel, which "
+            "is not in this version"
+        ),
+        "make all sources `bounded: true`, or none",
+    ),
+    "Spark's partitions": (
+        job(more="sparkConf: {spark.sql.shuffle.partitions: 8}"),
+        "sparkConf: spark.sql.shuffle.partitions is set by the runtime",
+        "set maxParallelism: it is the number of state partitions",
+    ),
+    "Spark's checkpoint": (
+        job(more="sparkConf: {spark.sql.streaming.checkpointLocation: x}"),
+        "sparkConf: spark.sql.streaming.checkpointLocation is set by the runtime",
+        "set checkpointing.location",
+    ),
+    "Spark's state store": (
+        job(more="sparkConf: {spark.sql.streaming.stateStore.providerClass: x}"),
+        "sparkConf: spark.sql.streaming.stateStore.providerClass is set by the runtime",
+        "leave it out: snapshots rely on one format of state",
+    ),
+    "not Spark's": (
+        job(more="sparkConf: {driver.memory: 2g}"),
+        "sparkConf: driver.memory does not begin with 'spark.', so Spark ignores it",
+        "write spark.driver.memory",
+    ),
+    "password": (
+        job(sinks="{name: out, input: a, format: jdbc, options: {password: hunter2}}"),
+        "sink 'out': the option 'password' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:PASSWORD}",
+    ),
+    "login in a URL": (
+        job(sinks="{name: out, input: a, format: jdbc, options: {url: 'jdbc:postgresql://me:hunter2@host/db'}}"),
+        "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:URL}",
+    ),
+    "secret key of a bucket": (
+        job(more="sparkConf: {spark.hadoop.fs.s3a.secret.key: hunter2}"),
+        "sparkConf: the option 'spark.hadoop.fs.s3a.secret.key' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:FS_S3A_SECRET_KEY}",
+    ),
+    "feedback": (
+        job(
+            operators="{name: b, inputs: [a, {from: b, feedback: true}], python: 'os:getcwd'}", sinks=SINK[:-1] + "}"
+        ).replace("input: a", "input: b"),
+        "operator 'b': the feedback input 'b' needs a channel, and this version runs jobs of one chain",
+        "write the loop as state of one operator",
+    ),
+    "chain: false": (
+        sql("SELECT * FROM a", more=", chain: false"),
+        "operator 'b': chain: false asks for a channel, and this version runs jobs of one chain",
+        "leave out `chain`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "what", "fix"), ONE_PROBLEM.values(), ids=ONE_PROBLEM.keys())
+def test_what_is_wrong_is_said_with_the_fix(tmp_path: Path, text: str, what: str, fix: str) -> None:
+    found = [each.replace(str(tmp_path), "DIR") for each in messages(tmp_path, text)]
+
+    assert (f"{what}\n    fix: {fix}" if fix else what) in found
+    assert "hunter2" not in "".join(found)
+
+
+ALONE = sorted(
+    set(ONE_PROBLEM) - {"no inputs", "name of a source that is no table", "inputs that are no list", "feedback"}
+)
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_one_mistake_is_one_problem(tmp_path: Path, case: str) -> None:
+    assert len(messages(tmp_path, ONE_PROBLEM[case][0])) == 1
+
+
+VALID = {
+    "the smallest job": job(sources="{name: a, format: rate}", sinks="{name: out, input: a, format: noop}"),
+    "an aggregation with a watermark": sql("SELECT x, count(*) FROM a GROUP BY x, window(t, '1 hour')", sources=MARKED),
+    "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
+        "format: parquet", "format: console"
+    ),
+    "a sorted complete table": sql(
+        "SELECT x, count(*) n FROM a GROUP BY x ORDER BY n", more=", outputMode: complete"
+    ).replace("format: parquet", "format: console"),
+    "two sinks of one operator": job(sinks=f"{SINK}, {{name: out2, input: a, format: parquet, options: {{path: o2}}}}"),
+    "a format that is a class": job(sources="{name: a, format: com.example.Source}"),
+    "a sink of one's own": job(sinks="{name: out, input: a, format: 'my.sinks:Table', delivery: exactly-once}"),
+    "a secret from the environment": job(
+        sinks="{name: out, input: a, format: jdbc, options: {password: '${env:PW}', "
+        "url: 'jdbc:postgresql://${env:U}:${env:P}@host/db'}}"
+    ),
+    "options that only look like secrets": job(
+        more="sparkConf: {spark.hadoop.fs.s3a.aws.credentials.provider: a.B, spark.x.tokenizer: y, "
+        "spark.kafka.ssl.truststore.location: /x, spark.oauth.token.endpoint.url: 'https://x/y'}"
+    ),
+    "files with a glob beside the output": job(sources=SOURCE.replace("path: in", "path: 'data/in-*.csv'")),
+    "names in another case in SQL": sql("SELECT X FROM A"),
+    "an inner join without a watermark": sql(
+        "SELECT a.x FROM a JOIN r ON a.x = r.value", inputs="a, r", sources=f"{SOURCE}, {{name: r, format: rate}}"
+    ),
+    "a name with a dash": sql("SELECT * FROM `a-1`", inputs="a-1", sources=SOURCE.replace("name: a", "name: a-1")),
+}
+
+
+@pytest.mark.parametrize("text", VALID.values(), ids=VALID.keys())
+def test_what_is_right_has_no_problems(tmp_path: Path, text: str) -> None:
+    assert messages(tmp_path, text) == []
+
+
+BAD = """
+name: flights
+paralelism: 3
+checkpointing: {interval: 1ms}
+sources:
+- {name: flights, format: csv, schema: "origin STRING, departed TIMSTAMP", options: {path: data, cleanSource: delete}}
+- {name: weather, format: jsn, schema: "origin STRING", options: {path: weather}}
+operators:
+- {name: delays, inputs: [flihgts, weather], sql: "SELECT FROM flights"}
+- {name: hours, uid: delays, inputs: [delays], sql: "SELECT count(*) FROM delays", outputMode: update}
+sinks:
+- {name: report, input: hours, format: parquet, options: {path: out}}
+- {name: copy, input: hours, format: json, options: {path: ./out}}
+"""
+
+BAD_SAID = """\
+job.yaml: 11 problems
+  - job: has no field 'paralelism'
+    fix: did you mean 'parallelism'?
+  - checkpointing: interval must be at least 100ms
+  - source 'flights': has the option cleanSource: Spark would remove files that a restored checkpoint reads again
+    fix: leave it out, and remove files older than the oldest checkpoint yourself
+  - source 'flights': its schema gives the column 'departed' the unknown type 'TIMSTAMP'
+    fix: did you mean 'timestamp'?
+  - source 'weather': has the unknown format 'jsn'
+    fix: did you mean 'json'?
+  - operator 'hours': has the uid 'delays' of the operator 'delays'
+    fix: give each part a uid of its own: state is matched by it
+  - operator 'delays': has the unknown input 'flihgts'
+    fix: did you mean 'flights'?
+  - operator 'delays': its SQL does not parse: SELECT names no columns
+    fix: correct the query
+  - sink 'report': delivers exactly-once, which takes append only, but operator 'hours' has outputMode update
+    fix: use outputMode append, or delivery: at-least-once
+  - sink 'copy': delivers exactly-once, which takes append only, but operator 'hours' has outputMode update
+    fix: use outputMode append, or delivery: at-least-once
+  - sink 'copy': writes where the sink 'report' writes: DIR/out
+    fix: give it its own path
+"""
+
+
+def test_everything_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(BAD, encoding="utf-8")
+
+    with pytest.raises(InvalidJob) as caught:
+        load_job("job.yaml")
+
+    assert caught.value.exit_code == ExitCode.INVALID_INPUT
+    assert str(caught.value).replace(str(tmp_path), "DIR").splitlines() == BAD_SAID.splitlines()
+
+
+def test_a_cycle_names_its_way(tmp_path: Path) -> None:
+    inputs = {"b": "a, d", "c": "b", "d": "c"}
+    operators = ", ".join(f"{{name: {name}, inputs: [{of}], python: 'os:getcwd'}}" for name, of in inputs.items())
+    text = job(operators=operators, sinks=SINK.replace("input: a", "input: d"))
+
+    said = "operator 'b': is part of a cycle: b → c → d → b\n    fix: cut the cycle: one of the edges has to go"
+    assert said in messages(tmp_path, text)
+
+
+MODULE = """
+import functools
+from os.path import join as joined
+
+
+def one(a):
+    return a
+
+
+def any_number(*frames):
+    return frames
+
+
+def with_a_default(a, b=None):
+    return a
+
+
+def marked(a):
+    return a.withWatermark("t", "1 hour")
+
+
+def decorate(function):
+    return lambda *frames: function
+
+
+@decorate
+def decorated():
+    return None
+
+
+assigned = functools.partial(one)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("one", []),
+        ("any_number", []),
+        ("with_a_default", []),
+        ("decorated", []),
+        ("assigned", []),
+        ("joined", []),
+        ("marked", ["its function sets a watermark"]),
+        ("oen", ["functions.py has no function 'oen'\n    fix: did you mean 'one'?"]),
+    ],
+)
+def test_a_function_beside_the_file_is_looked_at_without_importing_it(
+    tmp_path: Path, function: str, said: list[str]
+) -> None:
+    (tmp_path / "functions.py").write_text(MODULE, encoding="utf-8")
+    operator = f"{{name: b, inputs: [a], python: 'functions:{function}'}}"
+
+    found = messages(tmp_path, job(operators=operator, sinks=SINK.replace("input: a", "input: b")))
+
+    assert len(found) == len(said)
+    assert all(words in message for words, message in zip(said, found, strict=True))
+
+
+def test_a_function_takes_as_many_frames_as_the_operator_has_inputs(tmp_path: Path) -> None:
+    (tmp_path / "functions.py").write_text(MODULE, encoding="utf-8")
+    operator = "{name: b, inputs: [a, r], python: 'functions:one'}"
+    text = job(
+        sources=f"{SOURCE}, {{name: r, format: rate}}", operators=operator, sinks=SINK.replace("input: a", "input: b")
+    )
+
+    assert messages(tmp_path, text) == [
+        (
+            "operator 'b': has 2 inputs, but its function takes 1 argument\n    fix: let the function take a DataFrame "
+            "for each input, in their order"
+        ),
+    ]
+
+
+def test_a_function_in_a_python_job_is_looked_at_too(tmp_path: Path) -> None:
+    text = """
+    from streamjob import Job
+
+    job = Job("marked")
+    a = job.source("a", format="rate")
+    r = job.source("r", format="rate")
+
+
+    @job.operator(inputs=[a, r])
+    def b(a):
+        def inner():
+            return a.withWatermark("t", "1 hour")
+        return inner()
+
+
+    job.sink("out", input=b, format="noop")
+    """
+    file = tmp_path / "marked_job.py"
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+
+    with pytest.raises(InvalidJob) as caught:
+        load_job(file)
+
+    assert [str(each).split(";")[0].splitlines()[0] for each in caught.value.problems] == [
+        "operator 'b': has 2 inputs, but its function takes 1 argument",
+        "operator 'b': its function sets a watermark",
+    ]
+
+
+def test_spark_is_asked_before_a_query_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(sql("SELEC x FROM a"), encoding="utf-8")
+    asked: list[str] = []
+
+    load_job(file, spark_parser=lambda query: asked.append(query))
+
+    assert asked == ["SELEC x FROM a"]
+
+
+def test_a_part_that_cannot_be_read_causes_no_problems_elsewhere(tmp_path: Path) -> None:
+    text = job(
+        sources="{name: a, uid: 'no good', schema: 3}", operators="{name: b, inputs: [a], sql: 'SELECT * FROM a'}"
+    )
+
+    found = messages(tmp_path, text.replace("input: a", "input: b"))
+
+    assert {each.split(":")[0] for each in found} == {"source 'a'"}
