@@ -1,0 +1,186 @@
+"""What `streamjob snapshots` prints: tables for people, objects for JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from streamjob.client import formatting
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import Manifest
+from streamjob.stored.reading import JobSnapshots, StoredSnapshot
+from streamjob.stored.verify import Verified
+
+_LONGEST = 120
+
+
+def entry(snapshot: StoredSnapshot, job: JobId | None) -> dict[str, Any]:
+    """Return a snapshot as an object of `list --json`."""
+    record, manifest = snapshot.record, snapshot.manifest
+    return {
+        "namespace": job.namespace if job else manifest.namespace if manifest else None,
+        "job": job.name if job else manifest.job if manifest else None,
+        "id": snapshot.id,
+        "kind": record.kind.value if record else manifest.kind if manifest else None,
+        "epoch": record.epoch if record else manifest.epoch if manifest else None,
+        "completed": record.time if record else manifest.completed if manifest else None,
+        "newest": snapshot.newest,
+        "stateSize": manifest.state_size() if manifest else None,
+        "objects": len(manifest.objects()) if manifest else None,
+        "manifest": snapshot.uri,
+        "problem": snapshot.problem,
+    }
+
+
+def details(snapshot: StoredSnapshot) -> dict[str, Any]:
+    """Return a snapshot as the object of `show --json`: its entry and its manifest, files counted instead of named."""
+    shown = entry(snapshot, None)
+    if snapshot.manifest is None:
+        return shown
+    manifest = snapshot.manifest.model_dump(mode="json", by_alias=True)
+    for chain, state in zip(manifest["chains"], snapshot.manifest.chains, strict=True):
+        chain["files"] = len(state.files)
+        chain["stateSize"] = sum(file.length for file in state.files)
+    return manifest | {key: shown[key] for key in ("newest", "stateSize", "objects", "manifest", "problem")}
+
+
+def verdict(snapshot: StoredSnapshot, problems: Sequence[str]) -> dict[str, Any]:
+    """Return a snapshot as an object of `verify --json`."""
+    shown = entry(snapshot, None)
+    chosen = {key: shown[key] for key in ("id", "kind", "epoch", "manifest")}
+    return chosen | {"whole": not problems, "problems": list(problems)}
+
+
+def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, console: Console | None = None) -> None:
+    """Print the snapshots of a job, oldest first, and where they are."""
+    target = console or Console(highlight=False)
+    if job is not None:
+        target.print(
+            Text.assemble(
+                (f"{job.view.job}", "bold"),
+                f"  epoch {job.view.epoch}{', finished' if job.view.finished else ''}  {job.place.store.uri}",
+            ),
+            soft_wrap=True,
+        )
+    if not snapshots:
+        target.print("no completed snapshots")
+        return
+    table = _table(
+        ("id", True), ("kind", False), ("epoch", True), ("completed (UTC)", False), ("size", True), ("", False)
+    )
+    for each in snapshots:
+        shown = entry(each, None)
+        completed, size = shown["completed"], shown["stateSize"]
+        note = Text(each.problem, style="red") if each.problem else Text("newest" if each.newest else "", style="green")
+        table.add_row(
+            str(shown["id"] or formatting.ABSENT),
+            shown["kind"] or formatting.ABSENT,
+            str(shown["epoch"] or formatting.ABSENT),
+            formatting.ABSENT if completed is None else formatting.date_time(completed),
+            formatting.ABSENT if size is None else formatting.size(size),
+            note,
+        )
+    target.print(table)
+
+
+def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> None:
+    """Print what a snapshot holds."""
+    target = console or Console(highlight=False)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    facts.add_row("snapshot", Text(snapshot.label + (", the newest" if snapshot.newest else ""), style="bold"))
+    facts.add_row("manifest", snapshot.uri)
+    if snapshot.manifest is None:
+        facts.add_row("problem", Text(snapshot.problem or "", style="red"))
+        target.print(facts)
+        return
+    manifest = snapshot.manifest
+    took = manifest.completed - manifest.triggered
+    facts.add_row("job", f"{manifest.job} (namespace {manifest.namespace}), epoch {manifest.epoch}")
+    facts.add_row("completed", f"{formatting.date_time(manifest.completed)} UTC, after {formatting.duration(took)}")
+    properties = [name for name, holds in (("unaligned", manifest.unaligned), ("drained", manifest.drained)) if holds]
+    facts.add_row("type", ", ".join([manifest.kind, *properties]))
+    count = sum(1 for _ in manifest.files())
+    facts.add_row(
+        "size", f"{formatting.size(manifest.state_size())} in {count} files, {len(manifest.objects())} objects"
+    )
+    finished = [each.uid for each in manifest.operators if each.finished]
+    if finished:
+        facts.add_row("finished", ", ".join(finished))
+    target.print(facts)
+    for table in (_chains(manifest), _sources(manifest), _sinks(manifest)):
+        if table.row_count:
+            target.print(table)
+
+
+def print_verdicts(result: Verified, console: Console | None = None) -> None:
+    """Print what is wrong with each snapshot, and what was read to know it."""
+    target = console or Console(highlight=False)
+    for snapshot, problems in result.problems:
+        state = Text("damaged", style="red") if problems else Text("whole", style="green")
+        target.print(Text.assemble(f"{snapshot.label}: ", state), soft_wrap=True)
+        for problem in problems:
+            target.print(Text(f"  {problem}"), soft_wrap=True)
+    target.print(f"read {result.objects} objects, {formatting.size(result.size)}")
+
+
+def _chains(manifest: Manifest) -> Table:
+    table = _table(
+        ("chain", False),
+        ("operators", False),
+        ("batch", True),
+        ("watermark (UTC)", False),
+        ("files", True),
+        ("size", True),
+    )
+    for chain in manifest.chains:
+        table.add_row(
+            chain.uid,
+            ", ".join(chain.operators),
+            formatting.ABSENT if chain.batch < 0 else str(chain.batch),
+            formatting.event_time(chain.watermark),
+            str(len(chain.files)),
+            formatting.size(sum(file.length for file in chain.files)),
+        )
+    return table
+
+
+def _sources(manifest: Manifest) -> Table:
+    watermarks = {each.uid: each for chain in manifest.chains for each in chain.inputs}
+    table = _table(("source", False), ("watermark (UTC)", False), ("position", False), ("end", False))
+    for source in manifest.sources:
+        state = watermarks.get(source.uid)
+        reached = formatting.ABSENT if state is None else formatting.event_time(state.watermark_ms)
+        table.add_row(
+            source.uid,
+            "ended" if state is not None and state.ended else reached,
+            _short(source.position),
+            formatting.ABSENT if source.end is None else _short(source.end),
+        )
+    return table
+
+
+def _sinks(manifest: Manifest) -> Table:
+    table = _table(("sink", False), ("committables", True))
+    for sink in manifest.sinks:
+        table.add_row(sink.uid, str(len(sink.committables)))
+    return table
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
+    for name, numeric in columns:
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    return table
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

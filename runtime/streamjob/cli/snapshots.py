@@ -1,0 +1,188 @@
+"""`streamjob snapshots`: look after stored checkpoints and savepoints, without a running job."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob.ids import CheckpointId, Owner
+
+if TYPE_CHECKING:
+    from streamjob.stored.reading import JobSnapshots, StoredSnapshot
+
+# What reads stores is imported when a command runs: `streamjob --help` must not wait for it.
+
+snapshots_app = typer.Typer(
+    name="snapshots",
+    help="List, show, verify and delete stored checkpoints and savepoints. No job need run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOCATION",
+        help="A location, the root of a job in it (<location>/<namespace>/<name>), or the manifest of one snapshot.",
+    ),
+]
+Id = Annotated[int | None, typer.Argument(metavar="[ID]", help="The snapshot's id.", show_default=False)]
+Namespace = Annotated[
+    str | None, typer.Option(help="Namespace of the job. With --name alone: default.", metavar="NS", show_default=False)
+]
+Name = Annotated[str | None, typer.Option(help="Name of the job.", metavar="NAME", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+@snapshots_app.command("list")
+def list_command(location: Place, namespace: Namespace = None, name: Name = None, as_json: Json = False) -> None:
+    """List the completed snapshots of a job, or of all jobs at a location."""
+    from streamjob.cli import snapshot_tables as tables
+
+    with _opened(location, namespace, name) as (jobs, single):
+        if single is not None:
+            shown = [single]
+            _emit(as_json, [tables.entry(single, None)], lambda: tables.print_list(shown, None))
+        for job in jobs:
+            there = [each for each in job.snapshots if not each.gone]
+            _emit(
+                as_json,
+                [tables.entry(each, job.view.job) for each in there],
+                lambda there=there, job=job: tables.print_list(there, job),
+            )
+
+
+@snapshots_app.command("show")
+def show_command(
+    location: Place, snapshot: Id = None, namespace: Namespace = None, name: Name = None, as_json: Json = False
+) -> None:
+    """Show what a snapshot holds: chains, watermarks, sources, sinks, sizes. Without ID: the newest one.
+
+    Ends with exit code 3 if its manifest cannot be read.
+    """
+    from streamjob.cli import snapshot_tables as tables
+
+    with _opened(location, namespace, name) as (jobs, single):
+        found = single or _one(jobs).named(None if snapshot is None else CheckpointId(snapshot))
+        _emit(as_json, [tables.details(found)], lambda: tables.print_details(found))
+        if found.manifest is None:
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+
+
+@snapshots_app.command("verify")
+def verify_command(
+    location: Place, snapshot: Id = None, namespace: Namespace = None, name: Name = None, as_json: Json = False
+) -> None:
+    """Read a snapshot's objects and compare each file with its hash. Without ID: all snapshots.
+
+    Ends with exit code 3 if anything is wrong, and says all that is.
+    """
+    from streamjob.cli import snapshot_tables as tables
+    from streamjob.stored.verify import verify
+
+    with _opened(location, namespace, name) as (jobs, single):
+        if single is not None:
+            subjects: tuple[StoredSnapshot, ...] = (single,)
+        elif snapshot is not None:
+            subjects = (_one(jobs).named(CheckpointId(snapshot)),)
+        else:
+            subjects = tuple(each for job in jobs for each in job.snapshots)
+        result = verify(subjects)
+        _emit(
+            as_json,
+            [tables.verdict(subject, problems) for subject, problems in result.problems],
+            lambda: tables.print_verdicts(result),
+        )
+        if not result.whole:
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+
+
+@snapshots_app.command("delete")
+def delete_command(
+    location: Place,
+    snapshot: Annotated[int, typer.Argument(metavar="ID", help="The snapshot's id.")],
+    namespace: Namespace = None,
+    name: Name = None,
+    fence: Annotated[
+        bool,
+        typer.Option(
+            "--fence",
+            help="Claim the job's log first, as deleting a checkpoint needs. A process that still runs the job is"
+            " superseded: it ends, with exit code 4.",
+        ),
+    ] = False,
+    with_older: Annotated[
+        bool, typer.Option("--with-older", help="Delete the checkpoints that are older, too.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a savepoint, or a checkpoint of a stopped job. The newest completion is never deleted."""
+    from streamjob.stored.deletion import delete_snapshot
+
+    with _opened(location, namespace, name) as (jobs, single):
+        if single is not None:
+            raise InvalidInput(
+                f"{single.uri} is a snapshot without the log that tells whether it may be deleted",
+                "name the job's location and the snapshot's id",
+            )
+        deleted = delete_snapshot(
+            _one(jobs),
+            CheckpointId(snapshot),
+            fence=fence,
+            with_older=with_older,
+            owner=Owner(uuid.uuid4().hex),
+            now=time.time(),
+        )
+    ids = ", ".join(str(each) for each in deleted.ids)
+    _emit(
+        as_json,
+        [{"deleted": list(deleted.ids), "objects": deleted.objects}],
+        lambda: typer.echo(f"deleted {ids}: {deleted.objects} objects"),
+    )
+
+
+@contextmanager
+def _opened(
+    location: str, namespace: str | None, name: str | None
+) -> Iterator[tuple[list[JobSnapshots], StoredSnapshot | None]]:
+    """Yield the jobs at a place, or the one snapshot that it names."""
+    from streamjob.store.base import StoreDenied
+    from streamjob.stored.places import find_jobs, find_snapshot
+    from streamjob.stored.reading import read_job, read_snapshot
+
+    try:
+        single = find_snapshot(location) if namespace is None and name is None else None
+        if single is not None:
+            yield [], read_snapshot(single)
+            return
+        places = find_jobs(location, namespace, name)
+        try:
+            yield [read_job(place) for place in places], None
+        finally:
+            for place in places:
+                place.store.close()
+    except StoreDenied as error:
+        raise InvalidInput(error.what, error.fix) from error
+
+
+def _one(jobs: list[JobSnapshots]) -> JobSnapshots:
+    if len(jobs) != 1:
+        names = ", ".join(str(job.view.job) for job in jobs)
+        raise InvalidInput(f"there are several jobs: {names}", "say which one with --namespace and --name")
+    return jobs[0]
+
+
+def _emit(as_json: bool, objects: list[dict[str, Any]], show: Any) -> None:
+    if not as_json:
+        show()
+        return
+    for each in objects:
+        typer.echo(json.dumps(each, ensure_ascii=False))

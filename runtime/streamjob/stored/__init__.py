@@ -1,0 +1,1 @@
+"""Stored snapshots without a running job: finding, reading, verifying and deleting them."""

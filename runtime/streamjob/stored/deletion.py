@@ -1,0 +1,182 @@
+"""Deleting a stored snapshot by hand, within the rule that deletion has one owner.
+
+A savepoint belongs to its user. It is self-contained, and its files are deleted, the manifest first.
+
+A checkpoint belongs to its job, and a job that runs may build its next checkpoint on the files of any earlier one. So
+the job's log is claimed first: a process that still runs the job can complete nothing any more and ends as superseded.
+What is deleted then spares all that other checkpoints refer to, the newest one above all, and no later epoch builds on
+anything but the newest (`protocol.registry`); hence the deletions do no harm even if the claim is lost at once.
+Checkpoints go from the oldest on, as when they are subsumed: the log has no holes, and the next owner finds it as if
+the job had retained fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamjob.errors import CannotRestore, InvalidInput
+from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
+from streamjob.protocol.collector import CannotCollect
+from streamjob.protocol.manifests import MANIFEST_NAME, is_uri, read_manifest
+from streamjob.protocol.ownership import Claim, Identity, claim, verify
+from streamjob.protocol.registry import own_key
+from streamjob.snapshot import keys
+from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.effects import Program, delete, drive, list_all
+from streamjob.stored.reading import JobSnapshots, StoredSnapshot
+
+
+class CannotDelete(InvalidInput):
+    """The snapshot must not be deleted, or not like this; nothing was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What was deleted: ids, and objects including manifests and records."""
+
+    ids: tuple[CheckpointId, ...]
+    objects: int
+
+
+def delete_snapshot(
+    job: JobSnapshots, checkpoint: CheckpointId, *, fence: bool, with_older: bool, owner: Owner, now: float
+) -> Deleted:
+    """Delete a savepoint, or a checkpoint with those that are older.
+
+    Args:
+        job: the job's snapshots, as they were read before.
+        checkpoint: the snapshot's id.
+        fence: whether the job's log may be claimed, which ends a process that runs the job.
+        with_older: whether older checkpoints of the job may be deleted with it.
+        owner: random identity for the claim.
+        now: seconds since 1970.
+
+    Raises:
+        NoSuchSnapshot: the log names no such snapshot.
+        CannotDelete: it is the newest completion, it is still needed, or a permission above is missing.
+        CannotCollect: a manifest that stays cannot be read, so nobody knows what it needs; nothing was deleted.
+        Superseded: another owner has claimed the log meanwhile; its files are that owner's to delete.
+        StoreUnavailable, StoreDenied: not everything was deleted; deleting again goes on.
+    """
+    subject = job.named(checkpoint)
+    assert subject.record is not None
+    if subject.newest:
+        raise CannotDelete(
+            f"{subject.label} is the newest completion of job {job.view.job}: the job restarts from it",
+            "delete the whole directory of the job if it is not to start again",
+        )
+    if subject.record.kind is RecordKind.SAVEPOINT:
+        return _delete_savepoint(job, subject)
+    older = tuple(
+        each.record
+        for each in job.snapshots
+        if each.record is not None
+        and each.record.kind is RecordKind.CHECKPOINT
+        and each.record.seq < subject.record.seq
+        and not each.gone
+    )
+    if older and not with_older:
+        raise CannotDelete(
+            f"older checkpoints than {checkpoint} are retained: {', '.join(str(record.id) for record in older)}",
+            "checkpoints are deleted from the oldest on: add --with-older to delete them, too",
+        )
+    if not fence:
+        raise CannotDelete(
+            f"{subject.label} belongs to job {job.view.job}, which deletes its own checkpoints while it runs",
+            "set checkpointing.numRetained; or, if the job has stopped for good, add --fence: it claims the job's log, "
+            "and a process that still runs the job ends as superseded",
+        )
+    doomed = (*older, subject.record)
+    return drive(job.place.store, _delete_checkpoints(_identity(job, owner), doomed, now))
+
+
+def _identity(job: JobSnapshots, owner: Owner) -> Identity:
+    # The attempt of the last claim, so that whatever the controller starts later may claim: its attempts only grow.
+    return Identity(job=job.view.job, owner=owner, attempt=job.view.attempt or Attempt(0))
+
+
+def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: float) -> Program[Deleted]:
+    held = yield from claim(identity, now)
+    numbers = {record.seq for record in doomed}
+    newest = held.newest
+    if newest is None or newest.seq in numbers:
+        raise CannotDelete(f"the log of job {identity.job} has changed meanwhile", "look at it again")
+    kept = [record for record in held.below.completions if record.seq not in numbers]
+    needed: set[Key] = set()
+    for record in kept:
+        needed |= yield from _needs(record, newest, oldest_doomed=min(numbers))
+    freed: set[Key] = set()
+    for record in doomed:
+        assert record.manifest is not None
+        try:
+            freed |= {own_key(name) for name in (yield from read_manifest(record.manifest)).objects()}
+        except CannotRestore:
+            # Nobody knows its files any more; the next owner's sweep finds them by what the others need.
+            continue
+    files = {key for key in freed - needed if _is_earlier(key, held)}
+    manifests = tuple(Key(record.manifest) for record in doomed if record.manifest is not None)
+    yield from verify(held)
+    yield from delete(manifests)
+    yield from delete(tuple(sorted(files)))
+    pruned = yield from _prune(held, kept, newest)
+    ids = tuple(record.id for record in doomed if record.id is not None)
+    return Deleted(ids, len(manifests) + len(files) + pruned)
+
+
+def _needs(record: LogRecord, newest: LogRecord, oldest_doomed: LogSeq) -> Program[set[Key]]:
+    """Return the shared files that a completion needs which stays."""
+    assert record.manifest is not None
+    if record.kind is RecordKind.SAVEPOINT and record.seq != newest.seq:
+        return set()
+    try:
+        if is_uri(record.manifest):
+            return set()
+        manifest = yield from read_manifest(record.manifest)
+    except CannotRestore as error:
+        if record.seq < oldest_doomed:
+            # Deleted before: what is older than the oldest that is retained.
+            return set()
+        raise CannotCollect(f"nothing is deleted: {record.kind} {record.id} is retained, and {error.what}") from error
+    return {own_key(name) for name in manifest.objects()}
+
+
+def _is_earlier(key: Key, held: Claim) -> bool:
+    epoch = keys.shared_epoch(key)
+    return epoch is not None and epoch < held.epoch
+
+
+def _prune(held: Claim, kept: list[LogRecord], newest: LogRecord) -> Program[int]:
+    """Prune the log below the oldest checkpoint that stays, and never the newest completion."""
+    checkpoints = [record.seq for record in kept if record.kind is not RecordKind.SAVEPOINT]
+    below = min([*checkpoints, newest.seq, held.record.seq])
+    found = yield from list_all(keys.LOG_PREFIX)
+    superfluous = tuple(info.key for info in found if (seq := keys.log_seq(info.key)) is not None and seq < below)
+    yield from delete(superfluous)
+    return len(superfluous)
+
+
+def _delete_savepoint(job: JobSnapshots, subject: StoredSnapshot) -> Deleted:
+    """Delete a savepoint's manifest and then the files that it names in its own directory."""
+    assert subject.id is not None
+    if subject.manifest is None:
+        raise CannotDelete(
+            f"{subject.label} cannot be read, so its files are not known: {subject.problem}",
+            f"delete the directory of {subject.uri} by hand, if it is there",
+        )
+    root = subject.home.uri
+    for other in job.snapshots:
+        if other is subject or other.manifest is None:
+            continue
+        if any(name.startswith(root) for name in other.manifest.objects()):
+            raise CannotDelete(
+                f"{other.label} of job {job.view.job} refers to files of {subject.label}",
+                "wait until it is subsumed: a job that claimed a savepoint needs it until then",
+            )
+    store = subject.home.store()
+    try:
+        store.delete([Key(MANIFEST_NAME)])
+        files = [Key(name) for name in sorted(subject.manifest.objects()) if not is_uri(name)]
+        store.delete(files)
+    finally:
+        store.close()
+    return Deleted((subject.id,), 1 + len(files))

@@ -1,0 +1,170 @@
+"""A job's stored snapshots as its log and their manifests tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from streamjob.errors import CannotRestore, InvalidInput
+from streamjob.ids import CheckpointId, Key
+from streamjob.protocol.log import LogView, read
+from streamjob.protocol.manifests import SnapshotMissing, decode_manifest, is_uri, read_manifest
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.base import ObjectMissing, Store, StoreDenied
+from streamjob.store.effects import drive
+from streamjob.store.opening import Location, References
+from streamjob.stored.places import JobPlace, SnapshotPlace
+
+_THREADS = 8
+
+
+class NoSuchSnapshot(InvalidInput):
+    """The log names no snapshot with the id that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSnapshot:
+    """A snapshot that the log names, or that was named by its manifest alone.
+
+    `uri` is the manifest's; `problem` says why `manifest` is None. `gone`: the job deleted it when it was subsumed.
+    `home` is where its relative references begin: a savepoint carries its files with it.
+    """
+
+    uri: str
+    home: Location
+    newest: bool = False
+    gone: bool = False
+    record: LogRecord | None = None
+    manifest: Manifest | None = None
+    problem: str | None = None
+
+    @property
+    def id(self) -> CheckpointId | None:
+        """Its id, where anything tells it."""
+        if self.record is not None and self.record.id is not None:
+            return self.record.id
+        return self.manifest.id if self.manifest is not None else None
+
+    @property
+    def label(self) -> str:
+        """What messages call it: `checkpoint 17`."""
+        kind = self.record.kind.value if self.record else self.manifest.kind if self.manifest else "snapshot"
+        return f"{kind} {self.id}" if self.id is not None else f"{kind} {self.uri}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshots:
+    """The snapshots of a job, oldest first, and the log that they were read from."""
+
+    place: JobPlace
+    view: LogView
+    snapshots: tuple[StoredSnapshot, ...]
+
+    def named(self, checkpoint: CheckpointId | None) -> StoredSnapshot:
+        """Return the snapshot with an id, or the newest one.
+
+        Raises:
+            NoSuchSnapshot: the log names none.
+        """
+        if checkpoint is None:
+            found = next((each for each in self.snapshots if each.newest), None)
+            if found is None:
+                raise NoSuchSnapshot(f"job {self.view.job} has completed no snapshot at {self.place.store.uri}")
+            return found
+        found = next((each for each in self.snapshots if each.id == checkpoint), None)
+        if found is None or found.gone:
+            there = ", ".join(str(each.id) for each in self.snapshots if not each.gone)
+            raise NoSuchSnapshot(
+                f"the log of job {self.view.job} names no snapshot {checkpoint}"
+                if found is None
+                else f"job {self.view.job} has deleted its checkpoint {checkpoint}: it was subsumed",
+                f"there are {there}" if there else "there is none",
+            )
+        return found
+
+
+def read_job(place: JobPlace) -> JobSnapshots:
+    """Read a job's log and the manifests that it names.
+
+    What is wrong with a manifest is noted in its snapshot; what is wrong with the log is raised.
+
+    Raises:
+        UnknownRecordVersion, CorruptRecord, ForeignLog: the log cannot be read.
+        StoreUnavailable, StoreDenied: the store cannot be asked.
+    """
+    view = drive(place.store, read(place.job))
+    records = [record for record in view.completions if record.manifest is not None]
+    stored = {entry.key for entry in place.store.list(keys.CHECKPOINTS_PREFIX)}
+    references = References(place.store)
+    try:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="read-manifest") as pool:
+            read_all = list(pool.map(lambda record: _read(references, place.store, record, view, stored), records))
+    finally:
+        references.close()
+    return JobSnapshots(place, view, _note_holes(read_all))
+
+
+def read_snapshot(place: SnapshotPlace) -> StoredSnapshot:
+    """Read one snapshot by its manifest; what is wrong with it is noted in it."""
+    store = place.home.store()
+    try:
+        manifest = drive(store, read_manifest(place.reference))
+    except CannotRestore as error:
+        return StoredSnapshot(uri=place.uri, home=place.home, problem=error.what)
+    finally:
+        store.close()
+    return StoredSnapshot(uri=place.uri, home=place.home, manifest=manifest)
+
+
+def _read(references: References, store: Store, record: LogRecord, view: LogView, stored: set[Key]) -> StoredSnapshot:
+    assert record.manifest is not None
+    is_newest = record == view.newest
+    uri = record.manifest if is_uri(record.manifest) else store.uri + record.manifest
+    home = Location(f"{uri.rpartition('/')[0]}/" if record.kind is RecordKind.SAVEPOINT else store.uri)
+    found = StoredSnapshot(uri=uri, home=home, newest=is_newest, record=record)
+    if not is_uri(record.manifest) and keys.manifest_ids(Key(record.manifest)) and record.manifest not in stored:
+        return _without(found, f"{record.manifest} does not exist", gone=not is_newest)
+    try:
+        manifest = _manifest_of(references, record.manifest)
+    except CannotRestore as error:
+        return _without(found, error.what, gone=False)
+    if (manifest.epoch, manifest.id, manifest.kind) != (record.epoch, record.id, record.kind.value):
+        return _without(
+            found, f"{record.manifest} is the manifest of {manifest.kind} {manifest.epoch}-{manifest.id}", gone=False
+        )
+    return StoredSnapshot(uri=uri, home=home, newest=is_newest, record=record, manifest=manifest)
+
+
+def _without(snapshot: StoredSnapshot, problem: str, *, gone: bool) -> StoredSnapshot:
+    return StoredSnapshot(
+        uri=snapshot.uri,
+        home=snapshot.home,
+        newest=snapshot.newest,
+        record=snapshot.record,
+        gone=gone,
+        problem=problem,
+    )
+
+
+def _manifest_of(references: References, reference: str) -> Manifest:
+    store, key = references.find(reference)
+    try:
+        return decode_manifest(reference, store.get(key))
+    except ObjectMissing as error:
+        raise SnapshotMissing(f"{reference} does not exist") from error
+    except StoreDenied as error:
+        raise SnapshotMissing(f"{reference} cannot be read: {error.what}") from error
+
+
+def _note_holes(snapshots: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
+    """Tell deletion from loss: a job deletes its oldest checkpoints first, so one missing above another was lost."""
+    noted: list[StoredSnapshot] = []
+    older = False
+    for each in snapshots:
+        lost = each.gone and older
+        noted.append(_without(each, f"{each.problem}, while an older checkpoint does", gone=False) if lost else each)
+        older = older or (each.manifest is not None and each.manifest.kind != "savepoint")
+    return tuple(noted)

@@ -1,0 +1,156 @@
+"""Proving that snapshots are whole: every object is read once, and every file in it compared with its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from streamjob.errors import InvalidInput
+from streamjob.ids import Key
+from streamjob.snapshot.manifest import FileRef
+from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
+from streamjob.store.names import InvalidKey
+from streamjob.store.opening import References
+from streamjob.stored.reading import StoredSnapshot
+
+_WHOLE_BELOW = 32 << 20
+_PIECE = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found: per snapshot what is wrong with it, in words, and what was read to know it."""
+
+    problems: tuple[tuple[StoredSnapshot, tuple[str, ...]], ...]
+    objects: int
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(found for _, found in self.problems)
+
+
+@dataclass(slots=True)
+class _Object:
+    store: Store
+    key: Key
+    name: str
+    parts: dict[tuple[int, int, str], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def end(self) -> int:
+        return max(offset + length for offset, length, _ in self.parts)
+
+
+def verify(
+    snapshots: Sequence[StoredSnapshot], threads: int = 4, progress: Callable[[int], None] = lambda _: None
+) -> Verified:
+    """Read everything that snapshots refer to; what several of them share is read once.
+
+    Args:
+        snapshots: as they were read; those that their job has deleted are passed over.
+        threads: objects that are read at a time; each takes up to 32 MB of memory.
+        progress: is told the bytes of each object that was read.
+
+    Raises:
+        StoreUnavailable, StoreDenied: the store cannot be asked, so nothing is known.
+    """
+    subjects = [each for each in snapshots if not each.gone]
+    problems: dict[int, list[str]] = {number: [] for number in range(len(subjects))}
+    homes = {each.home: each.home.store() for each in subjects}
+    references = {home: References(store) for home, store in homes.items()}
+    objects: dict[str, _Object] = {}
+    try:
+        for number, subject in enumerate(subjects):
+            if subject.manifest is None:
+                problems[number].append(subject.problem or f"{subject.uri} cannot be read")
+                continue
+            for file in subject.manifest.files():
+                try:
+                    _add(objects, references[subject.home], number, file)
+                except (InvalidKey, InvalidInput) as error:
+                    problems[number].append(f"{file.path}: {error.what}")
+        with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
+            for found in pool.map(lambda each: _check(each, progress), objects.values()):
+                for number, problem in found:
+                    problems[number].append(problem)
+    finally:
+        for opened in references.values():
+            opened.close()
+        for store in homes.values():
+            store.close()
+    return Verified(
+        tuple((subject, tuple(sorted(problems[number]))) for number, subject in enumerate(subjects)),
+        len(objects),
+        sum(each.end for each in objects.values()),
+    )
+
+
+def _add(objects: dict[str, _Object], references: References, number: int, file: FileRef) -> None:
+    store, key = references.find(file.object)
+    known = objects.setdefault(store.uri + key, _Object(store, key, file.object))
+    known.parts[(file.offset, file.length, file.sha256)].append((number, file.path))
+
+
+def _check(subject: _Object, progress: Callable[[int], None]) -> list[tuple[int, str]]:
+    try:
+        hashes = dict(_hashes(subject))
+    except ObjectMissing:
+        return [
+            (number, f"{subject.name} does not exist; it holds {_named(paths)}")
+            for number, paths in _by_snapshot(subject).items()
+        ]
+    progress(subject.end)
+    found: list[tuple[int, str]] = []
+    for part, users in subject.parts.items():
+        offset, length, expected = part
+        actual = hashes[part]
+        if actual is None:
+            what = f"is not there: {subject.name} ends before byte {offset + length}"
+        elif actual != expected:
+            what = f"is damaged: bytes {offset} to {offset + length} of {subject.name} have SHA-256 {actual}"
+        else:
+            continue
+        found += [(number, f"{path} {what}") for number, path in users]
+    return found
+
+
+def _hashes(subject: _Object) -> Iterator[tuple[tuple[int, int, str], str | None]]:
+    """Yield the hash of each part as it is stored, or None for one behind the object's end."""
+    if subject.end <= _WHOLE_BELOW:
+        whole = memoryview(subject.store.get(subject.key))
+        for part in subject.parts:
+            offset, length, _ = part
+            inside = offset + length <= len(whole)
+            yield part, hashlib.sha256(whole[offset : offset + length]).hexdigest() if inside else None
+        return
+    for part in subject.parts:
+        yield part, _streamed(subject, part[0], part[1])
+
+
+def _streamed(subject: _Object, offset: int, length: int) -> str | None:
+    digest = hashlib.sha256()
+    for start in range(offset, offset + length, _PIECE):
+        try:
+            digest.update(subject.store.get_range(subject.key, start, min(_PIECE, offset + length - start)))
+        except (ObjectMissing, StoreUnavailable, StoreDenied):
+            raise
+        except StoreError:
+            return None
+    return digest.hexdigest()
+
+
+def _by_snapshot(subject: _Object) -> dict[int, list[str]]:
+    paths: dict[int, list[str]] = defaultdict(list)
+    for users in subject.parts.values():
+        for number, path in users:
+            paths[number].append(path)
+    return paths
+
+
+def _named(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
