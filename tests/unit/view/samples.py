@@ -75,7 +75,7 @@ def checkpoints(*entries: str) -> CheckpointsView:
     tracker = StatisticsTracker()
     for index, entry in enumerate(entries):
         kind = SnapshotKind.SAVEPOINT if entry == "savepoint" else SnapshotKind.CHECKPOINT
-        checkpoint, triggered = CheckpointId(12 + index), START + 100 + 10 * index
+        checkpoint, triggered = CheckpointId(12 + index), START + 100 + 8 * index
         tracker.started(checkpoint, CheckpointProperties(kind=kind), triggered, (CHAIN,))
         if entry == "failed":
             message = "a chain could not write its files to the store: 503 Slow Down"

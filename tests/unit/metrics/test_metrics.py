@@ -1,0 +1,130 @@
+"""The job's metrics, as Prometheus reads them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+from tests.unit.metrics.test_metered_store import Shelf
+from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints
+
+from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
+from streamjob.ids import Key
+from streamjob_runtime.metered_store import MeteredStore
+from streamjob_runtime.metrics import Metrics
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Source:
+    """The views that metrics are read from."""
+
+    def __init__(self) -> None:
+        self.job: JobView = a_job()
+        self.checkpoints: CheckpointsView = checkpoints("completed", "failed", "completed", "running")
+        self.store = MeteredStore(Shelf())
+        self.metrics = Metrics(lambda: self.job, lambda: self.checkpoints, store=self.store, clock=lambda: NOW)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return a sample of the rendered text, or None if it has none."""
+        wanted = (name, frozenset(labels.items()))
+        return _samples(self.metrics.render()).get(wanted)
+
+
+def _samples(text: bytes) -> Samples:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+def test_what_the_views_know_is_there_when_it_is_asked_for(source: Source) -> None:
+    assert source.value("streamjob_records_in_total", chain="flights") == 1_234_567
+    assert source.value("streamjob_records_out_total", chain="flights") == 23_456
+    assert source.value("streamjob_batch_id", chain="flights") == 41
+    assert source.value("streamjob_restarts_total") == 1
+    assert source.value("streamjob_epoch") == 3
+    assert source.value("streamjob_start_time_seconds") == START
+    lag = source.value("streamjob_watermark_lag_seconds", chain="flights", input="weather")
+    assert lag == pytest.approx(337_601_734)
+    watermark = source.value("streamjob_watermark_timestamp_seconds", chain="flights", input="flights")
+    assert watermark == WATERMARK_MS / 1000
+
+
+def test_checkpoints_are_counted_by_their_outcome(source: Source) -> None:
+    assert source.value("streamjob_checkpoints_total", outcome="completed") == 2
+    assert source.value("streamjob_checkpoints_total", outcome="failed") == 1
+    assert source.value("streamjob_checkpoints_in_progress") == 1
+
+
+def test_the_last_checkpoint_is_described(source: Source) -> None:
+    assert source.value("streamjob_last_checkpoint_id") == 14
+    assert source.value("streamjob_last_checkpoint_age_seconds") == 3
+    assert source.value("streamjob_last_checkpoint_timestamp_seconds") == NOW - 3
+    assert source.value("streamjob_last_checkpoint_duration_seconds") == 0.42
+    assert source.value("streamjob_last_checkpoint_size_bytes") == 1_200_000
+    assert source.value("streamjob_last_checkpoint_state_size_bytes") == 14_500_000
+
+
+def test_exactly_one_state_is_the_jobs(source: Source) -> None:
+    source.job = a_job(state=JobState.RESTARTING)
+
+    states = {state: source.value("streamjob_state", state=state.value) for state in JobState}
+
+    assert states.pop(JobState.RESTARTING) == 1
+    assert set(states.values()) == {0}
+
+
+def test_what_is_not_known_yet_is_left_out(source: Source) -> None:
+    source.job = a_job(epoch=None, last_checkpoint=None, chains=())
+
+    assert source.value("streamjob_epoch") is None
+    assert source.value("streamjob_last_checkpoint_age_seconds") is None
+    assert source.value("streamjob_records_in_total", chain="flights") is None
+    assert source.value("streamjob_checkpoints_total", outcome="failed") == 1
+
+
+def test_batches_and_checkpoints_are_gathered_as_distributions(source: Source) -> None:
+    source.metrics.observe_batch(CHAIN, 0.3)
+    source.metrics.observe_batch(CHAIN, 7.0)
+    source.metrics.observe_checkpoint(SnapshotKind.SAVEPOINT, 0.42, 1_200_000)
+
+    assert source.value("streamjob_batch_duration_seconds_count", chain="flights") == 2
+    assert source.value("streamjob_batch_duration_seconds_sum", chain="flights") == 7.3
+    assert source.value("streamjob_batch_duration_seconds_bucket", chain="flights", le="0.5") == 1
+    assert source.value("streamjob_checkpoint_duration_seconds_sum", kind="savepoint") == 0.42
+    assert source.value("streamjob_checkpoint_size_bytes_bucket", kind="savepoint", le="1e+06") == 0
+    assert source.value("streamjob_checkpoint_size_bytes_bucket", kind="savepoint", le="1e+07") == 1
+
+
+def test_store_requests_are_counted_by_verb(source: Source) -> None:
+    source.store.put(Key("a"), b"123")
+
+    assert source.value("streamjob_store_requests_total", verb="put") == 1
+    assert source.value("streamjob_store_bytes_total", verb="put") == 3
+    assert source.value("streamjob_store_failures_total", verb="put") == 0
+    assert source.value("streamjob_store_requests_total", verb="get") == 0
+
+
+def test_every_name_is_ours_and_says_its_unit(source: Source) -> None:
+    names = {family.name for family in source.metrics.registry.collect()}
+
+    assert all(re.fullmatch(r"streamjob_[a-z_]+", name) for name in names)
+    assert not [name for name in names if re.search(r"_(ms|millis|mb|kb)(_|$)", name)]
+
+
+def test_two_jobs_of_one_process_do_not_share_a_registry(source: Source) -> None:
+    other = Source()
+    other.job = a_job(restarts=7)
+
+    assert source.value("streamjob_restarts_total") == 1
+    assert other.value("streamjob_restarts_total") == 7
+    assert not [family for family in REGISTRY.collect() if family.name.startswith("streamjob")]

@@ -1,0 +1,247 @@
+"""How a job is drawn, as plain text of a fixed width."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Iterator
+from textwrap import dedent
+
+import pytest
+from rich.console import Console
+from tests.unit.view.samples import NOW, a_job, checkpoints
+
+from streamjob.client.models import CheckpointsView, JobState, JobView
+from streamjob_runtime.view import Quiet, open_view
+from streamjob_runtime.view.events import Look
+from streamjob_runtime.view.live import LiveView
+from streamjob_runtime.view.panel import Canvas, draw
+from streamjob_runtime.view.plain import PlainView
+
+HISTORY = ("completed", "failed", "completed", "savepoint", "running")
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the time of day be the same everywhere."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def _text(job: JobView, statistics: CheckpointsView, width: int = 88, height: int = 40) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, color_system=None, force_terminal=False)
+    rates = [0.0, 20_000.0, 45_210.0]
+    console.print(draw(Look(job, statistics), now=NOW, rates=rates, canvas=Canvas(width, height)))
+    return file.getvalue()
+
+
+def test_a_running_job() -> None:
+    expected = """\
+        ╭─ flights ● RUNNING ──────────────────────────────────────────────────────────────────╮
+        │ up 2m 14s  ·  epoch 3  ·  1 restart  ·  restored from checkpoint 12                  │
+        │                                                                                      │
+        │ records in   1,234,567  45,210/s  ▁▄█                                                │
+        │ records out     23,456     812/s  batch 41 took 1.3 s                                │
+        │                                                                                      │
+        │ input    watermark                                                                   │
+        │ flights  2013-03-04 12:00:00                                                         │
+        │ weather  2013-03-04 12:00:00  ended                                                  │
+        │                                                                                      │
+        │ checkpoints  3 completed  ·  1 failed  ·  last 3 s ago, 14 MB in all  ·  written ▃▆█ │
+        │ #16  22:15:32  checkpoint    2.0 s               0 of 1 acknowledged                 │
+        │ #15  22:15:24  savepoint     1.7 s ━━━━━━━━━━━━   4.8 MB of 14 MB                    │
+        │ #14  22:15:16  checkpoint    1.3 s ━━━━━━━━━      3.6 MB of 14 MB                    │
+        │ #13  22:15:08  checkpoint   failed               a chain could not write its files … │
+        │ #12  22:15:00  checkpoint   420 ms ━━━            1.2 MB of 14 MB                    │
+        │                                                                                      │
+        │ output  report  parquet, exactly-once  output                                        │
+        ╰──────────────────────────────────────────────────────────────────────────────────────╯
+        """
+
+    assert _text(a_job(), checkpoints(*HISTORY)) == dedent(expected)
+
+
+def test_a_running_job_where_there_is_little_room() -> None:
+    expected = """\
+        ╭─ flights ● RUNNING ──────────────────────────────────────╮
+        │ up 2m 14s  ·  epoch 3  ·  1 restart  ·  restored from c… │
+        │                                                          │
+        │ records in   1,234,567  45,210/s                         │
+        │ records out     23,456     812/s  batch 41 took 1.3 s    │
+        │                                                          │
+        │ input    watermark                                       │
+        │ flights  2013-03-04 12:00:00                             │
+        │ weather  2013-03-04 12:00:00  ended                      │
+        │                                                          │
+        │ checkpoints  3 completed  ·  1 failed  ·  last 3 s ago   │
+        │ #16  22:15:32  checkpoint    2.0 s  0 of 1 acknowledged  │
+        │ #15  22:15:24  savepoint     1.7 s   4.8 MB of 14 MB     │
+        │ #14  22:15:16  checkpoint    1.3 s   3.6 MB of 14 MB     │
+        │                                                          │
+        │ output  report  parquet  output                          │
+        ╰──────────────────────────────────────────────────────────╯
+        """
+
+    assert _text(a_job(), checkpoints(*HISTORY), width=60, height=20) == dedent(expected)
+
+
+def test_a_job_that_has_not_begun() -> None:
+    expected = """\
+        ╭─ flights ● RESTORING ────────────────────────────────────────────────────────────────╮
+        │ up 2m 14s                                                                            │
+        │                                                                                      │
+        │ no chain has started yet                                                             │
+        │                                                                                      │
+        │ checkpoints  0 completed  ·  0 failed                                                │
+        ╰──────────────────────────────────────────────────────────────────────────────────────╯
+        """
+    job = a_job(
+        state=JobState.RESTORING, chains=(), sinks=(), last_checkpoint=None, restored_from=None, epoch=None, restarts=0
+    )
+
+    assert _text(job, checkpoints()) == dedent(expected)
+
+
+def test_a_failed_job_says_why_and_its_rates_are_averages() -> None:
+    text = _text(a_job(state=JobState.FAILED, failure="disk full\nTraceback …"), checkpoints())
+
+    assert "● FAILED" in text
+    assert "│ disk full  " in text
+    assert "Traceback" not in text
+    assert "ran 2m 14s" in text
+    assert "9,213/s  on average" in text
+
+
+def test_a_lag_is_shown_where_input_is_recent() -> None:
+    chain = a_job().chains[0]
+    inputs = tuple(source.model_copy(update={"lag_ms": 12_000, "ended": False}) for source in chain.inputs)
+
+    text = _text(a_job(chains=(chain.model_copy(update={"inputs": inputs}),)), checkpoints())
+
+    assert "watermark            lag" in text
+    assert "2013-03-04 12:00:00  12 s" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
+@pytest.mark.parametrize("height", [5, 20, 60])
+def test_no_line_is_wider_than_the_terminal(width: int, height: int) -> None:
+    text = _text(a_job(), checkpoints(*HISTORY), width=width, height=height)
+
+    assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_markup_in_names_and_messages_is_shown_as_it_is() -> None:
+    job = a_job(state=JobState.RESTARTING, failure="expected [bold] but got [/]", name="a[red]b")
+
+    text = _text(job, checkpoints())
+
+    assert "expected [bold] but got [/]" in text
+    assert "a[red]b" in text
+
+
+class Screen(io.StringIO):
+    """A file that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return Screen()
+
+
+def test_a_terminal_gets_the_live_view(terminal: Screen) -> None:
+    view = open_view(console=Console(file=terminal))
+    view.close()
+
+    assert isinstance(view, LiveView)
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(terminal: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+
+    assert isinstance(open_view(console=Console(file=terminal)), PlainView)
+
+
+def test_a_file_gets_lines_and_a_quiet_run_nothing() -> None:
+    quiet = open_view(quiet=True)
+    quiet.update(a_job(), checkpoints())
+    quiet.message("hello")
+    quiet.close()
+
+    assert isinstance(open_view(console=Console(file=io.StringIO())), PlainView)
+    assert isinstance(quiet, Quiet)
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_no_color_is_honoured(terminal: Screen, monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    view = LiveView(Console(file=terminal, width=88), clock=lambda: NOW, animate=False)
+    view.update(a_job(), checkpoints(*HISTORY))
+    view.close()
+
+    assert ("\x1b[32m" in terminal.getvalue()) is not no_color
+
+
+def test_the_live_view_tells_notable_events_above_the_panel_and_leaves_the_terminal_as_it_was(terminal: Screen) -> None:
+    stdout, stderr = sys.stdout, sys.stderr
+    view = LiveView(Console(file=terminal, width=88, color_system=None), clock=lambda: NOW, animate=False)
+    view.message("snapshots are in [s3]://bucket")
+    view.update(a_job(), checkpoints("completed"))
+    view.update(a_job(state=JobState.FINISHED), checkpoints("completed", "failed"))
+    view.close()
+    view.close()
+    written = terminal.getvalue()
+
+    assert "snapshots are in [s3]://bucket" in written
+    assert "checkpoint 13 failed: a chain could not" in written
+    assert "checkpoint 12 completed in" not in written
+    assert written.rindex("flights ● FINISHED") > written.rindex("flights is FINISHED after")
+    assert written.rstrip().endswith("\x1b[?25h")
+    assert (sys.stdout, sys.stderr) == (stdout, stderr)
+
+
+def test_plain_lines_tell_every_event_and_progress_now_and_then() -> None:
+    file, now = io.StringIO(), [NOW]
+    view = PlainView(file, every=5.0, clock=lambda: now[0])
+    view.message("snapshots are in s3://bucket")
+    view.update(a_job(), checkpoints("completed"))
+    now[0] += 4
+    view.update(a_job(), checkpoints("completed", "running"))
+    now[0] += 1
+    view.update(a_job(last_checkpoint=None), checkpoints("completed", "running"))
+    view.update(a_job(state=JobState.FINISHED), checkpoints("completed", "failed"))
+    view.close()
+
+    watermarks = "watermark flights 2013-03-04 12:00:00, weather 2013-03-04 12:00:00"
+    records = "RUNNING  in 1,234,567 (45,210/s), out 23,456"
+    assert file.getvalue().splitlines() == [
+        "22:15:34  snapshots are in s3://bucket",
+        "22:15:34  checkpoint 12 completed in 420 ms, 1.2 MB written of 14 MB",
+        "22:15:34  weather has reached its end",
+        "22:15:34  flights is RUNNING, restored from checkpoint 12",
+        f"22:15:34  {records}  {watermarks}  checkpoint 14 3 s ago, 14 MB",
+        f"22:15:39  {records}  {watermarks}  no checkpoint yet",
+        "22:15:39  checkpoint 13 failed: a chain could not write its files to the store: 503 Slow Down",
+        "22:15:39  flights is FINISHED after 2m 14s: 1,234,567 records in, 23,456 out",
+    ]
+
+
+def test_a_reader_that_went_away_does_not_fail_the_job() -> None:
+    file = io.StringIO()
+    view = PlainView(file)
+    file.close()
+
+    view.message("nobody reads this")
+    view.update(a_job(), checkpoints())
+    view.close()
