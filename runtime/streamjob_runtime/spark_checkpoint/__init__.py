@@ -11,8 +11,8 @@ from streamjob_runtime.spark_checkpoint.files import CutFiles, files_for, is_uni
 from streamjob_runtime.spark_checkpoint.forced_batch import (
     END_OF_TIME_MS,
     BatchAlreadyPlanned,
-    flush_watermark,
     force_batch,
+    force_flush,
     needs_another_flush,
 )
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold, release
@@ -30,8 +30,8 @@ __all__ = [
     "UnreadableCheckpointFile",
     "UnsupportedStateFormat",
     "files_for",
-    "flush_watermark",
     "force_batch",
+    "force_flush",
     "hold",
     "is_uniquely_named",
     "last_committed",

@@ -7,7 +7,9 @@ without data, and its watermark is ours to choose.
 - With the watermark that `commits/N` announces for the next batch, it does what Spark would have done had the query not
   been restarted: Spark decides on such batches from memory, so after a restart due windows would wait for new data.
 - With the watermark at the end of time it is the flush at end of input: windows, sessions, joins, deduplication and
-  event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then.
+  event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then. A
+  further flush is needed only where a timer or timeout has set another one. What no watermark evicts stays, as it would
+  at the end of a plain Spark query: state without event time, processing-time timers.
 
 The sources go on behind it where they were. With `availableNow`, a source that does not support that trigger (a Python
 data source without `SupportsTriggerAvailableNow`) gets one batch a run, and the forced batch is that one: start the
@@ -27,7 +29,8 @@ from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, last_committed,
 END_OF_TIME_MS = 253_402_300_799_000
 """9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
 
-_THOUSAND_YEARS_MS = 1000 * 365 * 24 * 3600 * 1000
+_TEN_THOUSAND_YEARS_MS = 10_000 * 365 * 24 * 3600 * 1000
+_OVERFLOW_MS = 2**63 // 1000
 
 
 class BatchAlreadyPlanned(CheckpointError):
@@ -96,13 +99,43 @@ def forced_entry(
     )
 
 
-def flush_watermark(number: int) -> int:
-    """Return the watermark of the `number`-th flush of a chain, counted from 0, in ms since 1970.
+def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
+    """Plan the next flush behind the last committed batch; the query runs it first when it starts.
 
-    Each lies far behind the one before: a timer that was registered during a flush, relative to its watermark, fires in
-    the next.
+    Flush, run, and flush again while `needs_another_flush` says so.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running and whose input has ended.
+        timestamp_ms: the time that the batch takes for now, in ms since 1970.
+
+    Returns:
+        The batch that was planned; None if the chain has been flushed up to the last time that Spark can represent, so
+        that what it still holds (timers that register their own successors for ever) can never fire.
+
+    Raises:
+        NotCommitted: no batch is committed yet.
+        BatchAlreadyPlanned: there is a planned batch, which the query has to run first.
     """
-    return END_OF_TIME_MS + number * _THOUSAND_YEARS_MS
+    last = last_committed(checkpoint)
+    if last is None:
+        raise NotCommitted(checkpoint, BatchId(0))
+    watermark = flush_watermark(read_commit(checkpoint, last).next_watermark_ms)
+    return None if watermark is None else force_batch(checkpoint, timestamp_ms, watermark)
+
+
+def flush_watermark(reached_ms: int) -> int | None:
+    """Return the watermark of the next flush, or None behind the last time that Spark can represent; ms since 1970.
+
+    A further flush lies far behind the one before: what was registered during that one, relative to its watermark,
+    fires in this one.
+
+    Args:
+        reached_ms: the watermark that the chain has reached.
+    """
+    if reached_ms < END_OF_TIME_MS:
+        return END_OF_TIME_MS
+    watermark = reached_ms + _TEN_THOUSAND_YEARS_MS
+    return watermark if watermark < _OVERFLOW_MS else None
 
 
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:

@@ -5,7 +5,8 @@ files of its k-th read, every tenth entry is a `.compact` that holds all entries
 `{"logOffset": k}`. The log runs ahead of the query's committed batch: Spark adds entry k+1 before it plans the batch
 that reads it. Entries behind the cut's offset stay out of the cut. The restored source then lists its directory again
 and finds those files unread; with the entries it would read them as well, but all in one batch instead of as the
-source's limits say, and the cut would depend on what happened after it. Nothing is lost or read twice either way.
+source's limits say, and the cut would depend on what happened after it. Nothing is lost or read twice either way. Where
+the offset log has no offset yet, the directory is taken whole: Kafka's initial offsets look like the file source's log.
 """
 
 from __future__ import annotations

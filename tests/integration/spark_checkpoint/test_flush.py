@@ -13,7 +13,7 @@ from pyspark.sql import Row, functions
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamjob_runtime.spark_checkpoint import flush_watermark, force_batch, needs_another_flush
+from streamjob_runtime.spark_checkpoint import force_flush, needs_another_flush
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -244,7 +244,8 @@ def test_a_flush_fires_event_time_timers(lab: Lab, generations: int) -> None:
 def flush(lab: Lab, make: Callable[[], DataFrame], checkpoint: Path) -> list[Run]:
     runs: list[Run] = []
     while True:
-        batch = force_batch(checkpoint, int(time.time() * 1000), flush_watermark(len(runs)))
+        batch = force_flush(checkpoint, int(time.time() * 1000))
+        assert batch is not None
         run = lab.run(make(), checkpoint)
         assert list(run.rows) == [batch]
         runs.append(run)

@@ -13,6 +13,7 @@ import pytest
 
 from streamjob.ids import BatchId
 from streamjob_runtime.spark_checkpoint import Hold, force_batch, hold, read_offsets
+from streamjob_runtime.upload.uploader import hash_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,13 +167,15 @@ def test_a_query_restarted_from_the_files_of_a_batch_goes_on_exactly(lab: Lab, n
     fill(lab)
     checkpoint = lab.directory()
     holds: dict[int, Hold] = {}
+    contents: dict[int, dict[str, str]] = {}
     no_data: set[int] = set()
 
     def hold_previous(number: int) -> None:
         if number == 5:
-            wait_for_snapshot(checkpoint)
+            wait_for_snapshot(checkpoint, above=1)
         if number > 0:
             holds[number - 1] = hold(checkpoint, BatchId(number - 1), lab.directory("hold"))
+            contents[number - 1] = hashes(holds[number - 1])
             if is_without_data(checkpoint, number):
                 no_data.add(number)
 
@@ -180,6 +183,8 @@ def test_a_query_restarted_from_the_files_of_a_batch_goes_on_exactly(lab: Lab, n
     last = max(uninterrupted.rows)
     middle = last // 2
     assert any(rows for number, rows in uninterrupted.rows.items() if number > (middle + last) // 2)
+
+    assert {number: hashes(held) for number, held in holds.items()} == contents, "Spark wrote into a held file"
 
     first, first_holds = restart(lab, make, holds[middle], forced=middle + 1 in no_data)
     assert first.rows == {n: rows for n, rows in uninterrupted.rows.items() if n > middle}
@@ -202,18 +207,21 @@ def restart(lab: Lab, make: Callable[[Lab], DataFrame], held: Hold, *, forced: b
 
     def hold_previous(number: int) -> None:
         if number == held.files.batch + 3:
-            wait_for_snapshot(target)
+            wait_for_snapshot(target, above=held.files.batch + 1)
         if number - 1 > held.files.batch:
             holds[number - 1] = hold(target, BatchId(number - 1), lab.directory("hold"))
 
     return lab.run(make(lab), target, before_batch=hold_previous), holds
 
 
-def wait_for_snapshot(checkpoint: Path) -> None:
-    """Wait until maintenance has written a snapshot of some store since now."""
-    before = set(checkpoint.glob("state/**/*.zip"))
+def hashes(held: Hold) -> dict[str, str]:
+    return {path: hash_file(held.directory / path) for path in held.files}
+
+
+def wait_for_snapshot(checkpoint: Path, above: int) -> None:
+    """Wait until maintenance has written a snapshot of a version above one."""
     deadline = time.monotonic() + 60
-    while not set(checkpoint.glob("state/**/*.zip")) - before:
+    while not any(int(file.name.split("_")[0]) > above for file in checkpoint.glob("state/**/*.zip")):
         assert time.monotonic() < deadline, "maintenance wrote no snapshot"
         time.sleep(0.05)
 
