@@ -39,6 +39,8 @@ _TYPES = {
     "dict_type": "a mapping",
     "float_parsing": "a duration like 10s",
     "float_type": "a duration like 10s",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
     "int_type": "a whole number",
     "list_type": "a list",
     "mapping_type": "a mapping",
@@ -141,11 +143,15 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
         return Problem(where, f"{subject} must be {_bound(kind, error['ctx'], last)}")
     if kind == "value_error":
         return Problem(where, f"{subject}: {error['ctx']['error']}")
-    if kind == "string_type" and "options" in location:
+    if kind == "invalid_key" or location[-1:] == ("[key]",):
+        return Problem(where, "has a key that is not text", "put it in quotes")
+    if kind == "string_type" and ("options" in location or location[0] == "sparkConf"):
         return Problem(where, f"{subject} must be text, a number, true or false", "write it as Spark takes it")
     if kind in _TYPES:
         expected = "a duration like 10s" if last in _DURATIONS else _TYPES[kind]
-        return Problem(where, f"{subject} must be {expected}")
+        if "inputs" in location and isinstance(location[-1], int):
+            expected = "a name, or {from: name, feedback: true}"
+        return Problem(where, f"{path} must be {expected}".lstrip())
     return Problem(where, f"{subject}: {error['msg']}")
 
 
@@ -173,7 +179,7 @@ def _field(location: Location) -> Any:
 def _description(location: Location) -> str:
     found = _field(location)
     text: str = (found.description or "") if found else ""
-    return f"give {location[-1]}: {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
+    return f"add `{location[-1]}`: {text.rstrip('.')}" if text else ""
 
 
 def _expected(location: Location) -> Sequence[str]:
@@ -214,6 +220,8 @@ def _without(data: dict[str, Any], wrong: Iterable[Location]) -> tuple[dict[str,
 
 
 def _removable(location: Location) -> Location:
+    if location[-1:] == ("[key]",):
+        return location[:-1]
     while location and _is_required(location):
         location = location[:-1]
     return location

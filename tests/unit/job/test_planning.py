@@ -92,8 +92,8 @@ def unchained() -> JobSpec:
             fan_out(),
             (
                 "job 'fan-out': 1 problem\n"
-                "  - source 'in': operator 'a' and operator 'b' read it: that needs a channel, and this version runs jobs "
-                "of one chain\n"
+                "  - source 'in': operator 'a' and operator 'b' read it: that needs a channel, and this "
+                "version runs jobs of one chain\n"
                 "    fix: give each its own source, or run several jobs"
             ),
         ),
@@ -101,8 +101,8 @@ def unchained() -> JobSpec:
             sinks_apart(),
             (
                 "job 'apart': 1 problem\n"
-                "  - sink 'out': reads 'other', but the sink 'raw' reads 'in': that needs several chains, and this version "
-                "runs jobs of one chain\n"
+                "  - sink 'out': reads 'other', but the sink 'raw' reads 'in': that needs several chains, and this "
+                "version runs jobs of one chain\n"
                 "    fix: let all sinks read the same operator, or run several jobs"
             ),
         ),

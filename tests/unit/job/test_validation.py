@@ -69,7 +69,7 @@ ONE_PROBLEM = {
     "field that is missing": (
         job(sources="{name: a}"),
         "source 'a': lacks 'format'",
-        "give format: spark's name of the source: csv, json, parquet, kafka, rate, …",
+        "add `format`: Spark's name of the source: csv, json, parquet, kafka, rate, …",
     ),
     "word of a few": (
         job(more="checkpointing: {mode: unalligned}"),
@@ -110,6 +110,17 @@ ONE_PROBLEM = {
         job(sources=SOURCE.replace("path: in", "path: in, x: [1]")),
         "source 'a': options.x must be text, a number, true or false",
         "write it as Spark takes it",
+    ),
+    "input that is no name": (
+        job(operators="{name: b, inputs: [a, 3], sql: 'SELECT * FROM a'}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': inputs[1] must be a name, or {from: name, feedback: true}",
+        "",
+    ),
+    "part that is no mapping": (job(sources=f"{SOURCE}, x"), "source number 2: must be a mapping", ""),
+    "key that is a number": (
+        job(sources=SOURCE.replace("path: in", "path: in, 3: x")),
+        "source 'a': has a key that is not text",
+        "put it in quotes",
     ),
     "inputs that are no list": (
         job(operators="{name: b, inputs: a, sql: 'SELECT * FROM a'}"),
