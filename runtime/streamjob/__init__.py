@@ -1,6 +1,25 @@
 """Checkpointed streaming jobs on Apache Spark: what a job's author imports, and what runtime and controller share."""
 
-from streamjob.job.dsl import Job, feedback
-from streamjob.job.spec import CheckpointingPolicy, Watermark
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamjob.job.dsl import Job, feedback
+    from streamjob.job.spec import CheckpointingPolicy, Watermark
 
 __all__ = ["CheckpointingPolicy", "Job", "Watermark", "feedback"]
+
+_HOMES = {
+    "CheckpointingPolicy": "streamjob.job.spec",
+    "Job": "streamjob.job.dsl",
+    "Watermark": "streamjob.job.spec",
+    "feedback": "streamjob.job.dsl",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: every import below `streamjob` passes here, also that of `streamjob --help`.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from streamjob.durations import parse_duration
 from streamjob.errors import JobFailed
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the outco
 
 
 def _duration(text: str) -> float:
+    from streamjob.durations import parse_duration
+
     try:
         return parse_duration(text)
     except ValueError as error:

@@ -1,0 +1,187 @@
+"""The commands that steer a running job, against a served fake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.api.fakes import FakeJob, metrics_text
+from tests.unit.view.samples import MANIFEST, a_job, checkpoints
+from typer.testing import CliRunner
+
+from streamjob.cli.main import app
+from streamjob_runtime.api.server import ControlServer
+
+runner = CliRunner()
+STREAMJOB = [sys.executable, "-c", "from streamjob.cli.main import main; main()"]
+
+
+@pytest.fixture
+def job() -> FakeJob:
+    return FakeJob(prompt=True)
+
+
+@pytest.fixture
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STREAMJOB_TOKEN_FILE", raising=False)
+    workdir = tmp_path / ".streamjob" / "work" / "flights"
+    workdir.mkdir(parents=True)
+    return workdir
+
+
+@pytest.fixture
+def server(job: FakeJob, workdir: Path) -> Iterator[ControlServer]:
+    """A served job that ends when it was stopped, as the runtime does."""
+    server = ControlServer(job, workdir, metrics=metrics_text)
+    server.start()
+
+    def end_when_stopped() -> None:
+        job.stopped.wait()
+        server.stop(linger=10.0 if job.view.state.terminal else 0.0)
+
+    ending = threading.Thread(target=end_when_stopped)
+    ending.start()
+    yield server
+    job.stopped.set()
+    ending.join()
+
+
+def test_the_status_is_a_table_for_people(server: ControlServer) -> None:
+    result = runner.invoke(app, ["status"], env={"COLUMNS": "100"})
+
+    assert result.exit_code == 0, result.stderr
+    for text in ("flights (namespace default)", "RUNNING", "45,210", "2013-03-04 12:00:00", "ended", "exactly-once"):
+        assert text in result.output
+    assert "2 completed, 1 failed" in result.output
+    assert MANIFEST in "".join(result.output.split("\n"))
+
+
+def test_the_status_is_one_line_of_json_for_programs(server: ControlServer) -> None:
+    result = runner.invoke(app, ["status", "--json"])
+
+    (line,) = result.output.splitlines()
+    shown = json.loads(line)
+    assert shown["state"] == "RUNNING"
+    assert shown["checkpoints"]["counts"]["completed"] == 2
+    assert {key: value for key, value in shown.items() if key != "checkpoints"} == a_job().model_dump(mode="json")
+
+
+def test_a_status_of_a_job_that_has_just_begun(server: ControlServer, job: FakeJob) -> None:
+    job.view = a_job(epoch=None, chains=(), sinks=(), last_checkpoint=None, restored_from=None, failure="disk full")
+    job.statistics = checkpoints()
+
+    result = runner.invoke(app, ["status"])
+
+    assert result.exit_code == 0
+    assert "disk full" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--workdir", ".streamjob/work/flights"], ["--url", "URL", "--token-file", "TOKEN"]]
+)
+def test_a_job_is_found_as_it_is_named(server: ControlServer, workdir: Path, arguments: list[str]) -> None:
+    places = {"URL": server.url, "TOKEN": str(workdir / "token")}
+
+    result = runner.invoke(app, ["status", "--json", *(places.get(argument, argument) for argument in arguments)])
+
+    assert json.loads(result.output)["name"] == "flights"
+
+
+def test_a_token_of_another_job_is_invalid_input(server: ControlServer, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("the-token-of-another-job")
+
+    result = runner.invoke(app, ["status", "--url", server.url, "--token-file", str(tmp_path / "other")])
+
+    assert result.exit_code == 2
+    assert "no valid token" in result.stderr
+
+
+def test_a_checkpoint_is_waited_for(server: ControlServer) -> None:
+    result = runner.invoke(app, ["checkpoint"])
+
+    assert (result.exit_code, result.output) == (0, f"checkpoint 15 completed: {MANIFEST}\n")
+
+
+def test_a_checkpoint_that_fails_is_exit_code_5(server: ControlServer, job: FakeJob) -> None:
+    job.failure = "the store is away"
+
+    result = runner.invoke(app, ["checkpoint", "--json"])
+
+    assert result.exit_code == 5
+    assert json.loads(result.stdout)["state"] == "FAILED"
+    assert "the checkpoint failed: the store is away" in result.stderr
+
+
+def test_a_checkpoint_that_is_only_asked_for(server: ControlServer, job: FakeJob) -> None:
+    job.prompt = False
+
+    result = runner.invoke(app, ["checkpoint", "--no-wait", "--json"])
+
+    shown = json.loads(result.output)
+    assert (result.exit_code, shown["state"]) == (0, "QUEUED")
+    assert job.asked == [("checkpoint", shown["triggerId"])]
+
+
+def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, job: FakeJob) -> None:
+    job.prompt = False
+
+    result = runner.invoke(app, ["checkpoint", "--timeout", "0"])
+
+    assert result.exit_code == 5
+    assert "still QUEUED" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["savepoint"], ["stop", "--savepoint"], ["stop", "--savepoint", "s3://b/p", "--drain"]]
+)
+def test_a_savepoint_is_refused_by_this_version(server: ControlServer, arguments: list[str]) -> None:
+    result = runner.invoke(app, arguments)
+
+    assert result.exit_code == 5
+    assert "savepoints come with a later version" in result.stderr
+
+
+def test_a_stop_returns_when_the_process_has_let_go(server: ControlServer, workdir: Path) -> None:
+    result = runner.invoke(app, ["stop", "--drain"])
+
+    assert (result.exit_code, result.output) == (0, f"stopped behind snapshot 15: {MANIFEST}\n")
+    assert not (workdir / "control.json").exists()
+
+
+def test_a_stop_by_url_ends_with_the_jobs_last_state(server: ControlServer, workdir: Path) -> None:
+    result = runner.invoke(app, ["stop", "--json", "--url", server.url, "--token-file", str(workdir / "token")])
+
+    assert result.exit_code == 0
+    assert json.loads(result.output)["state"] == "COMPLETED"
+
+
+@pytest.mark.parametrize("command", ["status", "checkpoint", "savepoint", "stop"])
+def test_without_a_running_job_a_process_ends_with_2_and_one_message(workdir: Path, command: str) -> None:
+    ended = subprocess.run([*STREAMJOB, command], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: no job is running below")
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_process_steers_a_job_and_ends_with_0(server: ControlServer) -> None:
+    ended = subprocess.run([*STREAMJOB, "stop", "--json"], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["kind"] == "stop"
+
+
+def test_a_job_that_does_not_answer_is_exit_code_5(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-token-of-nobody")
+    arguments = ["status", "--url", "http://127.0.0.1:9", "--token-file", str(tmp_path / "token")]
+
+    ended = subprocess.run([*STREAMJOB, *arguments], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 5
+    assert "no answer from the control API at http://127.0.0.1:9" in ended.stderr
