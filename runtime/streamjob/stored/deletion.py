@@ -56,7 +56,8 @@ def delete_snapshot(
         CannotDelete: it is the newest completion, it is still needed, or a permission above is missing.
         CannotCollect: a manifest that stays cannot be read, so nobody knows what it needs; nothing was deleted.
         Superseded: another owner has claimed the log meanwhile; its files are that owner's to delete.
-        StoreUnavailable, StoreDenied: not everything was deleted; deleting again goes on.
+        StoreUnavailable, StoreDenied: not everything was deleted; what is left of a checkpoint without its manifest is
+            garbage that the job's next owner sweeps.
     """
     subject = job.named(checkpoint)
     assert subject.record is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.servers.faulty import FaultyProxy, answer
 from tests.servers.s3 import S3Server
-from tests.unit.stored.test_stored import Job
+from tests.unit.stored.job import Job
 from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app

@@ -1,0 +1,136 @@
+"""Stored snapshots deleted by hand: what may go, what stays, and what a job that still runs can do."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.stored.job import Job, Run, damage, lines, sha256
+
+from streamjob.errors import Superseded
+from streamjob.snapshot.manifest import FileRef
+
+
+def test_the_newest_completion_is_never_deleted(job: Job, run: Run) -> None:
+    before = job.objects()
+    result = run("delete", job.location, 3, "--fence", "--with-older")
+
+    assert result.exit_code == 2
+    assert "restarts from it" in result.stderr
+    assert job.objects() == before
+
+
+def test_a_checkpoint_is_not_deleted_from_under_its_job(job: Job, run: Run) -> None:
+    before = job.objects()
+    result = run("delete", job.location, 1)
+
+    assert result.exit_code == 2
+    assert "--fence" in result.stderr
+    assert job.objects() == before
+
+
+def test_a_checkpoint_is_not_deleted_before_older_ones(job: Job, run: Run) -> None:
+    before = job.objects()
+    result = run("delete", job.location, 2, "--fence")
+
+    assert result.exit_code == 2
+    assert "older checkpoints than 2 are retained: 1" in result.stderr
+    assert job.objects() == before
+
+
+def test_deleting_a_checkpoint_takes_its_own_files_and_leaves_the_others_whole(job: Job, run: Run) -> None:
+    own = job.own_object(1)
+    result = run("delete", job.location, 1, "--fence", "--json")
+
+    assert lines(result) == [{"deleted": [1], "objects": 4}]
+    assert not own.exists()
+    assert [each["id"] for each in lines(run("list", job.location, "--json"))] == [2, 3]
+    assert run("verify", job.location).exit_code == 0
+
+
+def test_older_checkpoints_are_deleted_with_it_when_asked_for(job: Job, run: Run) -> None:
+    assert run("delete", job.location, 2, "--fence", "--with-older").exit_code == 0
+    assert [each["id"] for each in lines(run("list", job.location, "--json"))] == [3]
+    assert run("verify", job.location).exit_code == 0
+    assert sorted(key.partition("/")[0] for key in job.objects()) == ["checkpoints", "log", "log", "shared", "shared"]
+
+
+def test_a_job_that_still_ran_completes_nothing_after_the_deletion(job: Job, run: Run) -> None:
+    run("delete", job.location, 1, "--fence")
+    with pytest.raises(Superseded):
+        job.complete(4)
+
+
+def test_a_job_goes_on_after_the_deletion_with_ids_above_the_old_ones(job: Job, run: Run) -> None:
+    run("delete", job.location, 2, "--fence", "--with-older")
+    job.claim()
+
+    assert job.held.newest is not None
+    assert (job.held.newest.id, job.held.epoch) == (3, 3)
+    job.complete(4)
+    assert [each["id"] for each in lines(run("list", job.location, "--json"))] == [3, 4]
+
+
+def test_a_deletion_stops_at_a_manifest_that_cannot_be_read(job: Job, run: Run) -> None:
+    damage(job.path("checkpoints/1-3/manifest.json"), b"{")
+    kept = {key for key in job.objects() if not key.startswith("log/")}
+    result = run("delete", job.location, 1, "--fence")
+
+    assert result.exit_code == 5
+    assert "nothing is deleted" in result.stderr
+    assert {key for key in job.objects() if not key.startswith("log/")} == kept
+
+
+def test_a_checkpoint_whose_manifest_is_damaged_can_be_deleted(job: Job, run: Run) -> None:
+    damage(job.path("checkpoints/1-1/manifest.json"), b"{")
+
+    assert run("delete", job.location, 1, "--fence").exit_code == 0
+    assert run("verify", job.location).exit_code == 0
+
+
+def test_files_that_only_a_later_epoch_needs_are_spared(job: Job, run: Run) -> None:
+    shared = job.upload(**{"state/own": b"again"})
+    job.complete(4, *shared)
+    job.claim()
+    job.complete(5, *shared)
+
+    assert run("delete", job.location, 4, "--fence", "--with-older").exit_code == 0
+    assert run("verify", job.location).exit_code == 0
+
+
+def test_a_savepoint_is_deleted_with_its_directory_and_without_fencing(job: Job, run: Run) -> None:
+    directory = job.savepoint(4, b"state")
+    job.complete(5)
+    before = job.objects()
+
+    assert lines(run("delete", job.location, 4, "--json")) == [{"deleted": [4], "objects": 2}]
+    assert not (directory / "manifest.json").exists()
+    assert not (directory / "files").exists()
+    assert job.objects() == before
+    job.complete(6)
+
+
+def test_a_savepoint_that_is_the_newest_completion_stays(job: Job, run: Run) -> None:
+    directory = job.savepoint(4, b"state")
+    result = run("delete", job.location, 4)
+
+    assert result.exit_code == 2
+    assert (directory / "manifest.json").exists()
+
+
+def test_a_savepoint_stays_the_newest_completion_when_all_checkpoints_are_deleted(job: Job, run: Run) -> None:
+    job.savepoint(4, b"state")
+
+    assert run("delete", job.location, 3, "--fence", "--with-older").exit_code == 0
+    assert [(each["id"], each["newest"]) for each in lines(run("list", job.location, "--json"))] == [(4, True)]
+    job.claim()
+    assert job.held.last_id == 4
+
+
+def test_a_savepoint_whose_files_another_checkpoint_refers_to_stays(job: Job, run: Run) -> None:
+    directory = job.savepoint(4, b"state")
+    claimed = FileRef(path="s", object=f"file://{directory}/files/1", length=5, sha256=sha256(b"state"))
+    job.complete(5, claimed)
+    result = run("delete", job.location, 4)
+
+    assert result.exit_code == 2
+    assert "refers to files of savepoint 4" in result.stderr
+    assert run("verify", job.location).exit_code == 0
