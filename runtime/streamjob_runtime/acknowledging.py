@@ -121,8 +121,7 @@ class Acknowledger:
             batch=cut.batch,
             watermark=read_commit(held.directory, cut.batch).next_watermark_ms if held else None,
             inputs=tuple(
-                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=finished)
-                for uid in dict.fromkeys(dataflow.sources)
+                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=finished) for uid in dataflow.sources
             ),
             files=files,
         )

@@ -91,6 +91,7 @@ class Chain:
         self._query: StreamingQuery | None = None
         self._ended = threading.Event()
         self._sealed = False
+        self._finished = False
         self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
 
     @property
@@ -102,6 +103,20 @@ class Chain:
     def bounded(self) -> bool:
         """Whether all sources end."""
         return set(self.dataflow.sources) <= set(self.dataflow.ends)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all input has ended and is processed."""
+        return self._finished
+
+    @property
+    def last_published(self) -> BatchId:
+        """The last published batch, NO_BATCH before the first."""
+        return self._publications.last_published(self.uid)
+
+    def watermarks_now(self) -> Mapping[OperatorUid, int]:
+        """Return the inputs' watermarks as they stand; none before the query runs."""
+        return self._watermarks.read(self._query) if self._query is not None else {}
 
     def start(self) -> None:
         """Start the query, and follow it until it ends."""
@@ -153,6 +168,7 @@ class Chain:
                 return
             with self._lock:
                 self._publications.committed(self.uid, self._publications.last_published(self.uid))
+            self._finished = True
             self._on_status(self.uid, ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop or a seal the query's end is what was asked for, whatever it died of.

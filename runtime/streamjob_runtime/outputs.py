@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.sink import Sink
-from streamjob_runtime.sinks.spool import Spool
+from streamjob_runtime.sinks.spool import stage_in_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,43 +20,71 @@ class Outputs:
 
     Args:
         sinks: by uid, opened.
-        spool: holds a batch for more than one sink.
     """
 
-    def __init__(self, sinks: Mapping[OperatorUid, Sink], spool: Spool) -> None:
+    def __init__(self, sinks: Mapping[OperatorUid, Sink]) -> None:
         self._sinks = dict(sinks)
-        self._spool = spool
         self.rows = 0
+
+    def __contains__(self, sink: object) -> bool:
+        return sink in self._sinks
 
     def write(self, frame: DataFrame, batch: BatchId) -> dict[OperatorUid, JsonValue]:
         """Stage a batch in all sinks, with exactly one action on `frame`; return what there is to commit."""
-        if len(self._sinks) == 1:
-            return self._stage(frame, batch)
-        with self._spool.write_once(frame, batch) as stored:
-            return self._stage(stored, batch)
+        staged = stage_in_all(list(self._sinks.values()), frame, batch)
+        self.rows += max((each.rows or 0 for each in staged), default=0)
+        by_sink = zip(self._sinks, staged, strict=True)
+        return {uid: each.committable for uid, each in by_sink if each.committable is not None}
 
-    def _stage(self, frame: DataFrame, batch: BatchId) -> dict[OperatorUid, JsonValue]:
-        committables: dict[OperatorUid, JsonValue] = {}
-        rows = 0
-        for uid, sink in self._sinks.items():
-            staged = sink.stage(frame, batch)
-            if staged.committable is not None:
-                committables[uid] = staged.committable
-            rows = max(rows, staged.rows or 0)
-        self.rows += rows
-        return committables
+    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what a completed checkpoint covers in a sink."""
+        self._sinks[sink].commit(checkpoint, committables)
 
-    def commit(self, checkpoint: CheckpointId, committables: Iterable[tuple[OperatorUid, Sequence[JsonValue]]]) -> None:
-        """Publish what a checkpoint covers, in the sinks that are part of the job."""
-        for uid, values in committables:
-            self._sinks[uid].commit(checkpoint, values)
-
-    def abort(self) -> None:
-        """Discard what earlier epochs staged and nobody will publish."""
-        for sink in self._sinks.values():
-            sink.abort()
+    def abort(self, sink: OperatorUid) -> None:
+        """Discard what earlier epochs staged in a sink and nobody will publish."""
+        self._sinks[sink].abort()
 
     def close(self) -> None:
         """Release the sinks."""
         for sink in self._sinks.values():
             sink.close()
+
+
+class FormerOutputs:
+    """The sinks of a completed checkpoint, for its publication: the job's own where they have stayed the same.
+
+    Args:
+        outputs: the job's sinks.
+        unchanged: uids of those that are what they were.
+        former: builds a sink of the checkpoint that the job no longer has, or has otherwise; None if it had none.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        unchanged: frozenset[OperatorUid],
+        former: Callable[[OperatorUid], Sink | None],
+    ) -> None:
+        self._outputs = outputs
+        self._unchanged = unchanged
+        self._former = former
+
+    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what a completed checkpoint covers in a sink."""
+        if sink in self._unchanged:
+            self._outputs.commit(sink, checkpoint, committables)
+        elif committables and (former := self._former(sink)) is not None:
+            try:
+                former.commit(checkpoint, committables)
+            finally:
+                former.close()
+
+    def abort(self, sink: OperatorUid) -> None:
+        """Discard what earlier epochs staged in a sink; in a former one everything that is left."""
+        if sink in self._outputs:
+            self._outputs.abort(sink)
+        if sink not in self._unchanged and (former := self._former(sink)) is not None:
+            try:
+                former.abort()
+            finally:
+                former.close()

@@ -18,6 +18,7 @@ from streamjob_runtime.jvm import CHECKPOINT_FILE_MANAGER, JAR
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 _STREAMING = "spark.sql.streaming."
 _STATE = _STREAMING + "stateStore."
 
@@ -74,12 +75,14 @@ class SessionSettings:
 
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's configuration: defaults, then the job's, then what is fixed."""
+        java_options = "spark.driver.extraJavaOptions"
         return {
             **DEFAULTS,
             "spark.local.dir": str(self.workdir / "spark"),
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **self.conf,
             **FIXED,
+            java_options: f"{self.conf.get(java_options, DEFAULTS[java_options])} {_LOGGING}",
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
             "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
         }

@@ -97,6 +97,11 @@ class Coordinator:
         return self._schedule.policy
 
     @property
+    def last_id(self) -> CheckpointId:
+        """The highest id in use: ids of a later epoch start above it."""
+        return self._last_id
+
+    @property
     def pending(self) -> CheckpointId | None:
         """The checkpoint under way, up to its publication; None if there is none."""
         return None if self._pending is None else self._pending.id

@@ -1,0 +1,222 @@
+"""Executes what the coordinator decides about checkpoints, beside the stream, and reports back by events."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from streamjob.errors import Superseded
+from streamjob.ids import ChainUid, CheckpointId
+from streamjob.protocol import messages as m
+from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.ownership import OutcomeUnknown
+from streamjob.snapshot.manifest import Manifest, SinkState
+from streamjob.store.base import StoreError
+from streamjob_runtime.acknowledging import Acknowledger
+from streamjob_runtime.chain import describe
+from streamjob_runtime.clock import Clock
+from streamjob_runtime.ledger import Ledger
+from streamjob_runtime.outputs import Outputs
+from streamjob_runtime.publication import Publication
+from streamjob_runtime.spark_checkpoint.hold import release
+from streamjob_runtime.upload.uploader import Progress, UploadCancelled
+
+ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
+Post = Callable[[m.Event], None]
+OnDiscarded = Callable[[CheckpointId], None]
+
+_ASK_AGAIN_SECONDS = 2.0
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass
+class _UnderWay:
+    progress: dict[ChainUid, Progress] = field(default_factory=dict)
+    sinks: tuple[SinkState, ...] = ()
+
+
+class Checkpoints:
+    """The checkpoints of one epoch; methods are called by the coordinator's thread and return at once.
+
+    Args:
+        acknowledgers: of all chains.
+        publication: the publication lock and what it guards.
+        ledger: the job's log and store in this epoch.
+        outputs: the sinks.
+        manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
+        holds: directory in which the chains hold their files.
+        clock: seconds since 1970.
+        post: hands an event to the coordinator; called from other threads.
+        on_discarded: is told of each checkpoint that is no longer retained; called from another thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        acknowledgers: Mapping[ChainUid, Acknowledger],
+        publication: Publication,
+        ledger: Ledger,
+        outputs: Outputs,
+        manifest_of: ManifestOf,
+        holds: Path,
+        clock: Clock,
+        post: Post,
+        on_discarded: OnDiscarded,
+    ) -> None:
+        self._acknowledgers = dict(acknowledgers)
+        self._publication = publication
+        self._ledger = ledger
+        self._outputs = outputs
+        self._manifest_of = manifest_of
+        self._holds = holds
+        self._clock = clock
+        self._post = post
+        self._on_discarded = on_discarded
+        self._under_way: dict[CheckpointId, _UnderWay] = {}
+        self._last_held: CheckpointId | None = None
+        self._closing = threading.Event()
+        self._chains_pool = ThreadPoolExecutor(max(1, len(acknowledgers)), thread_name_prefix="acknowledge")
+        # One thread: the claim is not for several, and completing, publishing and deleting have an order.
+        self._log_pool = ThreadPoolExecutor(1, thread_name_prefix="log")
+
+    @property
+    def held(self) -> Path | None:
+        """The files of the last completed checkpoint of this epoch, a directory per chain; None if there is none."""
+        return None if self._last_held is None else self._holds / str(self._last_held)
+
+    def start(self, action: m.StartCheckpoint, finished: frozenset[ChainUid]) -> None:
+        """Cut all chains at once, and let each acknowledge."""
+        begun = self._clock()
+        with self._publication.lock:
+            cuts = self._publication.publications.trigger(action.id, seal=action.properties.stopping)
+        cut_seconds = self._clock() - begun
+        self._ledger.begin(action.id)
+        under_way = self._under_way[action.id] = _UnderWay({chain: Progress() for chain in cuts})
+        for chain, cut in cuts.items():
+            self._chains_pool.submit(
+                self._acknowledge, action.id, cut, chain in finished, under_way.progress[chain], cut_seconds
+            )
+
+    def _acknowledge(
+        self, checkpoint: CheckpointId, cut: ChainCut, finished: bool, progress: Progress, cut_seconds: float
+    ) -> None:
+        acknowledger = self._acknowledgers[cut.chain]
+        try:
+            acknowledgement = acknowledger.acknowledge(
+                checkpoint,
+                cut,
+                finished=finished,
+                known=self._ledger.reusable_files(checkpoint, cut.chain),
+                key_of=partial(self._ledger.allocate, checkpoint),
+                progress=progress,
+                sync_seconds=cut_seconds,
+            )
+        except UploadCancelled:
+            release(acknowledger.hold_directory(checkpoint))
+        except StoreError as error:
+            self._decline(checkpoint, cut.chain, AbortReason.UPLOAD_FAILED, error)
+        except Exception as error:
+            self._decline(checkpoint, cut.chain, AbortReason.DECLINED, error)
+        else:
+            self._post(m.ChainAcknowledged(now=self._clock(), id=checkpoint, acknowledgement=acknowledgement))
+
+    def _decline(self, checkpoint: CheckpointId, chain: ChainUid, reason: AbortReason, error: Exception) -> None:
+        self._post(
+            m.ChainDeclined(now=self._clock(), id=checkpoint, chain=chain, reason=reason, message=describe(error))
+        )
+
+    def abort(self, action: m.AbortCheckpoint) -> None:
+        """Forget a checkpoint: what it uploaded is garbage now, unless its outcome is unknown."""
+        under_way = self._under_way.pop(action.id, None)
+        with self._publication.lock:
+            self._publication.publications.abort(action.id)
+        if under_way is None:
+            return
+        for progress in under_way.progress.values():
+            progress.cancel()
+        if not action.keep_files:
+            self._ledger.aborted(action.id)
+        release(self._holds / str(action.id))
+
+    def complete(self, action: m.CompleteCheckpoint) -> None:
+        """Write the manifest, then the log's record."""
+        self._log_pool.submit(self._complete, action)
+
+    def _complete(self, action: m.CompleteCheckpoint) -> None:
+        try:
+            manifest = self._manifest_of(action)
+            self._ledger.write(manifest)
+            uri = self._settle(manifest)
+        except Superseded as error:
+            self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
+        except OutcomeUnknown as error:
+            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
+        except Exception as error:
+            self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
+        else:
+            with self._publication.lock:
+                self._publication.publications.complete(action.id)
+            self._under_way[action.id].sinks = manifest.sinks
+            self._keep_held(action.id)
+            self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
+
+    def _settle(self, manifest: Manifest) -> str:
+        """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""
+        while True:
+            try:
+                return self._ledger.complete(manifest)
+            except OutcomeUnknown:
+                if self._closing.wait(_ASK_AGAIN_SECONDS):
+                    raise
+
+    def _completion_failed(self, checkpoint: CheckpointId, failure: m.CompletionFailure, error: Exception) -> None:
+        self._post(m.CompletionFailed(now=self._clock(), id=checkpoint, failure=failure, message=describe(error)))
+
+    def _keep_held(self, checkpoint: CheckpointId) -> None:
+        previous, self._last_held = self._last_held, checkpoint
+        if previous is not None:
+            release(self._holds / str(previous))
+
+    def publish(self, action: m.Publish) -> None:
+        """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
+        self._log_pool.submit(self._publish, action.id)
+
+    def _publish(self, checkpoint: CheckpointId) -> None:
+        under_way = self._under_way.pop(checkpoint)
+        try:
+            for sink in under_way.sinks:
+                self._outputs.commit(sink.uid, checkpoint, sink.committables)
+            self._ledger.published(checkpoint)
+        except Exception as error:
+            self._post(m.PublicationFailed(now=self._clock(), id=checkpoint, message=describe(error)))
+        else:
+            self._post(m.Published(now=self._clock(), id=checkpoint))
+            self._collect()
+
+    def _collect(self) -> None:
+        try:
+            discarded = self._ledger.collect()
+        except Superseded as error:
+            self._post(m.OwnershipLost(now=self._clock(), message=error.what))
+        except StoreError as error:
+            # Nothing is lost: the next completion's collection goes on where this one stopped.
+            log.warning("Superseded checkpoints were not deleted yet: %s", error.what)
+        else:
+            for checkpoint in discarded:
+                self._on_discarded(checkpoint)
+
+    def close(self) -> None:
+        """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""
+        self._closing.set()
+        for under_way in self._under_way.values():
+            for progress in under_way.progress.values():
+                progress.cancel()
+        for pool in (self._chains_pool, self._log_pool):
+            pool.shutdown(wait=True)

@@ -1,0 +1,371 @@
+"""One epoch of a job: claim the log, restore, run the chains, take checkpoints, until something ends it."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
+from streamjob.job.graph import graph_of
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan
+from streamjob.protocol import messages as m
+from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.cuts import Publications
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.restore import Resolution
+from streamjob.sink import Sink
+from streamjob.snapshot.manifest import Manifest
+from streamjob_runtime.acknowledging import Acknowledger
+from streamjob_runtime.chain import Chain, ChainStart
+from streamjob_runtime.checkpoints import Checkpoints
+from streamjob_runtime.clock import Clock
+from streamjob_runtime.dataflow import DataflowBuilder
+from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
+from streamjob_runtime.ledger import Ledger, RestoreFrom
+from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.publication import Publication
+from streamjob_runtime.restoring import Restored, check_compatible
+from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+from streamjob_runtime.spark_checkpoint.files_read import files_read
+from streamjob_runtime.spark_checkpoint.relocate import relocate
+from streamjob_runtime.upload.uploader import Uploader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STOP_SECONDS = 30.0
+
+log = logging.getLogger("streamjob")
+
+
+class EpochEnd(StrEnum):
+    """How an epoch ended."""
+
+    FINISHED = "FINISHED"
+    STOPPED = "STOPPED"
+    SUPERSEDED = "SUPERSEDED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOutcome:
+    """How an epoch ended, and why if that was not as asked."""
+
+    end: EpochEnd
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all epochs of a job in this process share.
+
+    Args:
+        loaded: the job.
+        chain: its one chain.
+        namespace: the job's namespace.
+        name: the job's name in the store.
+        workdir: its local directory.
+        clock: seconds since 1970.
+        spark: starts Spark with that many state partitions, once; later calls return the same session.
+    """
+
+    loaded: LoadedJob
+    chain: ChainPlan
+    namespace: str
+    name: str
+    workdir: Path
+    clock: Clock
+    spark: Callable[[int], SparkSession]
+
+
+class Epoch:
+    """One epoch. `run` blocks until it ends; everything else may be called from other threads meanwhile.
+
+    Args:
+        job: what the epochs share.
+        ledger: the claimed log.
+        restore_from: which snapshot to start from.
+        coordinate: makes the coordinator of the epoch, given the id that its checkpoints must be above.
+        state_lock: guards the coordinator.
+        held: files that the epoch before still holds locally, a directory per chain.
+        on_state: is told RUNNING, FINISHING and STOPPING.
+        on_restored: is told when all is ready to run.
+        on_discarded: is told of each checkpoint that is no longer retained.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        ledger: Ledger,
+        restore_from: RestoreFrom,
+        coordinate: Callable[[CheckpointId], Coordinator],
+        state_lock: threading.RLock,
+        held: Path | None,
+        on_state: Callable[[JobState], None],
+        on_restored: Callable[[Epoch], None],
+        on_discarded: Callable[[CheckpointId], None],
+    ) -> None:
+        self._job = job
+        self._ledger = ledger
+        self._restore_from = restore_from
+        self._coordinate = coordinate
+        self._state_lock = state_lock
+        self._held = held
+        self._on_state = on_state
+        self._on_restored = on_restored
+        self._on_discarded = on_discarded
+        self._events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
+        self._statuses: dict[ChainUid, m.ChainStatus] = {}
+        self._directory = job.workdir / str(ledger.epoch)
+        self._wake_at: float | None = None
+        self.chain: Chain | None = None
+        self.outputs: Outputs | None = None
+        self.restored: Restored | None = None
+        self.coordinator: Coordinator | None = None
+        self._checkpoints: Checkpoints | None = None
+
+    @property
+    def held(self) -> Path | None:
+        """The files of the epoch's last completed checkpoint; None if it completed none."""
+        return self._checkpoints.held if self._checkpoints else None
+
+    def post(self, event: m.Event) -> None:
+        """Hand an event to the coordinator."""
+        self._events.put(event)
+
+    def run(self) -> EpochOutcome:
+        """Restore, run, and clean up.
+
+        Raises:
+            CannotRestore: the snapshot cannot be restored.
+            InvalidInput: the job cannot run.
+        """
+        resolution = self._ledger.resolve(self._restore_from)
+        outputs = self._open_outputs()
+        try:
+            self._recover(outputs, fork=resolution.fork)
+            if self._ledger.finished:
+                return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
+            max_parallelism = self._job.loaded.spec.max_parallelism
+            if resolution.manifest is not None:
+                self.restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
+                max_parallelism = check_compatible(
+                    self._job.loaded.spec, self._job.chain, self.restored, self._restore_from.allow_non_restored_state
+                )
+            return self._run_chain(outputs, resolution, max_parallelism)
+        finally:
+            outputs.close()
+
+    def _uri(self, resolution: Resolution) -> str:
+        reference = resolution.reference or ""
+        return reference if "://" in reference else self._ledger.store.uri + reference
+
+    def _surroundings(self) -> SinkSurroundings:
+        return SinkSurroundings(self._job.name, self._job.namespace, self._ledger.epoch, self._job.loaded.directory)
+
+    def _open_outputs(self) -> Outputs:
+        sinks = {sink.uid: build_sink(sink, self._surroundings()) for sink in self._job.chain.sinks}
+        self.outputs = Outputs(sinks)
+        return self.outputs
+
+    def _recover(self, outputs: Outputs, *, fork: bool) -> None:
+        """Publish the log's newest completion, which its owner may have left unpublished; drop what is behind it."""
+        now = {sink["uid"]: sink for sink in self._graph()["sinks"]}
+        newest = self._newest_graph(fork)
+        then = {sink["uid"]: sink for sink in newest.get("sinks", [])}
+        unchanged = frozenset(uid for uid, sink in now.items() if then.get(uid, sink) == sink)
+
+        def former(uid: OperatorUid) -> Sink | None:
+            return build_sink_from_graph(then[uid], self._surroundings()) if uid in then else None
+
+        recovered = self._ledger.recover(FormerOutputs(outputs, unchanged, former), now, fork=fork)
+        if recovered.unpublishable is not None:
+            log.warning("The last completion's output cannot be published: %s", recovered.unpublishable)
+
+    def _newest_graph(self, fork: bool) -> Mapping[str, Any]:
+        try:
+            newest = self._ledger.newest_manifest()
+        except CannotRestore:
+            if not fork:
+                raise
+            return {}
+        return newest.graph if newest is not None else {}
+
+    def _run_chain(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
+        uid = self._job.chain.uid
+        checkpoint = self._directory / uid / "checkpoint"
+        with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
+            # Spark takes seconds to start; the files come meanwhile.
+            files = pool.submit(self._restore_files, resolution, checkpoint)
+            spark = self._job.spark(max_parallelism)
+            files.result()
+        chain_state = self.restored.chain if self.restored else None
+        start = ChainStart()
+        if chain_state is not None:
+            watermarks = {each.uid: each.watermark_ms for each in chain_state.inputs if each.watermark_ms is not None}
+            start = ChainStart(batch=chain_state.batch, watermarks=watermarks)
+        dataflow = DataflowBuilder(
+            spark, self._job.loaded, self._job.chain, self._ends(), self._files_read(checkpoint)
+        ).build()
+        publication = Publication(Publications([uid]))
+        publication.publications.restore(uid, start.batch, {}, {})
+        self.chain = Chain(
+            uid=uid,
+            spark=spark,
+            dataflow=dataflow,
+            outputs=outputs,
+            checkpoint=checkpoint,
+            publications=publication.publications,
+            lock=publication.lock,
+            start=start,
+            clock_ms=lambda: round(self._job.clock() * 1000),
+            on_status=self._chain_status,
+        )
+        uploader = Uploader(self._ledger.store)
+        holds = self._directory / "holds"
+        operators = tuple(each.uid for each in (*self._job.chain.sources, *self._job.chain.operators))
+        sinks = tuple(each.uid for each in self._job.chain.sinks)
+        self._checkpoints = Checkpoints(
+            acknowledgers={uid: Acknowledger(self.chain, (*operators, *sinks), sinks, uploader, holds)},
+            publication=publication,
+            ledger=self._ledger,
+            outputs=outputs,
+            manifest_of=self._manifest(max_parallelism),
+            holds=holds,
+            clock=self._job.clock,
+            post=self.post,
+            on_discarded=self._on_discarded,
+        )
+        with self._state_lock:
+            self.coordinator = self._coordinate(self._ledger.last_id)
+        self._on_restored(self)
+        self.chain.start()
+        try:
+            return self._loop()
+        finally:
+            self.chain.stop(_STOP_SECONDS)
+            self._checkpoints.close()
+            uploader.close()
+            self._settle()
+
+    def _restore_files(self, resolution: Resolution, checkpoint: Path) -> None:
+        if self.restored is None or self.restored.chain is None or self.restored.chain.batch == NO_BATCH:
+            return
+        held = [self._held / self._job.chain.uid] if self._held else []
+        try:
+            download(self.restored.chain.files, self._ledger.locate(resolution), checkpoint, held)
+        except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
+            raise self._ledger.explain_unusable(resolution, error.what) or error from error
+        relocate(checkpoint)
+
+    def _ends(self) -> Mapping[OperatorUid, JsonValue]:
+        if self.restored is None:
+            return {}
+        return {source.uid: source.end for source in self.restored.manifest.sources if source.end is not None}
+
+    def _files_read(self, checkpoint: Path) -> dict[OperatorUid, frozenset[str]]:
+        chain = self.restored.chain if self.restored else None
+        if chain is None or chain.batch == NO_BATCH:
+            return {}
+        ended = self._ends()
+        uids = [each.uid for each in chain.inputs]
+        return {uid: files_read(checkpoint, index, chain.batch) for index, uid in enumerate(uids) if uid in ended}
+
+    def _graph(self) -> dict[str, Any]:
+        return graph_of(self._job.loaded.spec, self._job.loaded.directory)
+
+    def _manifest(self, max_parallelism: int) -> Callable[[m.CompleteCheckpoint], Manifest]:
+        graph = {**self._graph(), "maxParallelism": max_parallelism}
+
+        def make(action: m.CompleteCheckpoint) -> Manifest:
+            parts = action.acknowledgements.values()
+            return Manifest(
+                job=self._job.name,
+                namespace=self._job.namespace,
+                id=action.id,
+                epoch=self._ledger.epoch,
+                kind=action.properties.kind.value,
+                unaligned=action.properties.unaligned,
+                drained=action.properties.drained,
+                triggered=action.triggered,
+                completed=self._job.clock(),
+                graph=graph,
+                operators=tuple(operator for part in parts for operator in part.operators),
+                chains=tuple(part.state for part in parts),
+                sources=tuple(source for part in parts for source in part.sources),
+                sinks=tuple(sink for part in parts for sink in part.sinks),
+            )
+
+        return make
+
+    def _chain_status(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
+        self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
+
+    def _loop(self) -> EpochOutcome:
+        while True:
+            event = self._next_event()
+            if isinstance(event, m.ChainStateChanged):
+                self._statuses[event.chain] = event.status
+                if event.status is m.ChainStatus.RUNNING:
+                    self._on_state(JobState.RUNNING)
+                elif event.status is m.ChainStatus.FINISHED:
+                    self._on_state(JobState.FINISHING)
+            elif isinstance(event, m.StopRequested):
+                self._on_state(JobState.STOPPING)
+            assert self.coordinator is not None
+            with self._state_lock:
+                actions = self.coordinator.handle(event)
+            for action in actions:
+                outcome = self._execute(action)
+                if outcome is not None:
+                    return outcome
+
+    def _settle(self) -> None:
+        """Hand in what the workers still reported, such as a completion that was under way."""
+        assert self.coordinator is not None
+        with self._state_lock:
+            while not self._events.empty():
+                self.coordinator.handle(self._events.get())
+            self.coordinator.handle(m.EpochEnded(now=self._job.clock()))
+
+    def _next_event(self) -> m.Event:
+        timeout = None if self._wake_at is None else max(0.0, self._wake_at - self._job.clock())
+        try:
+            return self._events.get(timeout=timeout)
+        except queue.Empty:
+            self._wake_at = None
+            return m.Tick(now=self._job.clock())
+
+    def _execute(self, action: m.Action) -> EpochOutcome | None:
+        assert self._checkpoints is not None
+        match action:
+            case m.StartCheckpoint():
+                done = frozenset(c for c, status in self._statuses.items() if status is m.ChainStatus.FINISHED)
+                self._checkpoints.start(action, done)
+            case m.AbortCheckpoint():
+                self._checkpoints.abort(action)
+            case m.CompleteCheckpoint():
+                self._checkpoints.complete(action)
+            case m.Publish():
+                self._checkpoints.publish(action)
+            case m.WakeAt():
+                self._wake_at = action.time
+            case m.FailJob():
+                return EpochOutcome(EpochEnd.FAILED, action.message)
+            case m.EndJob():
+                return EpochOutcome(EpochEnd(action.end.value), action.message)
+            case m.DiscardAcknowledgement() | m.ResolveTrigger() | m.DrainSources():
+                pass
+        return None

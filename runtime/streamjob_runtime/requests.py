@@ -1,0 +1,58 @@
+"""What was asked of the job by trigger id, for as long as the process lives."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Literal
+
+from streamjob.client.models import TriggerView
+from streamjob.ids import TriggerId
+from streamjob.protocol.triggers import Triggers, TriggerState
+
+RequestKind = Literal["checkpoint", "savepoint", "stop"]
+_REMEMBERED = 1000
+
+
+class Requests:
+    """Remembers the kind of each request; what became of it is the coordinator's to say. Any thread may ask.
+
+    Args:
+        triggers: the coordinator's memory.
+    """
+
+    def __init__(self, triggers: Triggers) -> None:
+        self._triggers = triggers
+        self._kinds: OrderedDict[TriggerId, RequestKind] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, trigger_id: TriggerId, kind: RequestKind) -> None:
+        """Remember a request before it is handed to the coordinator."""
+        with self._lock:
+            self._kinds[trigger_id] = kind
+            while len(self._kinds) > _REMEMBERED:
+                self._kinds.popitem(last=False)
+
+    def forget(self, trigger_id: TriggerId) -> None:
+        """Forget a request that was refused."""
+        with self._lock:
+            self._kinds.pop(trigger_id, None)
+
+    def view(self, trigger_id: TriggerId) -> TriggerView | None:
+        """Return what became of a request, or None if the id is unknown."""
+        with self._lock:
+            kind = self._kinds.get(trigger_id)
+        if kind is None:
+            return None
+        status = self._triggers.status(trigger_id)
+        if status is None:
+            return TriggerView(trigger_id=trigger_id, kind=kind, state=TriggerState.QUEUED)
+        outcome = status.outcome
+        return TriggerView(
+            trigger_id=trigger_id,
+            kind=kind,
+            state=status.state,
+            checkpoint=outcome.checkpoint if outcome else None,
+            result=outcome.uri if outcome else None,
+            failure=outcome.failure if outcome else None,
+        )

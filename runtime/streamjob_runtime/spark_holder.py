@@ -1,0 +1,77 @@
+"""Starts Spark once for all epochs of a process, and notices when it is gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.errors import JobFailed
+from streamjob_runtime.session import SessionSettings, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkGone(JobFailed):
+    """Spark's process has ended: this process cannot go on, the next one restores."""
+
+
+class SparkHolder:
+    """The session of a process.
+
+    Args:
+        settings: what the job asks of its Spark.
+        log_file: where Spark's own output goes; None for standard error.
+    """
+
+    def __init__(self, settings: SessionSettings, log_file: Path | None = None) -> None:
+        self._settings = settings
+        self._log_file = log_file
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+
+    def session(self, max_parallelism: int) -> SparkSession:
+        """Return the session, started if need be, with that many state partitions.
+
+        Raises:
+            SparkGone: it was started before, and its process has ended.
+            NoJava: there is no Java to start it with.
+        """
+        with self._lock:
+            if self._session is None:
+                with _standard_error_to(self._log_file) if self._log_file else nullcontext():
+                    self._session = start_session(self._settings)
+            elif not _is_alive(self._session):
+                raise SparkGone("Spark's process has ended", "start the job again: it goes on from its last checkpoint")
+            self._session.conf.set("spark.sql.shuffle.partitions", max_parallelism)
+            return self._session
+
+    def stop(self) -> None:
+        """Stop Spark if it runs."""
+        with self._lock:
+            if self._session is not None and _is_alive(self._session):
+                self._session.stop()
+            self._session = None
+
+
+def _is_alive(session: SparkSession) -> bool:
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+@contextmanager
+def _standard_error_to(file: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile write to `file`: what they print would tear a live view."""
+    saved = os.dup(2)
+    target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(target)
