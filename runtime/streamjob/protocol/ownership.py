@@ -18,7 +18,7 @@ from streamjob.protocol.log import JOBS_OWN, JobId, LogView, encode_record, exis
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable
-from streamjob.store.effects import Program, StoreEffect, get, put_if_absent
+from streamjob.store.effects import Program, StoreEffect, get, list_page, put_if_absent
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -50,7 +50,8 @@ class Identity:
 class Claim:
     """The log, held in one epoch; knows what its owner has completed in it, and what is still to be published.
 
-    Made by `claim` only. It is not safe for threads: one at a time completes, publishes and collects.
+    Made by `claim` only. One completion at a time, and one collection at a time; both may go on side by side, under the
+    lock that is the `guard` of `drive`.
     """
 
     def __init__(self, issued: object, identity: Identity, record: LogRecord, below: LogView) -> None:
@@ -255,7 +256,17 @@ def verify(held: Claim) -> Program[None]:
     It may be lost right afterwards: what is done next must be harmless then, too.
     """
     held.check_held()
-    if (yield from exists_above(held.last_seq)):
+    page = yield from list_page(keys.LOG_PREFIX, keys.log_record(held.last_seq), limit=2)
+    above = [seq for info in page.objects if (seq := keys.log_seq(info.key)) is not None and seq > held.last_seq]
+    # A completion of this very claim may be under way beside, and its record created already.
+    under_way = held._unsettled
+    if above and under_way is not None and above == [under_way.seq]:
+        try:
+            if (yield from get(keys.log_record(under_way.seq))) == encode_record(under_way):
+                return
+        except ObjectMissing:
+            pass
+    if above:
         raise held._lose()
 
 
