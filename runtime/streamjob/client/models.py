@@ -63,7 +63,7 @@ class InputView(View):
 
 
 class ChainView(View):
-    """A chain: what it has done in this epoch, and how fast it is now."""
+    """A chain: what it has done, and how fast it is now."""
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]

@@ -98,7 +98,7 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
         version=version("streamjob"),
         docs_url=None,
         redoc_url=None,
-        responses={401: _problem("No valid token."), 422: _problem("The request is malformed.")},
+        responses={401: _problem("No valid token.")},
     )
     problems.install(app)
     app.add_middleware(BearerToken, token=token)
@@ -115,7 +115,8 @@ def _problem(description: str) -> dict[str, Any]:
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
 _UNSUPPORTED: dict[int | str, dict[str, Any]] = {501: _problem("This version of the runtime cannot do it.")}
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id.")}
+_INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id.")} | _INVALID
 
 
 def _add_views(app: FastAPI, control: JobControl) -> None:
@@ -143,13 +144,13 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         response.headers["Location"] = f"/v1/triggers/{trigger_id}"
         return Accepted(trigger_id=trigger_id)
 
-    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT)
+    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID)
     def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
         """Ask for a checkpoint."""
         wanted = request or CheckpointRequest()
         return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
 
-    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _UNSUPPORTED)
+    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _UNSUPPORTED)
     def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
         """Ask for a savepoint."""
         wanted = request or SavepointRequest()
@@ -159,7 +160,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
         return accept(response, triggering.ask("savepoint", wanted.trigger_id, call))
 
-    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _UNSUPPORTED)
+    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID | _UNSUPPORTED)
     def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
         """Ask the job to stop, behind a savepoint or a last checkpoint."""
         wanted = request or StopRequest()
@@ -171,7 +172,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
         return accept(response, triggering.ask("stop", wanted.trigger_id, call))
 
-    @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT)
+    @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
     def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:
         """Change when and how checkpoints are taken; fields that are not sent stay as they are."""
         return control.patch_checkpointing(changes)
@@ -212,11 +213,20 @@ def _add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes])
 def _describe(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            schema = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                routes=app.routes,
+                # As written, a checkpoint leaves out fields that it has not: pydantic describes it by no field then.
+                separate_input_output_schemas=False,
+            )
             schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"token": []}]
             for path in OPEN_PATHS:
-                schema["paths"][path]["get"]["security"] = []
+                probe = schema["paths"][path]["get"]
+                probe["security"] = []
+                del probe["responses"]["401"]
             for response in _error_responses(schema):
                 response["content"] = {problems.PROBLEM_JSON: response["content"].pop("application/json")}
             app.openapi_schema = schema

@@ -326,5 +326,8 @@ def test_the_schema_describes_every_route_its_errors_and_who_may_ask(http: httpx
     assert described == set(ROUTES) - {("GET", "/openapi.json"), ("GET", "/"), ("GET", "/no/such/page")}
     assert schema["security"] == [{"token": []}]
     assert schema["paths"]["/healthz"]["get"]["security"] == []
+    assert "401" in schema["paths"]["/v1/job"]["get"]["responses"]
+    assert "end_to_end_duration" in schema["components"]["schemas"]["CheckpointStatistics"]["properties"]
+    assert "HTTPValidationError" not in schema["components"]["schemas"]
     conflict = schema["paths"]["/v1/stop"]["post"]["responses"]["409"]
     assert list(conflict["content"]) == [PROBLEM]

@@ -1,0 +1,242 @@
+"""Writes the references of command line, control API and metrics from the code: `python docs/generate_api.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from prometheus_client.metrics_core import Metric
+from typer.testing import CliRunner
+
+from streamjob.cli.main import LAZY, app, load
+from streamjob.client.models import ChainView, CheckpointsView, InputView, JobState, JobView, LastCheckpointView
+from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.triggers import SnapshotKind
+from streamjob.store.base import Store
+from streamjob_runtime.api.app import Triggering, create_app
+from streamjob_runtime.api.control import JobControl
+from streamjob_runtime.metered_store import MeteredStore
+from streamjob_runtime.metrics import Metrics
+
+REFERENCE = Path(__file__).parent / "reference"
+
+_WRITTEN = "<!-- Written by docs/generate_api.py from the code; change it there. -->"
+
+_CLI = f"""\
+# Command line
+
+{_WRITTEN}
+
+Standard output is for people or, with `--json`, one JSON object a line; logs and errors go to standard error. A command
+that fails says what was wrong and how to mend it, and ends with one of these exit codes:
+
+| code | meaning |
+|---|---|
+| 0 | done; the job finished, or stopped as asked |
+| 2 | invalid input; nothing was started |
+| 3 | cannot restore from the snapshot that was asked for |
+| 4 | superseded: another owner holds the job's log |
+| 5 | failed |
+
+`run` needs the extra `runtime`: `pip install 'streamjob[runtime]'`. The commands that talk to a running job find it
+through `control.json` in its work directory; without `--workdir` or `--url` that is the only running job below
+`./.streamjob/work`.
+"""
+
+_API = f"""\
+# Control API
+
+{_WRITTEN}
+
+HTTP and JSON, served by the process that runs the job: the controller and `streamjob status`, `checkpoint`,
+`savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`.
+`<workdir>/control.json` says where, as long as the job runs: `{{"url", "pid", "tokenFile"}}`.
+
+```sh
+cd .streamjob/work/departures
+url=$(jq -r .url control.json)
+curl -H "Authorization: Bearer $(cat token)" $url/v1/job
+curl -H "Authorization: Bearer $(cat token)" -X POST $url/v1/checkpoints -d '{{"triggerId": "before-lunch"}}' \\
+     -H 'Content-Type: application/json'
+curl -H "Authorization: Bearer $(cat token)" $url/v1/triggers/before-lunch
+```
+
+- **Who may ask**: every request needs `Authorization: Bearer <token>`, `/healthz` and `/readyz` aside, and gets 401
+  without it; so does `/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of `STREAMJOB_TOKEN_FILE`; without
+  that variable a random one is made in `<workdir>/token`, which only its owner may read.
+- **Requests** are answered with 202 and a trigger id before they are done; `GET /v1/triggers/<id>` tells what became of
+  them. The caller may supply the id (letters, digits, `.`, `_`, `-`): sent again with the same id it is the same
+  request, so repeating it after a lost answer is safe.
+- **Errors** are `application/problem+json` (RFC 9457) with `title`, `status`, `detail`, often `fix`, and for an invalid
+  request `errors`: `[{{"field", "message"}}]`.
+- **Units**: where a name carries none, times are in seconds since 1970, durations in seconds, sizes in bytes. The
+  checkpoints' statistics are Flink's: times and durations in ms, -1 for what is not known yet.
+- Fields may be added: ignore those that you do not know. In requests an unknown field is an error.
+- **States** of a job: {", ".join(f"`{state.value}`" for state in JobState)}.
+"""
+
+_METRICS = f"""\
+# Metrics
+
+{_WRITTEN}
+
+`GET /metrics` of the [control API](control-api.md), in Prometheus' text form; it needs the token. A process runs one
+job, so only `streamjob_info` carries the job's name. Counters start at 0 with the process.
+
+```yaml
+scrape_configs:
+- job_name: streamjob
+  authorization: {{credentials_file: /path/to/token}}
+  static_configs: [{{targets: ["127.0.0.1:8080"]}}]
+```
+
+An alert that is worth having is one on the age of the last checkpoint, against a few times its interval:
+`streamjob_last_checkpoint_age_seconds > 300`.
+"""
+
+
+def render_cli() -> str:
+    """Return the reference of the command line."""
+    return "\n".join([_CLI, *(f"## streamjob {command}\n\n```\n{_help(command)}\n```\n" for command in _commands())])
+
+
+def _commands() -> Iterator[str]:
+    for info in app.registered_commands:
+        name = info.name or ""
+        yield name
+        if name in LAZY:
+            for child in getattr(load(name, LAZY[name]), "commands", ()):
+                yield f"{name} {child}"
+
+
+def _help(command: str) -> str:
+    # Typer takes the width of its help from the terminal that it thinks it writes to.
+    result = CliRunner().invoke(
+        app, [*command.split(), "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"}, prog_name="streamjob"
+    )
+    if result.exit_code != 0:
+        raise RuntimeError(f"streamjob {command} --help failed: {result.output}") from result.exception
+    return "\n".join(line.rstrip() for line in result.stdout.strip().splitlines())
+
+
+def render_api() -> str:
+    """Return the reference of the control API."""
+    control = cast(JobControl, _Nobody())
+    schema = create_app(control, "", metrics=lambda: b"", triggering=Triggering(control)).openapi()
+    parts = [_API, "## Routes\n"]
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            parts.append(_route(method, path, operation))
+    parts.append("## Objects\n")
+    for name, model in schema["components"]["schemas"].items():
+        parts.append(_object(name, model))
+    return "\n".join(parts)
+
+
+def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
+    lines = [f"### {method.upper()} {path}\n", f"{operation['description']}\n"]
+    if body := operation.get("requestBody"):
+        lines.append(f"Body: {_type(body['content']['application/json']['schema'])}\n")
+    lines += ["| status | answer |", "|---|---|"]
+    for status, response in sorted(operation["responses"].items()):
+        if status == "401":
+            continue
+        ((media, content),) = response.get("content", {"": {}}).items()
+        shape = _type(content["schema"]) if content.get("schema") else f"`{media}`"
+        meaning = "" if response["description"] == "Successful Response" else f": {response['description']}"
+        lines.append(f"| {status} | {shape}{meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _object(name: str, model: Mapping[str, Any]) -> str:
+    lines = [f"### {name}\n", f"{' '.join(model.get('description', '').split())}\n"]
+    if "enum" in model:
+        return "\n".join([*lines, ", ".join(f"`{value}`" for value in model["enum"]) + "\n"])
+    lines += ["| field | type | meaning |", "|---|---|---|"]
+    for field, schema in model["properties"].items():
+        lines.append(f"| `{field}` | {_type(schema)} | {schema.get('description', '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(option) for option in schema["anyOf"])
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}" if schema.get("items") else "list"
+    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return f"object of {_type(schema['additionalProperties'])}"
+    if "10s" in schema.get("examples", ()):
+        return "duration"
+    return str(schema.get("type", "any"))
+
+
+def render_metrics() -> str:
+    """Return the reference of the metrics."""
+    lines = [_METRICS, "| name | type | labels | meaning |", "|---|---|---|---|"]
+    for family in _sample_metrics().registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in _labels(family))
+        lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(family: Metric) -> list[str]:
+    return list(dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le"))
+
+
+def _sample_metrics() -> Metrics:
+    uid = ChainUid("chain")
+    source = InputView(uid=OperatorUid("input"), watermark_ms=0, lag_ms=0)
+    last = LastCheckpointView(
+        id=CheckpointId(1),
+        kind=SnapshotKind.CHECKPOINT,
+        triggered=0,
+        completed=0,
+        duration_ms=0,
+        checkpointed_size=0,
+        state_size=0,
+        path="",
+    )
+    job = JobView(
+        state=JobState.RUNNING,
+        name="job",
+        namespace="default",
+        epoch=Epoch(1),
+        start_time=0,
+        uptime=0,
+        chains=(ChainView(uid=uid, operators=(), batch=0, inputs=(source,)),),
+        last_checkpoint=last,
+    )
+    checkpoints: CheckpointsView = StatisticsTracker().overview()
+    store = cast(Store, _Nobody())
+    metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store))
+    metrics.observe_batch(uid, 0)
+    metrics.observe_checkpoint(SnapshotKind.CHECKPOINT, 0, 0)
+    return metrics
+
+
+class _Nobody:
+    """Stands for a job and a store that are not called while their interfaces are described."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+TARGETS = {"cli.md": render_cli, "control-api.md": render_api, "metrics.md": render_metrics}
+
+
+def main() -> None:
+    """Write all references."""
+    for name, render in TARGETS.items():
+        (REFERENCE / name).write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
