@@ -116,7 +116,7 @@ def _problem(description: str) -> dict[str, Any]:
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
 _UNSUPPORTED: dict[int | str, dict[str, Any]] = {501: _problem("This version of the runtime cannot do it.")}
 _INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id.")} | _INVALID
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
 
 
 def _add_views(app: FastAPI, control: JobControl) -> None:
