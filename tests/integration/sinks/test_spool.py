@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,7 +30,7 @@ def counted(spark: SparkSession, marks: Path) -> DataFrame:
     """Return a batch of two partitions that leaves a file each time that one of them is computed."""
     marks.mkdir()
 
-    def mark(rows: Iterator[int]) -> Iterator[Row]:
+    def mark(rows: Iterable[int]) -> Iterable[Row]:
         (marks / uuid4().hex).touch()
         yield from (Row(id=number, tags=[Row(name="a", n=number)], at=None) for number in rows)
 
