@@ -65,7 +65,8 @@ curl -H "Authorization: Bearer $(cat token)" $url/v1/triggers/before-lunch
 
 - **Who may ask**: every request needs `Authorization: Bearer <token>`, `/healthz` and `/readyz` aside, and gets 401
   without it; so does `/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of
-  `STREAMJOB_TOKEN_FILE`; without that variable a random one is made in `<workdir>/token`, which only its owner may read.
+  `STREAMJOB_TOKEN_FILE`; without that variable a random one is made in `<workdir>/token`, that only its owner may
+  read.
 - **Requests** are answered with 202 and a trigger id before they are done; `GET /v1/triggers/<id>` tells what became of
   them. The caller may supply the id (letters, digits, `.`, `_`, `-`): sent again with the same id it is the same
   request, so repeating it after a lost answer is safe.

@@ -18,7 +18,7 @@ from streamjob_runtime.api.control import RequestRefused
 
 PROBLEM_JSON = "application/problem+json"
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("streamjob.api")
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ _STYLES = {Weight.ROUTINE: "dim", Weight.NOTABLE: "", Weight.BAD: "red"}
 
 
 class LiveView:
-    """Draws the job's panel at the lower end of the terminal until `close`.
+    """Draws the job's panel at the lower end of the terminal, from the first update until `close`.
 
     Args:
         console: the terminal.
@@ -48,7 +49,7 @@ class LiveView:
             redirect_stderr=_same_terminal(console),
             vertical_overflow="crop",
         )
-        self._live.start()
+        self._closed = False
 
     def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
         """Show the job as it stands now."""
@@ -58,10 +59,11 @@ class LiveView:
             self._rate_at = now
             self._rates.append(sum(chain.records_in_per_second for chain in job.chains))
         self._look = look
+        self._begin()
         for event in events(before, look):
             if event.weight is not Weight.ROUTINE:
                 self._above(event.text, _STYLES[event.weight])
-        if not self._live.auto_refresh:
+        if not self._live.auto_refresh and not self._closed:
             self._live.refresh()
 
     def message(self, text: str) -> None:
@@ -70,7 +72,16 @@ class LiveView:
 
     def close(self) -> None:
         """Leave the panel as it was drawn last."""
+        self._closed = True
+        atexit.unregister(self.close)
         self._live.stop()
+
+    def _begin(self) -> None:
+        # Not before there is something to draw: what fails until then is told on a terminal that nobody redraws.
+        if self._closed or self._live.is_started:
+            return
+        atexit.register(self.close)
+        self._live.start()
 
     def _above(self, text: str, style: str) -> None:
         line = Text.assemble((formatting.clock_time(self._clock()), "dim"), "  ", (text, style))
@@ -79,7 +90,7 @@ class LiveView:
     def _draw(self) -> RenderableType:
         look = self._look
         if look is None:
-            return Text("starting …", style="dim")
+            return Text("")
         canvas = Canvas(self._console.width, self._console.height)
         return draw(look, now=self._clock(), rates=tuple(self._rates), canvas=canvas)
 

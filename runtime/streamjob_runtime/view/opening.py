@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich.console import Console
 
@@ -26,6 +27,18 @@ class View(Protocol):
         ...
 
 
+class StandardErrorHandler(logging.StreamHandler[TextIO]):
+    """Logs to what standard error is at the time: above the live panel while there is one on the same terminal."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """Where records go now."""
+        return sys.stderr
+
+
 class Quiet:
     """Shows nothing."""
 
@@ -42,8 +55,8 @@ class Quiet:
 def open_view(*, quiet: bool = False, console: Console | None = None) -> View:
     """Return the view for standard output: live on a terminal that can move its cursor, else plain lines.
 
-    Log handlers that are made after this call write above the live panel; what other processes write to the terminal
-    would tear it, so send that to a file.
+    Log through StandardErrorHandler, so that records go above the live panel; what other processes write to the
+    terminal would tear it, so send that to a file.
 
     Args:
         quiet: show nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from rich.console import Console
 from tests.unit.view.samples import NOW, a_job, checkpoints
 
 from streamjob.client.models import CheckpointsView, JobState, JobView
-from streamjob_runtime.view import Quiet, open_view
+from streamjob_runtime.view import Quiet, StandardErrorHandler, open_view
 from streamjob_runtime.view.events import Look
 from streamjob_runtime.view.live import LiveView
 from streamjob_runtime.view.panel import Canvas, draw
@@ -209,6 +210,26 @@ def test_the_live_view_tells_notable_events_above_the_panel_and_leaves_the_termi
     assert written.rindex("flights ● FINISHED") > written.rindex("flights is FINISHED after")
     assert written.rstrip().endswith("\x1b[?25h")
     assert (sys.stdout, sys.stderr) == (stdout, stderr)
+
+
+def test_the_terminal_is_left_alone_until_there_is_something_to_draw(terminal: Screen) -> None:
+    view = LiveView(Console(file=terminal, width=88, color_system=None))
+    view.message("an error that comes early")
+    view.close()
+    view.update(a_job(), checkpoints())
+
+    assert terminal.getvalue().count("\x1b") == 0
+
+
+def test_log_records_go_to_what_standard_error_is_at_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = StandardErrorHandler()
+    record = logging.makeLogRecord({"msg": "after the fact"})
+    late = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", late)
+
+    handler.emit(record)
+
+    assert late.getvalue() == "after the fact\n"
 
 
 def test_plain_lines_tell_every_event_and_progress_now_and_then() -> None:
