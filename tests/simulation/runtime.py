@@ -108,6 +108,8 @@ class EpochRun:
         self.coordinator: Coordinator | None = None
         self.held: Claim | None = None
         self.over = False
+        self.ending: m.JobEnd | None = None
+        self._collecting = False
         self._wake: float | None = None
         self._work: deque[Callable[[], Steps]] = deque()
         self._aborted: set[CheckpointId] = set()
@@ -204,8 +206,9 @@ class EpochRun:
                     watermarks={SOURCE: end},
                 )
                 self.publications.publish(CHAIN, published)
-                snapshot = self.snapshots[batch] = Snapshot(state, end, finished)
+                snapshot = Snapshot(state, end, finished)
                 yield Pause("commit")
+                self.snapshots[batch] = snapshot
                 self.publications.committed(CHAIN, batch)
                 yield Pause("next batch")
             if not self.coordinator_ended():
@@ -263,7 +266,10 @@ class EpochRun:
                 self.world.note(f"{self.name}: {action.message}")
                 self._restart()
             case m.EndJob():
-                self._end_process(action.end, action.message)
+                if self._collecting:
+                    self.ending = action.end
+                else:
+                    self._end_process(action.end, action.message)
 
     def _trigger(self, start: m.StartCheckpoint) -> None:
         self.registry.begin(start.id)
@@ -274,6 +280,8 @@ class EpochRun:
     def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
         checkpoint = start.id
         yield Wait(lambda: checkpoint in self._aborted or self.publications.is_committed(checkpoint, CHAIN))
+        if checkpoint in self._aborted:
+            return
         snapshot = self.snapshots[cut.batch]
         files: list[FileRef] = []
         try:
@@ -358,20 +366,21 @@ class EpochRun:
                 now = self.world.clock.now()
                 self.handle(m.PublicationFailed(now=now, id=checkpoint, message=repr(error)))
                 return
-            # The last completion of a job is followed by a collection, too.
-            self._work.append(lambda: self._finish(checkpoint))
+            self._collecting = True
+            self.handle(m.Published(now=self.world.clock.now(), id=checkpoint))
             try:
                 yield from self.collector.collect(completion, self.process.num_retained)
             except Superseded as error:
+                self.ending = self.ending or m.JobEnd.SUPERSEDED
                 self.handle(m.OwnershipLost(now=self.world.clock.now(), message=str(error)))
             except StoreError as error:
                 self.world.note(f"{self.name}: collection failed: {error}")
+            self._collecting = False
+            # The last completion of a job is followed by a collection, too.
+            if self.ending is not None:
+                self._end_process(self.ending, "")
             return
         self.handle(m.CompletionFailed(now=self.world.clock.now(), id=checkpoint, failure=failure, message=reason))
-
-    def _finish(self, checkpoint: CheckpointId) -> Steps:
-        self.handle(m.Published(now=self.world.clock.now(), id=checkpoint))
-        yield Pause("published")
 
     def _restart(self) -> None:
         self.over = True
@@ -379,7 +388,11 @@ class EpochRun:
 
     def _end_process(self, end: m.JobEnd, message: str) -> None:
         self.over = True
+        if self.process.end is not None:
+            return
         self.world.note(f"{self.name}: {end}: {message}")
+        if end is m.JobEnd.SUPERSEDED:
+            self.world.oracle.superseded(self.process.attempt, self.held)
         self.process.end = end
         self.process.runs.clear()
 
@@ -399,7 +412,7 @@ class Process:
         self.statistics = StatisticsTracker()
         self.resolved: dict[TriggerId, object] = {}
         self.end: m.JobEnd | None = None
-        self.frozen = False
+        self.frozen_until = 0
         self._epochs = 0
         self.runs: list[EpochRun] = [EpochRun(self, 0)]
 
@@ -409,8 +422,8 @@ class Process:
         return next((run for run in self.runs if not run.over), None)
 
     def tasks(self) -> list[tuple[EpochRun, Task]]:
-        """Return the tasks that could make a step; none of a frozen or ended process."""
-        if self.frozen or self.end is not None:
+        """Return the tasks that could make a step; none of an ended process."""
+        if self.end is not None:
             return []
         return [(run, task) for run in self.runs for task in run.tasks if task.runnable]
 

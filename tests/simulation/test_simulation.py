@@ -20,6 +20,7 @@ from tests.simulation.world import Choices, Fault, Violation, World
 from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
+from streamjob.store.effects import Delete, PutIfAbsent
 
 STEP = 0.1
 POLICIES = (
@@ -41,7 +42,7 @@ class Simulation:
         self.processes: list[Process] = []
         self.started = 0
         self.steps = 0
-        self.requests = 0
+        self.store_away_until = 0
 
     def start_process(self, attempt: int | None = None) -> Process:
         """Start one more process; by default with the next attempt, or with the last one's."""
@@ -90,15 +91,25 @@ class Simulation:
     def _step(self, *, faults: bool) -> None:
         self.steps += 1
         self.world.clock.advance(STEP)
-        runnable = [(process, *found) for process in self.processes for found in process.tasks()]
+        runnable = [
+            (process, *found)
+            for process in self.processes
+            for found in process.tasks()
+            if not faults or process.frozen_until <= self.steps
+        ]
         if not runnable:
             return
         runnable.sort(key=lambda found: found[2].last_step)
         process, run, task = runnable[self.choices.pick(len(runnable))]
         task.last_step = self.steps
         fault = Fault.NONE
-        if faults and not isinstance(task.effect, Wait) and self.choices.in_percent(self.fault_share):
-            fault = FAULTS[self.choices.pick(len(FAULTS))]
+        if faults and not isinstance(task.effect, Wait):
+            if isinstance(task.effect, PutIfAbsent | Delete) and self.choices.in_percent(8):
+                self._freeze(process)
+                return
+            away = self.steps < self.store_away_until
+            if away or self.choices.in_percent(self.fault_share):
+                fault = FAULTS[self.choices.pick(3 if away else len(FAULTS))]
         process.step(run, task, fault)
 
     def _disturb(self) -> None:
@@ -106,7 +117,8 @@ class Simulation:
         alive = [process for process in self.processes if process.end is None]
         self.processes = alive
         what = self.choices.pick(10)
-        if not alive or (what == 1 and len(alive) < self.most_processes):
+        asleep = all(process.frozen_until > self.steps for process in alive)
+        if asleep or (what == 1 and len(alive) < self.most_processes):
             self.start_process()
             return
         process = alive[self.choices.pick(len(alive))]
@@ -116,15 +128,14 @@ class Simulation:
                 world.note(f"{process.name}: crashes")
                 self.processes.remove(process)
             case 3:
-                process.frozen = not process.frozen
-                world.note(f"{process.name}: {'freezes' if process.frozen else 'wakes up'}")
+                self._freeze(process)
             case 4 | 5:
                 if world.late:
                     world.deliver_late(self.choices.pick(len(world.late)))
             case 6:
                 world.clock.advance(self.choices.pick(40))
             case 7:
-                if run is not None and not process.frozen:
+                if run is not None:
                     trigger = TriggerId(f"s{self.steps}")
                     run.handle(m.TriggerRequested(now=now, trigger_id=trigger, kind=SnapshotKind.SAVEPOINT))
             case 8:
@@ -132,10 +143,16 @@ class Simulation:
                     names = sorted(world.sink.visible)
                     world.sink.consume(names[self.choices.pick(len(names))])
             case 9:
-                if run is not None and not process.frozen:
+                if run is not None:
                     self._order(process, now)
             case _:
-                pass
+                if self.fault_share and self.choices.pick(8) == 7:
+                    self.store_away_until = self.steps + 10 * self.choices.pick(10)
+                    world.note("the store is away")
+
+    def _freeze(self, process: Process) -> None:
+        process.frozen_until = self.steps + (20, 60, 200, 500)[self.choices.pick(4)]
+        self.world.note(f"{process.name}: sleeps until step {process.frozen_until}")
 
     def _order(self, process: Process, now: float) -> None:
         run = process.run
@@ -182,12 +199,12 @@ def statement(simulation: Simulation) -> dict[str, int]:
 
 LENGTH = 1500
 STEPS = 1200
-SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "180"))
+SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "120"))
 LIMITS = (None, 12, 40)
 FAULT_SHARES = (0, 8, 20)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=st.binary(min_size=LENGTH // 2, max_size=LENGTH // 2),
     limit=st.sampled_from(LIMITS),

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from tests.simulation.model import ModelSink, Row, Source, committables_of, decode_state, sha256
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key
+from streamjob.protocol.ownership import Claim
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
@@ -81,6 +82,7 @@ class Oracle:
     min_retained: int
     log: list[LogRecord] = field(default_factory=list)
     completions: list[tuple[LogRecord, Manifest]] = field(default_factory=list)
+    subsumed: set[str] = field(default_factory=set)
     strays: int = 0
 
     @property
@@ -98,6 +100,8 @@ class Oracle:
             raise Violation(f"{key} leaves a gap above record {len(self.log) - 1}")
         self.log.append(record)
         if record.kind is RecordKind.CLAIM:
+            if len(self.claims) > 1 and record.attempt < self.claims[-2].attempt:
+                raise Violation(f"attempt {record.attempt} claims above attempt {self.claims[-2].attempt}")
             if record.epoch != len(self.claims):
                 raise Violation(f"claim {record.seq} begins epoch {record.epoch}, the {len(self.claims)}th")
             return
@@ -157,6 +161,12 @@ class Oracle:
                 f"{sorted(named)} instead of {sorted(expected)}"
             )
 
+    def superseded(self, attempt: Attempt, held: Claim | None) -> None:
+        """Check that a process that gave up had to."""
+        last = self.claims[-1]
+        if last.attempt <= attempt and held is not None and last == held.record:
+            raise Violation(f"epoch {last.epoch} gave up as superseded, and nobody has claimed the log since")
+
     def deleted(self) -> None:
         """Check, after a deletion, that nothing retained has suffered."""
         own = [record for record, _ in self.completions if record.kind is not RecordKind.SAVEPOINT]
@@ -164,7 +174,12 @@ class Oracle:
             self.restorable(record)
         for record, _ in self.completions:
             assert record.manifest is not None
-            if record.kind is RecordKind.SAVEPOINT or self._exists(self._key(record.manifest)):
+            if record.kind is RecordKind.SAVEPOINT:
+                self.restorable(record)
+            elif not self._exists(self._key(record.manifest)):
+                self.subsumed.add(record.manifest)
+            elif record.manifest not in self.subsumed:
+                # What has its manifest is whole; a late request may bring a deleted one back, alone.
                 self.restorable(record)
         if self.log and not self._exists(keys.log_record(self.log[-1].seq)):
             raise Violation("the log's highest record was deleted")
