@@ -44,7 +44,7 @@ def s3_store(s3_server: S3Server, s3_credentials: None) -> Iterator[S3Store]:
     store.close()
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.server)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "s3":
         yield request.getfixturevalue("s3_store")

@@ -23,6 +23,8 @@ from streamjob.ids import Key
 from streamjob.store import ObjectMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from streamjob.store.s3 import S3Store
 
+pytestmark = pytest.mark.server
+
 ALWAYS = float("inf")
 KEY, OTHER = Key("log/0"), Key("log/1")
 LARGE = os.urandom((5 << 20) * 2 + 99)

@@ -17,6 +17,8 @@ from streamjob.protocol.log import JobId
 from streamjob.store import LocalStore
 from streamjob.store.opening import open_location
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def location(tmp_path: Path, s3_server: S3Server, s3_credentials: None) -> str:
