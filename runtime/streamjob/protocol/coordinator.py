@@ -113,7 +113,10 @@ class Coordinator:
             self._after_the_end(event)
             return self._out
         self._expire(event.now)
-        if not self._ended:
+        if self._ended:
+            # The expired checkpoint was one too many; the event still wants its answer.
+            self._after_the_end(event)
+        else:
             self._dispatch(event)
         if not self._ended:
             self._start_next(event.now)
