@@ -104,6 +104,8 @@ def _parse(sql: str) -> exp.Query:
         raise _Unread("GROUP BY names no columns")
     if isinstance(tree, exp.Query | exp.Values):
         return cast("exp.Query", tree)
+    if isinstance(tree, exp.Condition | exp.Alias):
+        raise _Unread("it is not a query")
     raise NotAQuery(f"it is not a query, but {tree.key.upper()}")
 
 

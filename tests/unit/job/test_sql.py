@@ -19,6 +19,8 @@ from streamjob.job.sql import Join, NotAQuery, read_query
         ("SELECT * FROM parquet.`/data`", {"parquet./data"}),
         ("FROM a SELECT x", {"a"}),
         ("SELECT x FROM a |> WHERE x > 2", {"a"}),
+        ("SELECT window.end AS end, timestamp, value FROM a", {"a"}),
+        ("(SELECT x FROM a) UNION ALL (SELECT x FROM b)", {"a", "b"}),
     ],
 )
 def test_a_query_names_its_tables(sql: str, tables: set[str]) -> None:
@@ -112,6 +114,7 @@ def test_a_watermark_that_is_only_talked_of_is_not_one() -> None:
         ("", "it is empty"),
         ("SELECT 1; SELECT 2", "it is 2 statements, not one query"),
         ("INSERT INTO a SELECT 1", "it is not a query, but INSERT"),
+        ("TABLE a", "it is not a query"),
         ("SHOW TABLES", "it is not a query, but SHOW"),
     ],
 )
