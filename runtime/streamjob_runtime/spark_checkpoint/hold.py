@@ -67,13 +67,14 @@ def release(target: Path) -> None:
 
 def _link(checkpoint: Path, files: CutFiles, target: Path) -> None:
     target.mkdir(parents=True)
-    made = {target}
+    made = {""}
+    # A cut may have thousands of files: plain strings, as path objects would cost more than the links.
     for path in files:
-        link = target / path
-        if link.parent not in made:
-            link.parent.mkdir(parents=True, exist_ok=True)
-            made.add(link.parent)
+        folder = path.rpartition("/")[0]
+        if folder not in made:
+            (target / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
         try:
-            os.link(checkpoint / path, link)
+            os.link(f"{checkpoint}/{path}", f"{target}/{path}")
         except FileNotFoundError:
             raise CheckpointFileMissing(checkpoint, path, files.batch) from None

@@ -8,6 +8,7 @@ names only the last one, and the head of each changelog names its ancestors back
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -34,11 +35,13 @@ def store_files(store: Path, version: int, unique_id: str) -> tuple[str, ...]:
         FileNotFoundError: a file is not there, or not any more.
         UnreadableCheckpointFile: a file is not of a form that Spark 4.3 writes.
     """
+    with os.scandir(store) as entries:
+        present = {entry.name for entry in entries}
     files: list[str] = []
     ids = {version: unique_id}
     while version > 0:
         stem = f"{version}_{ids[version]}"
-        if (store / f"{stem}.zip").exists():
+        if f"{stem}.zip" in present:
             return (*files, f"{stem}.zip", *_snapshot_files(store / f"{stem}.zip"))
         files.append(f"{stem}.changelog")
         if version > 1 and version - 1 not in ids:
@@ -46,7 +49,7 @@ def store_files(store: Path, version: int, unique_id: str) -> tuple[str, ...]:
             if version - 1 not in ancestors:
                 raise UnreadableCheckpointFile(store / f"{stem}.changelog", f"it does not name version {version - 1}")
             ids = ancestors | ids
-        elif not (store / f"{stem}.changelog").exists():
+        elif f"{stem}.changelog" not in present:
             raise FileNotFoundError(store / f"{stem}.changelog")
         version -= 1
     return tuple(files)

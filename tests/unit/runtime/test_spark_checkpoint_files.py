@@ -270,7 +270,7 @@ def test_a_file_that_vanishes_between_list_and_link_leads_to_a_new_listing(
     checkpoint.batch(1)
     link = os.link
 
-    def compact_meanwhile(source: Path, target: Path) -> None:
+    def compact_meanwhile(source: str, target: str) -> None:
         if not (checkpoint.root / "state/0/0/2_id2.zip").exists():
             checkpoint.snapshot(2, ["new.sst"])
             (checkpoint.root / "state/0/0/1_id1.changelog").unlink()
