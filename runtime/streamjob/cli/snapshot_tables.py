@@ -31,6 +31,7 @@ def entry(snapshot: StoredSnapshot, job: JobId | None) -> dict[str, Any]:
         "epoch": record.epoch if record else manifest.epoch if manifest else None,
         "completed": record.time if record else manifest.completed if manifest else None,
         "newest": snapshot.newest,
+        "retained": not snapshot.gone,
         "stateSize": manifest.state_size() if manifest else None,
         "objects": len(manifest.objects()) if manifest else None,
         "manifest": snapshot.uri,
