@@ -26,7 +26,7 @@ from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JOBS_OWN, JobId, follows
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, OutcomeUnknown, claim, unless_superseded
-from streamjob.protocol.publishing import Abort, Commit, publish, recover
+from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import LATEST, Resolution, resolve
 from streamjob.snapshot import keys
@@ -50,7 +50,7 @@ class Stage:
     stop: int
 
 
-Effect = StoreEffect | Commit | Abort | Stage
+Effect = StoreEffect | SinkEffect | Stage
 Life = Generator[Effect, object, None]
 
 
@@ -64,7 +64,7 @@ class ModelSink:
         self.staged: set[Stage] = set()
         self.shown: Counter[Stage] = Counter()
 
-    def perform(self, effect: Stage | Commit | Abort) -> None:
+    def perform(self, effect: Stage | SinkEffect) -> None:
         match effect:
             case Stage():
                 self.staged.add(effect)
@@ -110,7 +110,7 @@ class World:
         self.completed = 0
 
     def perform(self, effect: Effect, outcome: Outcome) -> object:
-        if isinstance(effect, Stage | Commit | Abort):
+        if isinstance(effect, Stage | SinkEffect):
             self._perform_in_sink(effect, outcome)
             return None
         before = len(self.store.objects)
@@ -125,7 +125,7 @@ class World:
             effect = self.store.land(number)
             self._observe(effect, grown=len(self.store.objects) > before)
 
-    def _perform_in_sink(self, effect: Stage | Commit | Abort, outcome: Outcome) -> None:
+    def _perform_in_sink(self, effect: Stage | SinkEffect, outcome: Outcome) -> None:
         if outcome in (Outcome.DONE, Outcome.REPLY_LOST):
             self.sink.perform(effect)
             self.check_sink()

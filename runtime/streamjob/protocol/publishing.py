@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from pydantic import JsonValue
 
@@ -24,8 +23,14 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.store.effects import StoreEffect
 
 
+class SinkEffect:
+    """What the protocol wants of a sink."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(SinkEffect):
     """Publish what a sink staged for a completed checkpoint; idempotent. Reply: None."""
 
     sink: OperatorUid
@@ -34,14 +39,11 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(SinkEffect):
     """Discard what epochs before `before` staged in a sink and nobody published: never a later epoch's. Reply: None."""
 
     sink: OperatorUid
     before: Epoch
-
-
-SinkEffect: TypeAlias = Commit | Abort
 
 
 @dataclass(frozen=True, slots=True)

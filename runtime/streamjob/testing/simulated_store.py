@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect
+from streamjob.store.effects import Delete, Get, GetUri, List, Page, Program, Put, PutIfAbsent, StoreEffect
+
+T = TypeVar("T")
 
 
 class Outcome(Enum):
@@ -48,6 +51,22 @@ class SimulatedStore:
                 case Put() | PutIfAbsent():
                     self.late.append(effect)
         raise StoreUnavailable(f"{effect!r:.80} got no answer")
+
+    def run(self, program: Program[T]) -> T:
+        """Run a program to its end, with nothing going wrong, and return its result."""
+        reply: object = None
+        error: Exception | None = None
+        while True:
+            try:
+                effect = program.send(reply) if error is None else program.throw(error)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            reply, error = None, None
+            try:
+                reply = self.perform(effect)
+            except ObjectMissing as raised:
+                error = raised
 
     def land(self, number: int) -> StoreEffect:
         """Let one of the late effects be done, and return it."""
