@@ -14,26 +14,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from compare import Comparison, compare_with_batch
 from prepare import prepare
 from rich.console import Console
-from watch import completions_of, last_claim, read_log, restored_from, wait_until
+from watch import Follower, wait_until
 
 from streamjob.snapshot.record import LogRecord
 
 HERE = Path(__file__).resolve().parent
 STATE = HERE / ".streamjob" / "demo"
 LOCATION = STATE / "snapshots"
-LOG = LOCATION / "default" / "flights" / "log"
+ROOT = LOCATION / "default" / "flights"
 OUTPUT = HERE / "demo-output"
 DATA = HERE / "data"
 
-FIRST_CHECKPOINT_WITHIN = 180.0
-"""Seconds in which a life of the job has to complete a checkpoint, Spark's start on a slow machine included."""
+PROGRESS_WITHIN = 180.0
+"""Seconds in which a life of the job has to get ahead, Spark's start on a slow machine included."""
 
 console = Console(stderr=True, highlight=False)
 
@@ -44,7 +44,7 @@ class DemoFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """When a life of the job is to end: so many seconds after its n-th completed checkpoint."""
+    """When a life of the job is to end: so many seconds after its n-th checkpoint that covers new input."""
 
     checkpoints: int
     seconds: float
@@ -55,7 +55,7 @@ class Life:
     """What one process of the job did, as its log tells: where it began and what it completed."""
 
     restored: LogRecord | None
-    completed: list[LogRecord]
+    completed: list[int]
     exit_code: int
     recovery: float | None
     killed_at: float | None
@@ -90,45 +90,37 @@ def live(job: str, kill: Kill | None, killed_before: float | None) -> Life:
         kill: when to end this life; None to let it run to its end.
         killed_before: time of the kill that this life follows, on the monotonic clock.
     """
-    claim_before = last_claim(read_log(LOG))
-    epoch_before = claim_before.epoch if claim_before else 0
+    follower = Follower(ROOT)
     recovery: float | None = None
     killed_at: float | None = None
-    restored: LogRecord | None = None
+    deadline = time.monotonic() + PROGRESS_WITHIN
 
     with running(job) as process:
 
-        def ended() -> bool:
-            return process.poll() is not None
+        def happened(condition: Callable[[], bool], until: float) -> bool:
+            """Wait for a condition, or for the job's end; return whether the job goes on and the condition holds."""
 
-        def claim() -> LogRecord | None:
-            newest = last_claim(read_log(LOG))
-            return newest if newest and newest.epoch > epoch_before else None
+            def settled() -> bool:
+                follower.look()
+                return process.poll() is not None or condition()
 
-        def completed() -> list[LogRecord]:
-            mine = claim()
-            return completions_of(read_log(LOG), mine) if mine else []
+            if not wait_until(settled, until):
+                raise DemoFailed(f"the job made no progress within {PROGRESS_WITHIN:.0f} s")
+            return process.poll() is None
 
-        deadline = time.monotonic() + FIRST_CHECKPOINT_WITHIN
-        if not wait_until(lambda: ended() or claim() is not None, deadline):
-            raise DemoFailed("the job did not claim its log")
-        if mine := claim():
-            restored = restored_from(read_log(LOG), mine)
-            say(f"started: {place(restored)}")
-        if not wait_until(lambda: ended() or bool(completed()), deadline):
-            raise DemoFailed(f"the job completed no checkpoint within {FIRST_CHECKPOINT_WITHIN:.0f} s")
-        if killed_before is not None and completed():
+        if happened(lambda: follower.claim is not None, deadline):
+            say(f"started: {place(follower.restored)}")
+        if happened(lambda: bool(follower.progress), deadline) and killed_before is not None:
             recovery = time.monotonic() - killed_before
-        if kill:
-            enough = kill.checkpoints
-            wait_until(lambda: ended() or len(completed()) >= enough, deadline)
-            wait_until(ended, time.monotonic() + kill.seconds)
-            if not ended():
+        if kill and happened(lambda: len(follower.progress) >= kill.checkpoints, deadline):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(kill.seconds)
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 killed_at = time.monotonic()
         exit_code = process.wait()
-        done = completed()
-    return Life(restored, done, exit_code, recovery, killed_at)
+        follower.look()
+    return Life(follower.restored, sorted(follower.batches), exit_code, recovery, killed_at)
 
 
 def place(record: LogRecord | None) -> str:
@@ -161,7 +153,7 @@ def live_and_die(job: str, kills: list[Kill]) -> list[Life]:
                 raise DemoFailed(f"the job ended with exit code {life.exit_code}")
             return lives
         show_cursor()
-        last = f"checkpoint {life.completed[-1].id}" if life.completed else "no checkpoint"
+        last = f"checkpoint {life.completed[-1]}" if life.completed else "no checkpoint"
         say(f"[bold red]killed with SIGKILL[/] after {last}; starting it again")
 
 
@@ -211,6 +203,9 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the demo; return its exit code."""
     options = arguments()
+    # The job has a process group of its own: being told to end has to reach it.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     seed = random.SystemRandom().randrange(10_000) if options.seed is None else options.seed
     begin = time.monotonic()
     clear()

@@ -6,13 +6,15 @@ import importlib
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
+from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, LogSeq, Owner
 from streamjob.job.load import load_job
+from streamjob.snapshot.manifest import ChainState, Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 
 FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
@@ -31,7 +33,14 @@ def module() -> Iterator[ModuleType]:
 def record(tmp_path: Path):  # type: ignore[no-untyped-def]
     """Write records of a log below `tmp_path`."""
 
-    def write(seq: int, kind: RecordKind, epoch: int, checkpoint: int | None = None) -> LogRecord:
+    def write(
+        seq: int,
+        kind: RecordKind,
+        epoch: int,
+        checkpoint: int | None = None,
+        manifest: str | None = None,
+        folder: Path = tmp_path,
+    ) -> LogRecord:
         written = LogRecord(
             seq=LogSeq(seq),
             kind=kind,
@@ -39,9 +48,10 @@ def record(tmp_path: Path):  # type: ignore[no-untyped-def]
             owner=Owner("o"),
             attempt=Attempt(0),
             id=CheckpointId(checkpoint) if checkpoint is not None else None,
+            manifest=manifest,
             time=0.0,
         )
-        (tmp_path / f"{seq:020d}.json").write_text(written.model_dump_json(by_alias=True))
+        (folder / f"{seq:020d}.json").write_text(written.model_dump_json(by_alias=True))
         return written
 
     return write
@@ -101,3 +111,44 @@ def test_the_same_seed_kills_at_the_same_moments(module: ModuleType) -> None:
     assert plan_kills(3, seed=7) == plan_kills(3, seed=7)
     assert plan_kills(3, seed=7) != plan_kills(3, seed=8)
     assert all(kill.checkpoints >= 1 for kill in plan_kills(50, seed=7))
+
+
+def manifest(chain_batch: int) -> str:
+    """Return the manifest of a checkpoint that covers a chain up to a batch."""
+    return Manifest(
+        job="flights",
+        namespace="default",
+        id=CheckpointId(1),
+        epoch=Epoch(1),
+        kind="checkpoint",
+        triggered=0.0,
+        completed=0.0,
+        graph={},
+        chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(chain_batch)),),
+    ).model_dump_json(by_alias=True)
+
+
+def test_only_checkpoints_that_cover_new_input_count_as_progress(  # type: ignore[no-untyped-def]
+    module: ModuleType, tmp_path: Path, record
+) -> None:
+    """A checkpoint may complete before the first batch has: killing the job then would prove little."""
+    log = tmp_path / "log"
+    log.mkdir()
+    write = partial(record, folder=log)
+    write(0, RecordKind.CLAIM, 1)
+    write(1, RecordKind.CHECKPOINT, 1, checkpoint=1, manifest="m4")
+    follower = module.import_module("watch").Follower(tmp_path)
+    for batch in (4, 9):
+        (tmp_path / f"m{batch}").write_text(manifest(batch))
+    write(2, RecordKind.CLAIM, 2)
+    write(3, RecordKind.CHECKPOINT, 2, checkpoint=2, manifest="m4")
+    follower.look()
+    before = follower.progress
+    write(4, RecordKind.CHECKPOINT, 2, checkpoint=3, manifest="m9")
+    write(5, RecordKind.CHECKPOINT, 2, checkpoint=4, manifest="m9")
+    follower.look()
+
+    assert follower.restored.id == 1
+    assert before == []
+    assert follower.progress == [3]
+    assert follower.batches == {2: 4, 3: 9, 4: 9}
