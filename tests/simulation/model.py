@@ -34,7 +34,7 @@ class Source:
         for offset in range(start, end):
             key = self.key(offset)
             # The state comes back to what it was, so that contents recur whose files were deleted meanwhile.
-            state[key] = (state.get(key, 0) + offset) % 5
+            state[key] = (state.get(key, 0) + offset) % 3
             rows.append((key, offset, state[key]))
         return state, rows
 

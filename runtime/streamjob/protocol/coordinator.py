@@ -20,35 +20,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason, FailureCounter
+from streamjob.protocol.pending import PendingCheckpoint, Phase
 from streamjob.protocol.requests import Requests, explain, must_succeed
 from streamjob.protocol.schedule import Chains, Schedule
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, Triggers
 
 _REMEMBERED_COMPLETIONS = 16
-
-
-class _Phase(Enum):
-    COLLECTING = auto()
-    COMPLETING = auto()
-    PUBLISHING = auto()
-
-
-@dataclass
-class _Pending:
-    id: CheckpointId
-    properties: CheckpointProperties
-    triggered: float
-    trigger_ids: tuple[TriggerId, ...]
-    phase: _Phase = _Phase.COLLECTING
-    uri: str | None = None
-    acknowledgements: dict[ChainUid, m.ChainAcknowledgement] = field(default_factory=dict)
 
 
 class Coordinator:
@@ -80,7 +62,7 @@ class Coordinator:
         self._failures = FailureCounter()
         self._last_id = highest_id
         self._in_flight_to_index = in_flight_to_index
-        self._pending: _Pending | None = None
+        self._pending: PendingCheckpoint | None = None
         self._completed: deque[CheckpointId] = deque(maxlen=_REMEMBERED_COMPLETIONS)
         self._ended = False
         self._woken: float | None = None
@@ -113,7 +95,7 @@ class Coordinator:
             self._after_the_end(event)
             return self._out
         self._expire(event.now)
-        if self._ended:
+        if self.ended:
             # The expired checkpoint was one too many; the event still wants its answer.
             self._after_the_end(event)
         else:
@@ -141,7 +123,7 @@ class Coordinator:
             case m.Published():
                 self._on_published(event)
             case m.PublicationFailed():
-                if self._pending_in(event.id, _Phase.PUBLISHING):
+                if self._pending_in(event.id, Phase.PUBLISHING):
                     self._fail_job(event.now, AbortReason.PUBLICATION_FAILED, event.message)
             case m.ChainStateChanged():
                 self._on_chain_state(event)
@@ -185,13 +167,13 @@ class Coordinator:
             return
         requests.begin_stop(event)
         pending = self._pending
-        if pending is not None and pending.phase is _Phase.COLLECTING and pending.properties.periodic:
+        if pending is not None and pending.phase is Phase.COLLECTING and pending.properties.periodic:
             self._abort(event.now, AbortReason.JOB_STOPPING, "")
         if event.drain:
             self._emit(m.DrainSources())
 
     def _finishing(self) -> bool:
-        return self._pending is not None and self._pending.properties.kind is SnapshotKind.FINAL
+        return self._pending is not None and self._pending.final
 
     def _on_acknowledgement(self, event: m.ChainAcknowledged) -> None:
         chain, pending = event.acknowledgement.chain, self._pending
@@ -205,38 +187,29 @@ class Coordinator:
         if chain in pending.acknowledgements:
             return
         pending.acknowledgements[chain] = event.acknowledgement
-        if len(pending.acknowledgements) == len(self._chains):
-            pending.phase = _Phase.COMPLETING
-            self._emit(
-                m.CompleteCheckpoint(
-                    id=pending.id,
-                    properties=pending.properties,
-                    triggered=pending.triggered,
-                    acknowledgements=dict(pending.acknowledgements),
-                )
-            )
+        if not pending.missing(self._chains):
+            pending.phase = Phase.COMPLETING
+            self._emit(pending.completion())
 
     def _on_decline(self, event: m.ChainDeclined) -> None:
-        if self._pending_in(event.id, _Phase.COLLECTING) and event.chain in self._chains:
+        if self._pending_in(event.id, Phase.COLLECTING) and event.chain in self._chains:
             message = f"chain {event.chain}: {event.message}" if event.message else f"chain {event.chain}"
             self._abort(event.now, event.reason, message)
 
     def _expire(self, now: float) -> None:
-        pending = self._pending
-        if pending is None or pending.phase is not _Phase.COLLECTING:
-            return
-        if now >= pending.triggered + self.policy.timeout:
-            missing = ", ".join(chain for chain in self._chains if chain not in pending.acknowledgements)
+        expires = self._pending.expires(self.policy.timeout) if self._pending else None
+        if self._pending and expires is not None and now >= expires:
+            missing = ", ".join(self._pending.missing(self._chains))
             self._abort(now, AbortReason.EXPIRED, f"no acknowledgement from {missing}")
 
     def _on_completed(self, event: m.CompletionSucceeded) -> None:
-        pending = self._pending_in(event.id, _Phase.COMPLETING)
+        pending = self._pending_in(event.id, Phase.COMPLETING)
         if pending is not None:
             self._note_completion(pending, event)
-            pending.phase = _Phase.PUBLISHING
+            pending.phase = Phase.PUBLISHING
             self._emit(m.Publish(id=event.id))
 
-    def _note_completion(self, pending: _Pending, event: m.CompletionSucceeded) -> None:
+    def _note_completion(self, pending: PendingCheckpoint, event: m.CompletionSucceeded) -> None:
         pending.uri = event.uri
         self._schedule.completed(event.now)
         self._completed.append(event.id)
@@ -245,7 +218,7 @@ class Coordinator:
         self._requests.complete(pending.trigger_ids, pending.id, event.uri)
 
     def _on_completion_failed(self, event: m.CompletionFailed) -> None:
-        if self._pending_in(event.id, _Phase.COMPLETING) is None:
+        if self._pending_in(event.id, Phase.COMPLETING) is None:
             return
         match event.failure:
             case m.CompletionFailure.NOT_WRITTEN:
@@ -258,11 +231,11 @@ class Coordinator:
                 self._end_superseded(event.now, event.message)
 
     def _on_published(self, event: m.Published) -> None:
-        pending = self._pending_in(event.id, _Phase.PUBLISHING)
+        pending = self._pending_in(event.id, Phase.PUBLISHING)
         if pending is None:
             return
         self._pending = None
-        if pending.properties.kind is SnapshotKind.FINAL:
+        if pending.final:
             self._requests.stopped(pending.id, pending.uri)
             self._end(event.now, AbortReason.JOB_FINISHING, "", m.EndJob(end=m.JobEnd.FINISHED))
         elif pending.properties.stopping:
@@ -304,10 +277,9 @@ class Coordinator:
 
     def _start(self, now: float, properties: CheckpointProperties, trigger_ids: tuple[TriggerId, ...]) -> None:
         self._last_id = CheckpointId(self._last_id + 1)
-        self._pending = _Pending(self._last_id, properties, now, trigger_ids)
-        chains = tuple(self._chains)
-        self._statistics.started(self._last_id, properties, now, chains)
-        self._emit(m.StartCheckpoint(id=self._last_id, properties=properties, triggered=now, chains=chains))
+        self._pending = PendingCheckpoint(self._last_id, properties, now, trigger_ids)
+        self._statistics.started(self._last_id, properties, now, tuple(self._chains))
+        self._emit(self._pending.start(self._chains))
 
     def _abort(self, now: float, reason: AbortReason, message: str) -> None:
         """Give the checkpoint up, and draw the consequences for the stop or the job that depends on it."""
@@ -316,7 +288,7 @@ class Coordinator:
             # Publication is sealed behind the snapshot that failed, so the epoch cannot go on.
             self._fail_job(now, reason, message)
             return
-        if pending.properties.kind is SnapshotKind.FINAL:
+        if pending.final:
             self._schedule.final_failed(now)
         if pending.properties.failure_counts:
             self._failures.failed(pending.id, reason)
@@ -325,7 +297,7 @@ class Coordinator:
                 text = f"{count} in a row, {tolerable} are tolerable; the last, checkpoint {pending.id}: "
                 self._fail_job(now, AbortReason.TOO_MANY_FAILURES, text + explain(reason, message))
 
-    def _drop(self, now: float, reason: AbortReason, message: str, *, keep_files: bool = False) -> _Pending:
+    def _drop(self, now: float, reason: AbortReason, message: str, *, keep_files: bool = False) -> PendingCheckpoint:
         pending, self._pending = self._pending, None
         assert pending is not None
         self._emit(m.AbortCheckpoint(id=pending.id, reason=reason, message=message, keep_files=keep_files))
@@ -346,9 +318,9 @@ class Coordinator:
     def _end(self, now: float, reason: AbortReason, message: str, last: m.EndJob | m.FailJob | None) -> None:
         """Close everything but a completion under way, whose outcome is still to come."""
         self._ended = True
-        if self._pending is not None and self._pending.phase is _Phase.COLLECTING:
+        if self._pending is not None and self._pending.phase is Phase.COLLECTING:
             self._drop(now, reason, message, keep_files=reason is AbortReason.SUPERSEDED)
-        elif self._pending is not None and self._pending.phase is _Phase.PUBLISHING:
+        elif self._pending is not None and self._pending.phase is Phase.PUBLISHING:
             self._pending = None
         self._requests.close(reason, message, job_stopped=isinstance(last, m.EndJob) and last.end is m.JobEnd.STOPPED)
         if last is not None:
@@ -357,11 +329,11 @@ class Coordinator:
     def _after_the_end(self, event: m.Event) -> None:
         match event:
             case m.CompletionSucceeded():
-                if pending := self._pending_in(event.id, _Phase.COMPLETING):
+                if pending := self._pending_in(event.id, Phase.COMPLETING):
                     self._pending = None
                     self._note_completion(pending, event)
             case m.CompletionFailed():
-                if self._pending_in(event.id, _Phase.COMPLETING):
+                if self._pending_in(event.id, Phase.COMPLETING):
                     unwritten = event.failure is m.CompletionFailure.NOT_WRITTEN
                     reason = AbortReason.COMPLETION_FAILED if unwritten else AbortReason.OUTCOME_UNKNOWN
                     self._drop(event.now, reason, event.message, keep_files=True)
@@ -377,7 +349,7 @@ class Coordinator:
         if self._pending is not None:
             self._drop(now, AbortReason.OUTCOME_UNKNOWN, "the epoch ended meanwhile", keep_files=True)
 
-    def _pending_in(self, checkpoint: CheckpointId, phase: _Phase) -> _Pending | None:
+    def _pending_in(self, checkpoint: CheckpointId, phase: Phase) -> PendingCheckpoint | None:
         pending = self._pending
         return pending if pending is not None and pending.id == checkpoint and pending.phase is phase else None
 
@@ -385,8 +357,7 @@ class Coordinator:
         """Wish for a Tick; a Tick used the last wish up, even if it came too early."""
         wake: float | None = None
         if self._pending is not None:
-            if self._pending.phase is _Phase.COLLECTING:
-                wake = self._pending.triggered + self.policy.timeout
+            wake = self._pending.expires(self.policy.timeout)
         elif self._requests.stop is None and not self._in_flight_to_index:
             wake = self._schedule.next_start(self._chains)
         if wake != self._woken or (repeat and wake is not None):

@@ -1,0 +1,61 @@
+"""The checkpoint under way: from its trigger, through its chains' acknowledgements, to its publication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.protocol.messages import ChainAcknowledgement, CompleteCheckpoint, StartCheckpoint
+from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+
+
+class Phase(Enum):
+    """How far a checkpoint has come; only in the first phase can it be declined, expire or be aborted."""
+
+    COLLECTING = auto()
+    """Chains acknowledge."""
+    COMPLETING = auto()
+    """The log record is being written: only the store knows the outcome."""
+    PUBLISHING = auto()
+    """The log names it; the sinks commit."""
+
+
+@dataclass
+class PendingCheckpoint:
+    """A checkpoint that has started and is not published yet; `triggered` is in seconds since 1970."""
+
+    id: CheckpointId
+    properties: CheckpointProperties
+    triggered: float
+    trigger_ids: tuple[TriggerId, ...]
+    phase: Phase = Phase.COLLECTING
+    uri: str | None = None
+    acknowledgements: dict[ChainUid, ChainAcknowledgement] = field(default_factory=dict)
+
+    @property
+    def final(self) -> bool:
+        """Whether it ends the job because all work is done."""
+        return self.properties.kind is SnapshotKind.FINAL
+
+    def expires(self, timeout: float) -> float | None:
+        """Return when it expires, None if it no longer can; a record that is being written cannot be taken back."""
+        return self.triggered + timeout if self.phase is Phase.COLLECTING else None
+
+    def missing(self, chains: Iterable[ChainUid]) -> tuple[ChainUid, ...]:
+        """Return the chains that have not acknowledged yet."""
+        return tuple(chain for chain in chains if chain not in self.acknowledgements)
+
+    def start(self, chains: Iterable[ChainUid]) -> StartCheckpoint:
+        """Return the action that starts it."""
+        return StartCheckpoint(id=self.id, properties=self.properties, triggered=self.triggered, chains=tuple(chains))
+
+    def completion(self) -> CompleteCheckpoint:
+        """Return the action that completes it."""
+        return CompleteCheckpoint(
+            id=self.id,
+            properties=self.properties,
+            triggered=self.triggered,
+            acknowledgements=dict(self.acknowledgements),
+        )
