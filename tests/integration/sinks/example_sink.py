@@ -9,6 +9,7 @@ from contextlib import closing
 
 from pydantic import JsonValue
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import struct, to_json
 
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
@@ -25,7 +26,7 @@ class SqliteSink:
             connection.execute("CREATE TABLE IF NOT EXISTS staged (epoch INT, batch INT, row TEXT)")
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        rows = [(self.epoch, batch_id, row) for row in batch.toJSON().collect()]
+        rows = [(self.epoch, batch_id, row) for (row,) in batch.select(to_json(struct("*"))).collect()]
         with closing(sqlite3.connect(self.database)) as connection, connection:
             connection.executemany("INSERT INTO staged VALUES (?, ?, ?)", rows)
         committable: JsonValue = {"epoch": self.epoch, "batch": batch_id}
