@@ -26,7 +26,7 @@ from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
-from streamjob.protocol.publishing import Abort, Commit, publish, recover
+from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, Triggers
@@ -69,7 +69,7 @@ class CommitFailed(Exception):
     """Spark could not commit a published batch."""
 
 
-Effect: TypeAlias = StoreEffect | Commit | Abort | Pause | Wait | Stage
+Effect: TypeAlias = StoreEffect | SinkEffect | Pause | Wait | Stage
 Steps: TypeAlias = Generator[Effect, object, None]
 
 
@@ -479,6 +479,8 @@ class Process:
             case Abort(_, before):
                 self.world.sink.abort(before)
                 return None
+            case SinkEffect():
+                raise TypeError(f"the sink does not know {effect!r}")
             case _:
                 return self.world.request(task.name, effect, fault)
 

@@ -19,6 +19,7 @@ from tests.simulation.world import Choices, Fault, Violation, World
 
 from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol import messages as m
+from streamjob.protocol.publishing import Abort, Commit
 from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
 from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
 
@@ -107,7 +108,7 @@ class Simulation:
         task.last_step = self.steps
         fault = Fault.NONE
         if faults and not isinstance(task.effect, Wait):
-            decisive = isinstance(task.effect, PutIfAbsent | Delete)
+            decisive = isinstance(task.effect, PutIfAbsent | Delete | Commit | Abort)
             if decisive and self.choices.in_percent(self.sleep_share):
                 self._freeze(process)
                 return
