@@ -540,10 +540,12 @@ def play(schedule: list[Burst | Rebirth | Land]) -> World:
 def random_schedule(random: Random) -> list[Burst | Rebirth | Land]:
     """Longer than hypothesis draws them, with owners that fall asleep right before what matters."""
 
+    retained_by_all = random.choice([2, 3, None])
+
     def habits() -> Habits:
         return Habits(
             wanted=random.choice(WANTED),
-            num_retained=random.choice([1, 2, 2, 3]),
+            num_retained=retained_by_all or random.randint(1, 3),
             checkpoints=random.randint(1, 8),
             turns=random.getrandbits(16),
             savepoint_at=random.choice([None, None, 0, 1, 2]),

@@ -463,6 +463,18 @@ def test_the_newest_checkpoints_are_retained(count: int, num_retained: int, drop
     assert [record.id for record in subsumed(list(checkpoint_records(count)), num_retained)] == dropped
 
 
+def test_manifests_are_deleted_before_their_files(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    first = owner.checkpoint("a")
+    owner.checkpoint("b")
+    store.plan = ScriptedFaults([None, Fault.BEFORE], verbs=["delete"])
+    with pytest.raises(StoreUnavailable):
+        owner.collect()
+
+    assert key_of(first) not in stored(store, "checkpoints/")
+    assert objects(first) <= stored(store, "shared/")
+
+
 def test_at_least_one_checkpoint_is_retained() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         subsumed(list(checkpoint_records(2)), 0)
