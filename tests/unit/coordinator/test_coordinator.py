@@ -472,6 +472,7 @@ def test_the_job_fails_when_more_checkpoints_in_a_row_fail_than_are_tolerable(re
     assert failed.reason is AbortReason.TOO_MANY_FAILURES
     assert failed.message.endswith(f": 3 in a row, 2 are tolerable; the last, checkpoint 3: {reason}: chain a")
     assert driver.coordinator.ended
+    assert driver.coordinator.last_id == 3
 
 
 def test_expired_checkpoints_count_as_failures() -> None:
@@ -939,6 +940,17 @@ def test_requests_are_refused_while_the_final_checkpoint_is_under_way() -> None:
     actions = driver.completed(1)
     assert resolved(actions) == {"joins": TriggerState.COMPLETED}
     assert actions[-1] == m.EndJob(end=m.JobEnd.FINISHED)
+
+
+def test_a_request_that_arrives_as_one_failure_too_many_expires_is_answered() -> None:
+    """No Flink test: requests fail there with CHECKPOINT_COORDINATOR_SHUTDOWN."""
+    driver = Driver(CheckpointPolicy(interval=None, timeout=1, tolerable_failures=0))
+    driver.trigger("t")
+    driver.now = 1
+
+    actions = driver.savepoint("s")
+    assert of(m.FailJob, actions) != []
+    assert resolved(actions) == {"t": TriggerState.FAILED, "s": TriggerState.FAILED}
 
 
 def test_a_chain_that_the_job_does_not_have_is_a_defect_of_the_caller() -> None:
