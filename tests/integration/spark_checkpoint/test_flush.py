@@ -241,6 +241,37 @@ def test_a_flush_fires_event_time_timers(lab: Lab, generations: int) -> None:
     assert state_rows(lab, checkpoint) == 0
 
 
+def test_a_timer_that_only_registers_a_timer_asks_for_another_flush(lab: Lab) -> None:
+    checkpoint = lab.directory()
+    lab.put([("a", "00:00:00", 1)])
+
+    class Echo(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.handle = handle
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+            self.handle.registerTimer(1_800_000_000_000)
+            return iter([])
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+            if expiredTimerInfo.getExpiryTimeInMs() == 1_800_000_000_000:
+                self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 3_600_000)
+                yield Row(k=key[0], what="first")
+            else:
+                yield Row(k=key[0], what="second")
+
+        def close(self) -> None:
+            pass
+
+    def make() -> DataFrame:
+        return lab.input().groupBy("k").transformWithState(Echo(), "k string, what string", "append", "eventtime")
+
+    lab.run(make(), checkpoint)
+    flushed = flush(lab, make, checkpoint)
+
+    assert [run.all_rows() for run in flushed] == [[("a", "first")], [("a", "second")]]
+
+
 def flush(lab: Lab, make: Callable[[], DataFrame], checkpoint: Path) -> list[Run]:
     runs: list[Run] = []
     while True:
