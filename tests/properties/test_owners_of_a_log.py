@@ -221,7 +221,7 @@ class Habits:
     """How an owner lives: what it starts from, and what it takes at its n-th checkpoint."""
 
     wanted: Literal["latest", "oldest", "none"] = "latest"
-    num_retained: int = 2
+    num_retained: int = 3
     checkpoints: int = 6
     turns: int = 0b0110
     savepoint_at: int | None = None
@@ -529,11 +529,11 @@ def play(schedule: list[Burst | Rebirth | Land]) -> World:
     was_finished = bool(world.completions) and world.completions[-1].kind is RecordKind.FINAL
     before = world.completed
     # An earlier owner may have retained fewer checkpoints: deletion begins when those that are missing are subsumed.
-    last = bear(Habits(checkpoints=3, num_retained=2))
+    last = bear(Habits(checkpoints=4, num_retained=3))
     while not last.ended:
         last.step(world, Outcome.DONE)
-    assert was_finished or world.completed == before + 3, "a healthy owner of a healthy store did not complete"
-    world.num_retained = 2
+    assert was_finished or world.completed == before + 4, "a healthy owner of a healthy store did not complete"
+    world.num_retained = 3
     return world
 
 
