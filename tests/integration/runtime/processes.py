@@ -1,0 +1,183 @@
+"""Jobs as real processes, `streamjob run`, that are watched through their store and killed with all they started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import LogRecord, RecordKind
+
+PROGRAM = Path(sys.executable).with_name("streamjob")
+WITHIN = 150.0
+"""Seconds in which whatever is waited for has to happen, on a slow and busy machine."""
+
+
+class JobProcess:
+    """One process of a job and all that it started. Its output goes to a file."""
+
+    def __init__(self, arguments: list[str], output: Path, environment: Mapping[str, str]) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self._process = subprocess.Popen(
+                [PROGRAM, "run", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
+    def output(self) -> str:
+        """Return what it has printed."""
+        return self._output.read_text(errors="replace")
+
+    def wait(self, seconds: float = WITHIN) -> int:
+        """Wait for its end; return its exit code."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended within {seconds} s:\n{self.output()}") from None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process alone."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End everything at once, as a power cut would."""
+        while self._signal_all(signal.SIGKILL) or self._process.poll() is None:
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Stop everything where it stands, as a machine that sleeps."""
+        # Twice: a child may have been started while the first round went on.
+        self._signal_all(signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let everything go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> int:
+        members = _session(self._process.pid)
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return len(members)
+
+
+def _session(leader: int) -> list[int]:
+    """Return the processes of a session, the leader first; Python workers have groups of their own, not sessions."""
+    members = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == leader and fields[0] != "Z":
+                    members.append(int(entry.name))
+    return sorted(members, key=lambda pid: pid != leader)
+
+
+class JobRuns:
+    """Starts the processes of one job and looks at what they leave in the local store.
+
+    Args:
+        file: the job file.
+        location: a directory; where the snapshots go.
+        name: the job's name.
+    """
+
+    def __init__(self, file: Path, location: Path, name: str) -> None:
+        self.file = file
+        self.root = location / "default" / name
+        self._location = location
+        self._processes: list[JobProcess] = []
+
+    def start(self, *arguments: str, workdir: str = "work", environment: Mapping[str, str] | None = None) -> JobProcess:
+        """Start a process; those that share a `workdir` run on one machine, the others on several."""
+        directory = self.file.parent
+        options = ["--location", str(self._location), "--workdir", str(directory / workdir), *arguments]
+        output = directory / f"output-{len(self._processes)}.log"
+        process = JobProcess([str(self.file), *options], output, environment or {})
+        self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """End all processes that are left."""
+        for process in self._processes:
+            process.kill()
+
+    def records(self) -> list[LogRecord]:
+        """Return the log as it stands."""
+        found = []
+        for file in sorted((self.root / "log").glob("*.json")):
+            # Pruned since it was listed.
+            with contextlib.suppress(FileNotFoundError):
+                found.append(LogRecord.model_validate_json(file.read_bytes()))
+        return found
+
+    def claims(self) -> list[LogRecord]:
+        """Return the claims in the log."""
+        return [record for record in self.records() if record.kind is RecordKind.CLAIM]
+
+    def completions(self, epoch: int | None = None) -> list[LogRecord]:
+        """Return the completions in the log, of one epoch or of all."""
+        records = [record for record in self.records() if record.completes]
+        return records if epoch is None else [record for record in records if record.epoch == epoch]
+
+    def manifest(self, record: LogRecord) -> Manifest | None:
+        """Return the manifest that a record names; None if it is deleted already."""
+        try:
+            return Manifest.model_validate_json((self.root / str(record.manifest)).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def furthest(self) -> int:
+        """Return the last batch that any retained checkpoint covers, -1 before the first."""
+        manifests = [self.manifest(record) for record in self.completions()]
+        return max((chain.batch for found in manifests if found for chain in found.chains), default=-1)
+
+    def files(self) -> dict[str, bytes]:
+        """Return everything in the store, by key."""
+        return {
+            file.relative_to(self.root).as_posix(): file.read_bytes()
+            for file in self.root.rglob("*")
+            if file.is_file() and ".tmp" not in file.parts
+        }
+
+    def wait(
+        self, condition: Callable[[], bool], what: str, process: JobProcess, seconds: float = WITHIN, poll: float = 0.01
+    ) -> None:
+        """Wait until a condition holds; the process must not end before."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert process.exit_code is None, f"ended with {process.exit_code} before {what}:\n{process.output()}"
+            assert time.monotonic() < deadline, f"no {what} within {seconds} s:\n{process.output()}"
+            time.sleep(poll)
+
+
+@contextlib.contextmanager
+def job_runs(file: Path, location: Path, name: str) -> Iterator[JobRuns]:
+    """Run a job's processes; at the end none of them is left."""
+    runs = JobRuns(file, location, name)
+    try:
+        yield runs
+    finally:
+        runs.end()
