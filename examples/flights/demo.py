@@ -62,9 +62,9 @@ class Life:
 
 
 def plan_kills(count: int, seed: int) -> list[Kill]:
-    """Draw when to kill: behind the first or second checkpoint, anywhere until about the next one."""
+    """Draw when to kill: behind one of the first checkpoints, anywhere until about the next one."""
     chance = random.Random(seed)
-    return [Kill(checkpoints=chance.randint(1, 2), seconds=chance.uniform(0.0, 2.0)) for _ in range(count)]
+    return [Kill(checkpoints=chance.randint(1, 3), seconds=chance.uniform(0.0, 2.0)) for _ in range(count)]
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def live(job: str, kill: Kill | None, killed_before: float | None) -> Life:
                 killed_at = time.monotonic()
         exit_code = process.wait()
         follower.look()
-    return Life(follower.restored, sorted(follower.batches), exit_code, recovery, killed_at)
+    return Life(follower.restored, sorted(follower.positions), exit_code, recovery, killed_at)
 
 
 def place(record: LogRecord | None) -> str:

@@ -14,7 +14,7 @@ flights = job.source(
     format="csv",
     schema="origin STRING, carrier STRING, flight INT, tailnum STRING, dest STRING, "
     "scheduled TIMESTAMP, dep_delay INT, arr_delay INT, distance INT",
-    options={"path": "data/flights", "header": True, "maxFilesPerTrigger": 5},
+    options={"path": "data/flights", "header": True, "maxFilesPerTrigger": 6},
     bounded=True,
     watermark=("scheduled", "24h"),  # the latest flight left 21 h 41 min behind its schedule
 )
@@ -23,7 +23,7 @@ weather = job.source(
     format="json",
     schema="origin STRING, observed TIMESTAMP, "
     "temp DOUBLE, humid DOUBLE, wind_speed DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE",
-    options={"path": "data/weather", "maxFilesPerTrigger": 5},
+    options={"path": "data/weather", "maxFilesPerTrigger": 6},
     bounded=True,
     watermark=("observed", "1h"),
 )

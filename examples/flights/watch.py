@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,9 @@ from pydantic import ValidationError
 
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
+
+Position = tuple[str, ...]
+"""How far each source was read, as its manifest says; empty if none was read at all."""
 
 
 def read_log(directory: Path) -> list[LogRecord]:
@@ -56,11 +60,11 @@ class Follower:
         self._root = root
         before = last_claim(read_log(root / "log"))
         self._epoch_before = before.epoch if before else 0
-        self._restored_batch = -1
+        self._restored_position: Position = ()
         self.claim: LogRecord | None = None
         self.restored: LogRecord | None = None
-        self.batches: dict[int, int] = {}
-        """The last batch of each completion of this life, by id; old ones are remembered when the log forgets them."""
+        self.positions: dict[int, Position] = {}
+        """How far each completion of this life has read, by id; it is remembered when the log forgets the record."""
 
     def look(self) -> None:
         """Take in what the log has gained."""
@@ -70,29 +74,29 @@ class Follower:
             return
         if self.claim is None:
             self.restored = restored_from(records, newest)
-            self._restored_batch = self._batch(self.restored) if self.restored else -1
+            self._restored_position = self._position(self.restored) if self.restored else ()
         self.claim = newest
         for record in completions_of(records, newest):
-            if record.id is not None and record.id not in self.batches:
-                self.batches[record.id] = self._batch(record)
+            if record.id is not None and record.id not in self.positions:
+                self.positions[record.id] = self._position(record)
 
     @property
     def progress(self) -> list[int]:
-        """The ids of the completions that cover batches beyond what was restored, each more than the one before."""
-        furthest, ids = self._restored_batch, []
-        for number, batch in sorted(self.batches.items()):
-            if batch > furthest:
-                furthest = batch
+        """The ids of the completions that have read further than the one before, or than what was restored."""
+        reached, ids = self._restored_position, []
+        for number, position in sorted(self.positions.items()):
+            if position and position != reached:
+                reached = position
                 ids.append(number)
         return ids
 
-    def _batch(self, record: LogRecord) -> int:
-        """Return the last batch that a completion covers; -1 if it covers none, or its manifest is gone already."""
+    def _position(self, record: LogRecord) -> Position:
+        """Return how far a completion's sources were read; nothing if none was, or if its manifest is gone already."""
         try:
             manifest = Manifest.model_validate_json((self._root / str(record.manifest)).read_bytes())
         except FileNotFoundError:
-            return -1
-        return max((chain.batch for chain in manifest.chains), default=-1)
+            return ()
+        return tuple(json.dumps(source.position) for source in manifest.sources if source.position is not None)
 
 
 def wait_until(condition: Callable[[], bool], deadline: float, poll: float = 0.05) -> bool:

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, LogSeq, Owner
+from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, OperatorUid, Owner
 from streamjob.job.load import load_job
-from streamjob.snapshot.manifest import ChainState, Manifest
+from streamjob.snapshot.manifest import Manifest, SourceState
 from streamjob.snapshot.record import LogRecord, RecordKind
 
 FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
@@ -113,8 +113,8 @@ def test_the_same_seed_kills_at_the_same_moments(module: ModuleType) -> None:
     assert all(kill.checkpoints >= 1 for kill in plan_kills(50, seed=7))
 
 
-def manifest(chain_batch: int) -> str:
-    """Return the manifest of a checkpoint that covers a chain up to a batch."""
+def manifest(position: int) -> str:
+    """Return the manifest of a checkpoint that has read its source up to a position."""
     return Manifest(
         job="flights",
         namespace="default",
@@ -124,7 +124,7 @@ def manifest(chain_batch: int) -> str:
         triggered=0.0,
         completed=0.0,
         graph={},
-        chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(chain_batch)),),
+        sources=(SourceState(uid=OperatorUid("s"), position={"logOffset": position}),),
     ).model_dump_json(by_alias=True)
 
 
@@ -151,4 +151,4 @@ def test_only_checkpoints_that_cover_new_input_count_as_progress(  # type: ignor
     assert follower.restored.id == 1
     assert before == []
     assert follower.progress == [3]
-    assert follower.batches == {2: 4, 3: 9, 4: 9}
+    assert list(follower.positions) == [2, 3, 4]
