@@ -63,7 +63,7 @@ class Sink(Protocol):
         ...
 
     def abort(self) -> None:
-        """Discard everything that earlier epochs staged and nobody will publish: all but this epoch's.
+        """Discard what earlier epochs staged and nobody will publish; never what this or a later epoch has staged.
 
         Called once after a restore, after the last completed checkpoint was committed.
         """

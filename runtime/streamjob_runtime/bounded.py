@@ -58,8 +58,13 @@ class BoundedEnd:
     @property
     def pattern(self) -> str:
         """A path that matches these files, and nothing if there are none."""
-        names = [_SPECIAL.sub("?", file) for file in self.files] or [".none", ".none"]
-        return f"{self.root}/{{{','.join(names)}}}" if len(names) > 1 else f"{self.root}/{names[0]}"
+        names = [_SPECIAL.sub("?", file) for file in self.files] or [".none"]
+        if len(names) > 1:
+            return f"{self.root}/{{{','.join(names)}}}"
+        # Without a special character Spark would take it for the directory of a table.
+        directory, slash, name = names[0].rpartition("/")
+        first = name[0] if name[0] == "?" else f"[{name[0]}]"
+        return f"{self.root}/{directory}{slash}{first}{name[1:]}"
 
 
 @dataclass(frozen=True, slots=True)

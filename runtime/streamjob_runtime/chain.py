@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
@@ -22,7 +22,7 @@ from streamjob_runtime.bounded import BoundedEnd
 from streamjob_runtime.dataflow import Dataflow
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.spark_checkpoint.files_read import files_read
-from streamjob_runtime.spark_checkpoint.forced_batch import END_OF_TIME_MS, force_batch, needs_another_flush
+from streamjob_runtime.spark_checkpoint.forced_batch import force_batch, force_flush, needs_another_flush
 from streamjob_runtime.spark_checkpoint.logs import last_committed, read_commit
 from streamjob_runtime.watermarks import InputWatermarks
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _REMEMBERED_BATCHES = 1000
+_LONGEST_DESCRIPTION = 4000
 
 StatusListener = Callable[[ChainUid, ChainStatus, str], None]
 
@@ -202,17 +203,23 @@ class Chain:
 
     def _flush(self) -> None:
         """All input is read: let event time go to its end, so that windows, joins and timers fire."""
-        watermark_ms = END_OF_TIME_MS
         last = last_committed(self.checkpoint)
-        while last is not None and self._has_state(last) and not self._over():
-            force_batch(self.checkpoint, self._clock_ms(), watermark_ms)
+        if last is None or not self._has_state(last):
+            return
+        while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
             self._execute()
-            query = self._query
-            assert query is not None
-            progress = json.loads(query._jsq.lastProgress().json())
-            if not needs_another_flush(progress["stateOperators"]):
+            if self._over() or not needs_another_flush(self._state_operators(flush)):
                 return
-            watermark_ms += 1
+
+    def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
+        assert self._query is not None
+        for report in reversed(self._query._jsq.recentProgress()):
+            if report.batchId() == batch:
+                progress = json.loads(report.json())
+                if "addBatch" in progress["durationMs"]:
+                    operators: list[dict[str, Any]] = progress["stateOperators"]
+                    return operators
+        raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before it ran its flush, batch {batch}")
 
     def _over(self) -> bool:
         return self._ended.is_set() or self._sealed
@@ -239,6 +246,9 @@ class Chain:
 
 
 def describe(error: BaseException) -> str:
-    """Return what a person needs to know of an error: its first paragraph, without the JVM's stack."""
-    text = str(error).split("\n\tat ", 1)[0].split("\nJVM stacktrace", 1)[0].strip()
+    """Return what a person needs to know of an error: its cause, without the JVM's stack and the query's plan."""
+    text = str(error)
+    for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
+        text = text.split(noise, 1)[0]
+    text = text.strip()[:_LONGEST_DESCRIPTION]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

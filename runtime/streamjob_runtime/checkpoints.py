@@ -17,7 +17,7 @@ from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.ownership import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
-from streamjob.store.base import StoreError
+from streamjob.store.base import StoreDenied, StoreError
 from streamjob_runtime.acknowledging import Acknowledger
 from streamjob_runtime.chain import describe
 from streamjob_runtime.clock import Clock
@@ -29,6 +29,7 @@ from streamjob_runtime.upload.uploader import Progress, UploadCancelled
 
 ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
 Post = Callable[[m.Event], None]
+OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
 OnDiscarded = Callable[[CheckpointId], None]
 
 _ASK_AGAIN_SECONDS = 2.0
@@ -54,6 +55,7 @@ class Checkpoints:
         holds: directory in which the chains hold their files.
         clock: seconds since 1970.
         post: hands an event to the coordinator; called from other threads.
+        on_completed: is told of each completion; called from another thread.
         on_discarded: is told of each checkpoint that is no longer retained; called from another thread.
     """
 
@@ -68,6 +70,7 @@ class Checkpoints:
         holds: Path,
         clock: Clock,
         post: Post,
+        on_completed: OnCompleted,
         on_discarded: OnDiscarded,
     ) -> None:
         self._acknowledgers = dict(acknowledgers)
@@ -78,6 +81,7 @@ class Checkpoints:
         self._holds = holds
         self._clock = clock
         self._post = post
+        self._on_completed = on_completed
         self._on_discarded = on_discarded
         self._under_way: dict[CheckpointId, _UnderWay] = {}
         self._last_held: CheckpointId | None = None
@@ -153,19 +157,25 @@ class Checkpoints:
         try:
             manifest = self._manifest_of(action)
             self._ledger.write(manifest)
-            uri = self._settle(manifest)
-        except Superseded as error:
-            self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
-        except OutcomeUnknown as error:
-            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
         except Exception as error:
             self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
-        else:
+            return
+        try:
+            uri = self._settle(manifest)
             with self._publication.lock:
                 self._publication.publications.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
+        except Superseded as error:
+            self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
+        except StoreDenied as error:
+            self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
+        except Exception as error:
+            # The record may exist: to go on as if it did not could publish its output twice.
+            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
+        else:
             self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
+            self._on_completed(action, manifest)
 
     def _settle(self, manifest: Manifest) -> str:
         """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""

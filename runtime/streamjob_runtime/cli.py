@@ -20,11 +20,14 @@ from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import Attempt, TriggerId
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
+from streamjob.protocol import messages as m
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.restore import ClaimMode
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.opening import open_location
 from streamjob.store.probe import probe
 from streamjob_runtime.api.server import ControlServer
+from streamjob_runtime.checkpoints import OnCompleted
 from streamjob_runtime.clock import steady_clock
 from streamjob_runtime.control import RunningJob
 from streamjob_runtime.epoch import Job
@@ -34,10 +37,13 @@ from streamjob_runtime.metrics import Metrics
 from streamjob_runtime.runner import Runner, RunOptions
 from streamjob_runtime.session import SessionSettings
 from streamjob_runtime.spark_holder import SparkHolder
-from streamjob_runtime.view import View, open_view
+from streamjob_runtime.sql_judge import parse_with_spark
+from streamjob_runtime.view import StandardErrorHandler, View, open_view
 
 _STATE_DIRECTORY = ".streamjob"
 _LOOK_SECONDS = 1.0
+_RESTARTS = 10
+"""Restarts in the process, counted anew after ten quiet minutes; then it exits, and whoever started it may go on."""
 
 
 def run(
@@ -64,7 +70,7 @@ def run(
     overrides = list(set_ or ())
     if parallelism is not None:
         overrides.append(f"parallelism={parallelism}")
-    loaded = load_job(file, overrides, environ=os.environ)
+    loaded = load_job(file, overrides, spark_parser=parse_with_spark, environ=os.environ)
     spec = loaded.spec
     chain = plan(spec).chains[0]
     name = name or spec.name
@@ -100,11 +106,12 @@ def run(
         RunOptions(
             restore_from=RestoreFrom(restore_from, claim_mode, require_snapshot, allow_non_restored_state),
             attempt=Attempt(attempt),
-            restarts=RestartPolicy(),
+            restarts=RestartPolicy(attempts=_RESTARTS),
         ),
     )
     control = RunningJob(runner)
     metrics = Metrics(control.job, control.checkpoints, store=store)
+    runner.on_completed = metrics_of_completions(metrics)
     server = ControlServer(control, work, metrics=metrics.render)
     _clear_scratch(work)
     scratch.mkdir(exist_ok=True)
@@ -123,6 +130,16 @@ def run(
             shutil.rmtree(scratch, ignore_errors=True)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
+
+
+def metrics_of_completions(metrics: Metrics) -> OnCompleted:
+    """Return what notes each completed checkpoint in the metrics."""
+
+    def note(action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        written = sum(each.metrics.checkpointed_size for each in action.acknowledgements.values())
+        metrics.observe_checkpoint(action.properties.kind, manifest.completed - manifest.triggered, written)
+
+    return note
 
 
 class _Watcher:
@@ -214,7 +231,7 @@ def _clear_scratch(work: Path) -> None:
 
 
 def _log_to_standard_error() -> None:
-    handler = logging.StreamHandler()
+    handler = StandardErrorHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
     logger = logging.getLogger("streamjob")
     logger.addHandler(handler)

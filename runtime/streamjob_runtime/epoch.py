@@ -28,7 +28,7 @@ from streamjob.sink import Sink
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.acknowledging import Acknowledger
 from streamjob_runtime.chain import Chain, ChainStart
-from streamjob_runtime.checkpoints import Checkpoints
+from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.dataflow import DataflowBuilder
 from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
@@ -101,6 +101,7 @@ class Epoch:
         held: files that the epoch before still holds locally, a directory per chain.
         on_state: is told RUNNING, FINISHING and STOPPING.
         on_restored: is told when all is ready to run.
+        on_completed: is told of each completion.
         on_discarded: is told of each checkpoint that is no longer retained.
     """
 
@@ -115,6 +116,7 @@ class Epoch:
         held: Path | None,
         on_state: Callable[[JobState], None],
         on_restored: Callable[[Epoch], None],
+        on_completed: OnCompleted,
         on_discarded: Callable[[CheckpointId], None],
     ) -> None:
         self._job = job
@@ -125,6 +127,7 @@ class Epoch:
         self._held = held
         self._on_state = on_state
         self._on_restored = on_restored
+        self._on_completed = on_completed
         self._on_discarded = on_discarded
         self._events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
         self._statuses: dict[ChainUid, m.ChainStatus] = {}
@@ -246,6 +249,7 @@ class Epoch:
             holds=holds,
             clock=self._job.clock,
             post=self.post,
+            on_completed=self._on_completed,
             on_discarded=self._on_discarded,
         )
         with self._state_lock:

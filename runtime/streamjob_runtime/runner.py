@@ -25,6 +25,7 @@ from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, Triggers
 from streamjob.store.base import Store
 from streamjob_runtime.chain import describe
+from streamjob_runtime.checkpoints import OnCompleted
 from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome, Job
 from streamjob_runtime.ledger import Ledger, RestoreFrom
 
@@ -56,6 +57,8 @@ class Runner:
         job: the job.
         store: the store at the job's root.
         options: how it is run.
+
+    `on_completed` may be set before `run`: it is told of each completed checkpoint.
     """
 
     def __init__(self, job: Job, store: Store, options: RunOptions) -> None:
@@ -71,6 +74,7 @@ class Runner:
         self.epoch: Epoch | None = None
         self.ledger: Ledger | None = None
         self.failure: str | None = None
+        self.on_completed: OnCompleted = lambda action, manifest: None
         self._options = options
         self._restarts = Restarts(options.restarts)
         self._stop: m.StopRequested | None = None
@@ -174,6 +178,7 @@ class Runner:
             held=held,
             on_state=self._on_epoch_state,
             on_restored=self._on_restored,
+            on_completed=self.on_completed,
             on_discarded=self._on_discarded,
         )
         with self.lock:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamjob_runtime import class_data
 from streamjob_runtime.java import find_java
 from streamjob_runtime.jvm import CHECKPOINT_FILE_MANAGER, JAR
 
@@ -44,7 +45,6 @@ DEFAULTS: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
@@ -95,6 +95,9 @@ def start_session(settings: SessionSettings) -> SparkSession:
         NoJava: no Java that Spark can run on was found.
     """
     java = find_java(os.environ, settings.workdir / "java")
+    java_options = "spark.driver.extraJavaOptions"
+    conf = settings.spark_conf()
+    conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -103,6 +106,6 @@ def start_session(settings: SessionSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
-    for key, value in settings.spark_conf().items():
+    for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_EXIT_SECONDS = 120
+
+
 class SparkGone(JobFailed):
     """Spark's process has ended: this process cannot go on, the next one restores."""
 
@@ -51,11 +54,23 @@ class SparkHolder:
             return self._session
 
     def stop(self) -> None:
-        """Stop Spark if it runs."""
+        """Stop Spark if it runs, and wait for its process to end."""
         with self._lock:
-            if self._session is not None and _is_alive(self._session):
-                self._session.stop()
-            self._session = None
+            session, self._session = self._session, None
+        if session is None or not _is_alive(session):
+            return
+        context = session.sparkContext
+        gateway = context._gateway
+        process = getattr(gateway, "proc", None)
+        session.stop()
+        if process is not None and gateway is not None:
+            gateway.shutdown()
+            # Java ends when its standard input does.
+            process.stdin.close()
+            process.wait(_EXIT_SECONDS)
+            # PySpark keeps them for the next session of the process, and would talk to a process that is gone.
+            type(context)._gateway = None
+            type(context)._jvm = None
 
 
 def _is_alive(session: SparkSession) -> bool:
