@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,11 @@ class SparkHolder:
         self._log_file = log_file
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+
+    def start_early(self) -> None:
+        """Start Spark before it is asked for; if that fails, whoever asks for it is told."""
+        with suppress(Exception):
+            self.session(self._settings.max_parallelism)
 
     def session(self, max_parallelism: int) -> SparkSession:
         """Return the session, started if need be, with that many state partitions.

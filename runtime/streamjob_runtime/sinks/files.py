@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
-from streamjob_runtime.sinks.parts import holds_no_row, is_candidate
+from streamjob_runtime.sinks.parts import holds_no_row, is_candidate, rows_by_footer
 from streamjob_runtime.sinks.places import Move, Place, PlacedFile, place_full
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ class FileSink:
             id=identity,
             files=tuple(_StagedFile(path=file.name.removeprefix(directory + "/"), size=file.size) for file in files),
         )
-        return Staged(staged.model_dump(mode="json"))
+        rows = [rows_by_footer(self._place.local(file.name)) for file in files]
+        known = [count for count in rows if count is not None]
+        return Staged(staged.model_dump(mode="json"), sum(known) if len(known) == len(rows) else None)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Make the files of the checkpoint's batches visible, and list them in `published/<checkpoint>.json`.

@@ -47,6 +47,10 @@ class Place(Protocol):
         """Return the options with which Spark writes here."""
         ...
 
+    def local(self, name: str) -> Path:
+        """Return the local path of a file."""
+        ...
+
     def uri(self, name: str) -> str:
         """Return where Spark writes to for a name."""
         ...
@@ -116,6 +120,10 @@ class LocalPlace:
         file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
         # Hadoop caches a file system for the process; the rest of Spark keeps its own.
         return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}
+
+    def local(self, name: str) -> Path:
+        """Return the local path of a file."""
+        return self._root / name
 
     def uri(self, name: str) -> str:
         # Hadoop takes a path as it is: nothing in it is percent-encoded.
