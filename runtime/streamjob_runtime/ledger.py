@@ -85,15 +85,15 @@ class Ledger:
         self._last_id = held.last_id
 
     @staticmethod
-    def claim(store: Store, identity: Identity, clock: Clock, num_retained: int) -> Ledger:
-        """Claim the job's log.
+    def claim(store: Store, identity: Identity, clock: Clock, num_retained: int, *, again: bool = False) -> Ledger:
+        """Claim the job's log; `again` if this owner held it before.
 
         Raises:
-            Superseded: the last claim has a higher attempt.
+            Superseded: the last claim has a higher attempt, or with `again` another owner.
             ForeignLog, CorruptRecord, UnknownRecordVersion: the log cannot be used.
             StoreError: the store does not let it be claimed now.
         """
-        return Ledger(store, drive(store, claim(identity, clock())), clock, num_retained)
+        return Ledger(store, drive(store, claim(identity, clock(), again=again)), clock, num_retained)
 
     @property
     def epoch(self) -> Epoch:

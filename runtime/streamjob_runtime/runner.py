@@ -76,6 +76,7 @@ class Runner:
         self.failure: str | None = None
         self.on_completed: OnCompleted = lambda action, manifest: None
         self._options = options
+        self._owner = Owner(uuid.uuid4().hex)
         self._restarts = Restarts(options.restarts)
         self._stop: m.StopRequested | None = None
         self._stopping = threading.Event()
@@ -159,10 +160,12 @@ class Runner:
     def _claim(self) -> Ledger:
         identity = Identity(
             job=JobId(namespace=self.job.namespace, name=self.job.name),
-            owner=Owner(uuid.uuid4().hex),
+            owner=self._owner,
             attempt=self.attempt,
         )
-        ledger = Ledger.claim(self.store, identity, self.job.clock, num_retained=self.policy.num_retained)
+        ledger = Ledger.claim(
+            self.store, identity, self.job.clock, self.policy.num_retained, again=self.ledger is not None
+        )
         ledger.incremental = self.policy.incremental
         return ledger
 

@@ -39,7 +39,7 @@ class IllegalStep(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who claims: the job, a random owner, drawn anew for each process or claim, and the pod's attempt."""
+    """Who claims: the job, a random owner, drawn anew for each process, and the pod's attempt."""
 
     job: JobId
     owner: Owner
@@ -167,7 +167,7 @@ class Completion:
         return f"Completion({self.record.kind} {self.record.id}, epoch {self.record.epoch})"
 
 
-def claim(identity: Identity, now: float, *, checkpoints: int | None = None) -> Program[Claim]:
+def claim(identity: Identity, now: float, *, checkpoints: int | None = None, again: bool = False) -> Program[Claim]:
     """Take the log over: begin a new epoch, which fences off all earlier ones.
 
     A failed claim may be repeated at will. Whoever claims a log that is `finished` only publishes again.
@@ -175,9 +175,11 @@ def claim(identity: Identity, now: float, *, checkpoints: int | None = None) -> 
     Args:
         now: seconds since 1970.
         checkpoints: how many of the job's own checkpoints the claim must know of, at least; None for all.
+        again: this owner has held the log, and goes on only if nobody else has claimed it since: a process that slept
+            and fails when it wakes must not take the log back from its successor.
 
     Raises:
-        Superseded: the last claim has a higher attempt.
+        Superseded: the last claim has a higher attempt, or with `again` another owner.
         ForeignLog, CorruptRecord, UnknownRecordVersion: the log cannot be used.
         OutcomeUnknown, StoreUnavailable, StoreDenied: the store does not let it be claimed now.
     """
@@ -188,6 +190,8 @@ def claim(identity: Identity, now: float, *, checkpoints: int | None = None) -> 
             raise Superseded(
                 f"attempt {below.attempt} has claimed the log of job {identity.job}, this is attempt {identity.attempt}"
             )
+        if again and below.last is not None and below.last.owner != identity.owner:
+            raise Superseded(f"another owner has claimed the log of job {identity.job} since this process held it")
         record = LogRecord(
             seq=below.next_seq,
             kind=RecordKind.CLAIM,
