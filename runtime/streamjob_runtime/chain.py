@@ -187,6 +187,10 @@ class Chain:
         with self._lock:
             # Under the lock, so that no batch asks for the query before it is known.
             self._query = writer.start()
+        if self._ended.is_set():
+            # `stop` came before there was a query that it could stop.
+            self._query.stop()
+            return
         self._on_status(self.uid, ChainStatus.RUNNING, "")
         self._query.awaitTermination()
 

@@ -161,6 +161,11 @@ class Epoch:
             self._recover(outputs, fork=resolution.fork)
             if self._ledger.finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
+            if resolution.fork:
+                log.warning(
+                    "This start is a fork: the log's last completion is not what the job goes on from. "
+                    "What the sinks have published since stays published, and is made again."
+                )
             max_parallelism = self._job.loaded.spec.max_parallelism
             if resolution.manifest is not None:
                 self.restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
