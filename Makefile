@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo test lint format lock clean
+.PHONY: help demo bench test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,13 +27,16 @@ help: ## List the targets
 demo: $(READY) ## Run the flights job, kill it on the way, compare its output with a batch (ARGS="--help")
 	$(BIN)/python examples/flights/demo.py $(ARGS)
 
+bench: $(READY) ## Measure cost, recovery and checkpoints against plain Spark (ARGS="--help")
+	$(BIN)/python -m bench $(ARGS)
+
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
 
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy runtime operator tests $(wildcard bench)
 	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
 	$(BIN)/lint-imports
 
