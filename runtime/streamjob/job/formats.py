@@ -21,7 +21,7 @@ SOURCE_FORMATS = FILE_FORMATS | {
 
 SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop"}
 
-EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "parquet"})
+EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 """Formats of the exactly-once file sink."""
 
 FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
-from streamjob.job.formats import is_python_sink
+from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import resolve_options
 from streamjob.job.spec import SinkSpec
@@ -24,9 +24,6 @@ from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.places import LocalPlace, Place
-
-STAGED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
-"""Formats that the exactly-once file sink writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +80,10 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], directory: Path) -> Sink:
     if is_python_sink(spec.format):
         return _custom_sink(spec, directory)
     if spec.delivery == "exactly-once":
-        if spec.format not in STAGED_FORMATS:
+        if spec.format not in EXACTLY_ONCE_FORMATS:
             raise UnusableSink(
                 f"sink {spec.name}: format {spec.format} cannot deliver exactly once",
-                f"say `delivery: at-least-once`, or use one of {', '.join(sorted(STAGED_FORMATS))} or your own sink",
+                f"say `delivery: at-least-once`, use {', '.join(sorted(EXACTLY_ONCE_FORMATS))} or your own sink",
             )
         return FileSink(spec.format, _place(spec, options), spec.partition_by)
     if spec.format == "console":

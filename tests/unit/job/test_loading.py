@@ -252,7 +252,7 @@ def test_relative_paths_are_below_the_file_and_uris_stay(tmp_path: Path) -> None
     checkpointing: {location: snapshots}
     sources: [{name: a, format: text, options: {path: in/*.txt}}]
     sinks:
-    - {name: one, input: a, format: parquet, options: {path: "s3://bucket/x"}}
+    - {name: one, input: a, format: parquet, delivery: at-least-once, options: {path: "s3://bucket/x"}}
     - {name: two, input: a, format: parquet, options: {path: /abs}}
     """
     loaded = load(tmp_path, text)

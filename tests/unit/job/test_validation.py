@@ -294,10 +294,15 @@ ONE_PROBLEM = {
         ),
         "use outputMode append",
     ),
+    "exactly-once into a bucket": (
+        job(sinks="{name: out, input: a, format: json, options: {path: 's3://bucket/x'}}"),
+        "sink 'out': delivers exactly-once, which takes a directory that can rename files, and not s3://bucket/x",
+        "name a directory, which may be a mounted volume, or say delivery: at-least-once",
+    ),
     "exactly-once of what cannot": (
         job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
         "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
-        "use one of csv, json, parquet, your own module:Class, or delivery: at-least-once",
+        "use one of csv, json, orc, parquet, text, your own module:Class, or delivery: at-least-once",
     ),
     "partitions of what has none": (
         job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),
@@ -316,8 +321,8 @@ ONE_PROBLEM = {
     ),
     "sinks at one place in a bucket": (
         job(
-            sinks="{name: out, input: a, format: json, options: {path: 's3a://bucket/x'}}, "
-            "{name: out2, input: a, format: json, options: {path: 's3://bucket/x/'}}"
+            sinks="{name: out, input: a, format: json, delivery: at-least-once, options: {path: 's3a://bucket/x'}}, "
+            "{name: out2, input: a, format: json, delivery: at-least-once, options: {path: 's3://bucket/x/'}}"
         ),
         "sink 'out2': writes where the sink 'out' writes: s3://bucket/x",
         "give it its own path",

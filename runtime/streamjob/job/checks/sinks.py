@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, where
@@ -16,6 +17,8 @@ from streamjob.job.formats import (
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec
 from streamjob.job.suggest import did_you_mean
+
+_ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
@@ -39,6 +42,11 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
         if not can_exactly_once(sink.format):
             what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
             yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
+        path = next((value for key, value in sink.options.items() if key.lower() == "path"), "")
+        if sink.format in EXACTLY_ONCE_FORMATS and _ELSEWHERE.match(path):
+            what = f"delivers exactly-once, which takes a directory that can rename files, and not {path}"
+            fix = "name a directory, which may be a mounted volume, or say delivery: at-least-once"
+            yield Problem(where(sink), what, fix)
         read = inputs.get(sink.input)
         if isinstance(read, OperatorSpec) and read.output_mode != "append":
             what = (
