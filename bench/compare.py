@@ -1,0 +1,183 @@
+"""Runs the same query with plain Spark and with streamjob, in turn, and counts CPU, time, requests and bytes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from bench import plain
+from bench.hadoop_aws import hadoop_aws_jars
+from bench.model import CheckpointRun, Run
+from bench.object_store import ObjectStore, Traffic
+from bench.processes import REPOSITORY, locked, measure, streamjob
+from pyarrow import parquet
+
+from streamjob.ids import Key
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import LogRecord
+from streamjob.store.opening import open_location
+
+JOBS = REPOSITORY / "bench" / "jobs"
+OURS = "streamjob"
+SIDES: Mapping[str, str] = {
+    "a": plain.DEFAULTS,
+    "b": plain.TUNED,
+    "c": plain.S3A,
+    "d": OURS,
+}
+WORKLOADS: Mapping[str, str] = {"windows": "windows.yaml", "pass-through": "pass_through.yaml"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all runs share.
+
+    Args:
+        input: directory of the events.
+        records: how many they are.
+        cache: for jars.
+        work: a directory for each run is made below it, and removed behind it.
+        store: the S3 server.
+        interval: seconds between checkpoints of ours.
+        timeout: seconds for one run.
+        lock: held while a run lasts.
+    """
+
+    input: Path
+    records: int
+    cache: Path
+    work: Path
+    store: ObjectStore
+    interval: float
+    timeout: float
+    lock: Path | None = None
+
+
+def order(sides: str, number: int) -> str:
+    """Return the order of the sides in a round: each comes first, and last, about as often."""
+    turn = number // 2 % len(sides)
+    turned = sides[turn:] + sides[:turn]
+    return turned if number % 2 == 0 else turned[::-1]
+
+
+def compare(
+    setting: Setting, workloads: Iterable[str], sides: str, rounds: int, on_run: Callable[[Run], None]
+) -> list[Run]:
+    """Run all sides of all workloads, interleaved."""
+    runs: list[Run] = []
+    for workload in workloads:
+        for number in range(rounds):
+            for side in order(sides, number):
+                runs.append(run(setting, workload, side, number))
+                on_run(runs[-1])
+    return runs
+
+
+def run(setting: Setting, workload: str, side: str, number: int) -> Run:
+    """Run one side once.
+
+    Raises:
+        RunFailed: it failed.
+    """
+    name = f"{workload}-{side}-{number}"
+    directory = setting.work / name
+    directory.mkdir(parents=True)
+    output = directory / "output"
+    job = JOBS / WORKLOADS[workload]
+    overrides = [f"sources.events.options.path={setting.input}", f"sinks.report.options.path={output}"]
+    bucket = f"s3://{setting.store.server.bucket}/{name}"
+    command = _ours(job, directory, bucket, setting.interval) if side == "d" else _plain(job, directory, side, name)
+    if side == "c":
+        command += ["--jars", ",".join(map(str, hadoop_aws_jars(setting.cache)))]
+    for override in overrides:
+        command += ["--set", override]
+    with locked(setting.lock):
+        position = setting.store.position()
+        used = measure(command, directory, setting.timeout)
+    passed = setting.store.since(position) if side in "cd" else Traffic({}, 0)
+    report = directory / "batches.json"
+    batches = our_batches(directory / "work") if side == "d" else json.loads(report.read_text())
+    result = Run(
+        workload=workload,
+        side=side,
+        round=number,
+        records=setting.records,
+        rows=count_rows(output),
+        wall=used.wall,
+        user=used.user,
+        system=used.system,
+        load_before=used.load_before,
+        load_after=used.load_after,
+        batches_ms=tuple(batches),
+        requests=passed.requests,
+        put_bytes=passed.put_bytes,
+        checkpoints=tuple(our_checkpoints(bucket, job)) if side == "d" else (),
+    )
+    shutil.rmtree(directory)
+    return result
+
+
+def _ours(job: Path, directory: Path, location: str, interval: float) -> list[str]:
+    places = ["--location", location, "--workdir", str(directory / "work")]
+    return streamjob("run", str(job), "--quiet", *places, "--set", f"checkpointing.interval={interval:g}s")
+
+
+def _plain(job: Path, directory: Path, side: str, name: str) -> list[str]:
+    checkpoint = f"s3a://snapshots/{name}" if side == "c" else f"file://{directory}/checkpoint"
+    places = ["--checkpoint", checkpoint, "--scratch", str(directory), "--report", str(directory / "batches.json")]
+    return [sys.executable, "-m", "bench.plain", str(job), "--side", SIDES[side], *places]
+
+
+def count_rows(output: Path) -> int:
+    """Return the rows in all Parquet files below a directory."""
+    return sum(parquet.read_metadata(file).num_rows for file in output.rglob("part-*.parquet"))
+
+
+def our_batches(workdir: Path) -> list[float]:
+    """Return the durations of the batches that a job ran, in ms, from what Spark left in its work directory."""
+    (checkpoint,) = workdir.glob("*/*/checkpoint")
+    return batch_durations(_times(checkpoint / "offsets"), _times(checkpoint / "commits"))
+
+
+def _times(directory: Path) -> dict[int, float]:
+    return {int(file.name): file.stat().st_mtime for file in directory.iterdir() if file.name.isdecimal()}
+
+
+def batch_durations(planned: Mapping[int, float], committed: Mapping[int, float]) -> list[float]:
+    """Return the time from commit to commit, in ms.
+
+    A batch counts from when it was planned if it is the first or the last: the last is the flush, in front of which
+    the query is started anew.
+
+    Args:
+        planned: seconds since 1970 at which each batch's positions were written.
+        committed: and its commit.
+    """
+    numbers = sorted(committed)
+    begins = {after: committed[before] for before, after in pairwise(numbers)}
+    for number in (numbers[0], numbers[-1]):
+        begins[number] = planned[number]
+    return [(committed[number] - begins[number]) * 1000 for number in numbers]
+
+
+def our_checkpoints(location: str, job: Path) -> list[CheckpointRun]:
+    """Return the checkpoints that a job has completed and that its log still names."""
+    name = "pass-through" if job.stem == "pass_through" else job.stem
+    store = open_location(location, REPOSITORY).job("default", name).store()
+    try:
+        keys = [each.key for each in store.list("log/")]
+        records = [LogRecord.model_validate_json(store.get(key)) for key in keys]
+        found = []
+        for record in records:
+            if record.completes and record.manifest is not None and record.id is not None:
+                manifest = Manifest.model_validate_json(store.get(Key(record.manifest)))
+                seconds = record.time - manifest.triggered
+                found.append(CheckpointRun(id=record.id, seconds=seconds, state_bytes=manifest.state_size()))
+        return found
+    finally:
+        store.close()

@@ -1,0 +1,143 @@
+"""Changes a share of a job's state, takes a checkpoint, and looks how much of it was uploaded."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from bench import data
+from bench.model import Increment
+from bench.object_store import ObjectStore
+from bench.processes import REPOSITORY, RunFailed, locked, started, streamjob
+
+from streamjob.client.client import ControlClient
+from streamjob.client.discovery import find_endpoint
+from streamjob.client.models import JobState
+from streamjob.errors import StreamJobError
+from streamjob.ids import CheckpointId
+
+JOB = REPOSITORY / "bench" / "jobs" / "keyed.yaml"
+SHARES = (0.01, 0.1)
+_FILE_RECORDS = 25_000
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class GrowthSetting:
+    """What all sizes share.
+
+    Args:
+        work: directories of the jobs are made below it.
+        store: the S3 server.
+        timeout: seconds for the job to start, and for each change to be processed.
+        lock: held while a job is measured.
+    """
+
+    work: Path
+    store: ObjectStore
+    timeout: float
+    lock: Path | None = None
+
+
+def grow(
+    setting: GrowthSetting, megabytes: int, changes: int, on_run: Callable[[Increment], None]
+) -> Iterator[Increment]:
+    """Yield the checkpoint of a whole state of that size, then those behind changes of each share of its keys.
+
+    Raises:
+        RunFailed: the job failed, or stood still.
+    """
+    directory = setting.work / f"keyed-{megabytes}"
+    source = directory / "input"
+    source.mkdir(parents=True)
+    places = [
+        "--location",
+        f"s3://{setting.store.server.bucket}/{directory.name}",
+        "--workdir",
+        str(directory / "work"),
+    ]
+    command = streamjob("run", str(JOB), "--quiet", *places, "--set", f"sources.changes.options.path={source}")
+    keys = megabytes * 1_000_000 // data.PAYLOAD_BYTES
+    log = directory / "log.txt"
+    with locked(setting.lock), started(command, log) as process:
+        job = _Job(process, source, directory / "work", log, setting.timeout)
+        chance = np.random.default_rng(megabytes)
+        job.change(np.arange(keys))
+        for share in (1.0, *(share for share in SHARES for _ in range(changes))):
+            count = round(keys * share)
+            if share < 1.0:
+                job.change(chance.choice(keys, count, replace=False))
+            result = job.checkpoint(keys, share, count * data.PAYLOAD_BYTES)
+            on_run(result)
+            yield result
+    shutil.rmtree(directory)
+
+
+class _Job:
+    """A running job whose input is put here.
+
+    Args:
+        process: runs it.
+        source: directory that it reads.
+        workdir: its work directory.
+        log: its output.
+        timeout: seconds for each step.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], source: Path, workdir: Path, log: Path, timeout: float
+    ) -> None:
+        self._process = process
+        self._source = source
+        self._log = log
+        self._timeout = timeout
+        self._version = 0
+        self._files = 0
+        self._records = 0
+        self._wait(lambda: (workdir / "control.json").exists())
+        endpoint = find_endpoint(workdir=workdir)
+        self._client = ControlClient(endpoint.url, endpoint.token)
+        self._wait(lambda: self._client.job().state is JobState.RUNNING)
+
+    def change(self, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        """Give each of the keys a new payload, and wait until that is processed."""
+        self._version += 1
+        for begin in range(0, len(keys), _FILE_RECORDS):
+            self._files += 1
+            table = data.changes(self._files, keys[begin : begin + _FILE_RECORDS], self._version)
+            data.put(table, self._source, f"{self._files:06}.parquet")
+        self._records += len(keys)
+        self._wait(lambda: self._client.job().chains[0].records_in >= self._records)
+
+    def checkpoint(self, keys: int, share: float, changed: int) -> Increment:
+        """Take a checkpoint."""
+        outcome = self._client.wait(self._client.trigger_checkpoint(), timeout=self._timeout, poll=_POLL_SECONDS)
+        if outcome.checkpoint is None or outcome.failure:
+            raise RunFailed(f"the checkpoint failed: {outcome.failure}")
+        taken = self._client.checkpoint(CheckpointId(outcome.checkpoint))
+        return Increment(
+            keys=keys,
+            share=share,
+            changed_bytes=changed,
+            checkpointed_bytes=taken.checkpointed_size,
+            state_bytes=taken.state_size,
+            seconds=taken.end_to_end_duration / 1000,
+        )
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RunFailed(f"the job got no further; {self._log} ends:\n{self._log.read_text()[-3000:]}")
+            try:
+                if condition():
+                    return
+            except StreamJobError as error:
+                if time.monotonic() > deadline:
+                    raise RunFailed(str(error)) from error
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,125 @@
+"""What the benchmark measured, in the form of `results.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    """Base of the results: immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Circumstances(Model):
+    """Where, when and with which command a part was measured."""
+
+    command: str
+    begun: str
+    ended: str
+    machine: str
+    versions: dict[str, str]
+
+
+class CheckpointRun(Model):
+    """A completed checkpoint: seconds from its trigger to its record in the log, bytes of the files that it names."""
+
+    id: int
+    seconds: float
+    state_bytes: int
+
+
+class Run(Model):
+    """One run of one side of the comparison; times in seconds, batches in ms."""
+
+    workload: str
+    side: str
+    round: int
+    records: int
+    rows: int
+    wall: float
+    user: float
+    system: float
+    load_before: float
+    load_after: float
+    batches_ms: tuple[float, ...]
+    requests: dict[str, int] = {}
+    put_bytes: int = 0
+    checkpoints: tuple[CheckpointRun, ...] = ()
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of the whole process tree."""
+        return self.user + self.system
+
+    @property
+    def cpu_per_million(self) -> float:
+        """CPU seconds per million records."""
+        return self.cpu * 1e6 / self.records
+
+
+class Recovery(Model):
+    """Seconds from a SIGKILL: to the first output of the next process, to the first beyond what the killed one had
+    written, and to the first that readers see."""
+
+    side: str
+    round: int
+    first: float
+    beyond: float
+    published: float
+    load_before: float
+
+
+class Increment(Model):
+    """One checkpoint behind a change of a share of the keys; share 1 is the checkpoint of all state."""
+
+    keys: int
+    share: float
+    changed_bytes: int
+    checkpointed_bytes: int
+    state_bytes: int
+    seconds: float
+
+
+class Comparison(Model):
+    """The runs of all sides."""
+
+    circumstances: Circumstances
+    keys: int
+    runs: tuple[Run, ...]
+
+
+class Recoveries(Model):
+    """The kills of all sides."""
+
+    circumstances: Circumstances
+    interval: float
+    runs: tuple[Recovery, ...]
+
+
+class Increments(Model):
+    """The checkpoints of all sizes of state."""
+
+    circumstances: Circumstances
+    payload: int
+    runs: tuple[Increment, ...]
+
+
+class Results(Model):
+    """The last results of each part; None for what was not measured."""
+
+    comparison: Comparison | None = None
+    recovery: Recoveries | None = None
+    increments: Increments | None = None
+
+
+def load(file: Path) -> Results:
+    """Return the results in a file; none if it does not exist."""
+    return Results.model_validate_json(file.read_bytes()) if file.exists() else Results()
+
+
+def save(results: Results, file: Path) -> None:
+    """Replace a file of results."""
+    file.write_text(results.model_dump_json(indent=1) + "\n")

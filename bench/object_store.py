@@ -1,0 +1,98 @@
+"""The S3 server of the benchmark, and what its access log says about requests and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers.s3 import S3Server, ServerMissing
+
+# owner bucket [time] address requester id operation key "uri" status error sent size …; a key may hold blanks.
+_LINE = re.compile(r"\] \S+ \S+ \S+ s3_(?P<operation>\w+) .* (?P<status>\d{3}) \S+ \d+ (?P<size>\d+) \d+ \d+ ")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Requests by operation, and the bytes of the objects that were put."""
+
+    requests: dict[str, int]
+    put_bytes: int
+
+    @property
+    def total(self) -> int:
+        """Requests of all operations."""
+        return sum(self.requests.values())
+
+
+def traffic(lines: Iterable[str]) -> Traffic:
+    """Read versitygw's access log."""
+    requests: Counter[str] = Counter()
+    size = 0
+    for line in lines:
+        found = _LINE.search(line)
+        if found is None:
+            continue
+        requests[found["operation"]] += 1
+        if found["operation"] == "PutObject" and found["status"] == "200":
+            size += int(found["size"])
+    return Traffic(dict(sorted(requests.items())), size)
+
+
+class ObjectStore:
+    """A running server.
+
+    Args:
+        server: the server.
+        log: its access log.
+    """
+
+    def __init__(self, server: S3Server, log: Path) -> None:
+        self.server = server
+        self._log = log
+
+    def position(self) -> int:
+        """Return where the log ends now."""
+        return self._log.stat().st_size
+
+    def since(self, position: int) -> Traffic:
+        """Return what passed since `position`."""
+        with self._log.open("rb") as file:
+            file.seek(position)
+            return traffic(line.decode() for line in file)
+
+
+@contextlib.contextmanager
+def object_store(directory: Path) -> Iterator[ObjectStore]:
+    """Run versitygw over an empty directory.
+
+    Raises:
+        ServerMissing: there is no versitygw.
+    """
+    directory.mkdir(parents=True)
+    log = directory / "access.log"
+    log.touch()
+    server = S3Server(directory / "data")
+    if not server.is_versitygw:
+        raise ServerMissing("the benchmark counts requests in versitygw's log: set VERSITYGW, or put it on the PATH")
+    # The server takes its log's place from the environment that it inherits, as the measured processes do its address.
+    with _environment({"VGW_ACCESS_LOG": str(log)}), server, _environment(server.environment):
+        yield ObjectStore(server, log)
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    saved = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

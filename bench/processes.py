@@ -1,0 +1,113 @@
+"""Starts the measured processes, one at a time, and ends them with all their descendants."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+class RunFailed(Exception):
+    """A measured process did not do its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a process and its descendants used, in seconds; the load averages are those of the last minute."""
+
+    wall: float
+    user: float
+    system: float
+    load_before: float
+    load_after: float
+
+
+def streamjob(*arguments: str) -> list[str]:
+    """Return the command line of `streamjob`."""
+    return [str(Path(sys.executable).with_name("streamjob")), *arguments]
+
+
+@contextlib.contextmanager
+def locked(lock: Path | None) -> Iterator[None]:
+    """Hold a file's lock, so that other work of this machine that respects it waits."""
+    if lock is None:
+        yield
+        return
+    with lock.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a session of its own; when the block ends, nothing of it is left."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_tree(process)
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all its descendants with SIGKILL, and wait for it."""
+    for pid in [process.pid, *descendants(process.pid)] if process.poll() is None else []:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below one, parents first."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # The name may hold anything, and ends with the last parenthesis.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = list(children.get(pid, ()))
+    for each in found:
+        found.extend(children.get(each, ()))
+    return found
+
+
+def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
+    """Run a command to its end and return what it used.
+
+    Args:
+        command: what to run.
+        directory: for its log and the account.
+        timeout: seconds.
+
+    Raises:
+        RunFailed: it failed, or took too long.
+    """
+    account, log = directory / "account.json", directory / "log.txt"
+    before = os.getloadavg()[0]
+    with started([sys.executable, "-m", "bench.accounting", str(account), *command], log) as process:
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise RunFailed(f"{command[0]} did not end within {timeout:.0f} s; see {log}") from None
+    if code:
+        raise RunFailed(f"{' '.join(command[:3])} ended with {code}; {log} ends:\n{log.read_text()[-3000:]}")
+    return Used(**json.loads(account.read_text()), load_before=before, load_after=os.getloadavg()[0])

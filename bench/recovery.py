@@ -1,0 +1,199 @@
+"""Kills a job with SIGKILL, starts it again at once, and waits for what it writes and what readers see of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from bench import data, plain
+from bench.model import Recovery
+from bench.object_store import ObjectStore
+from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started, streamjob
+from pyarrow import ArrowInvalid, parquet
+
+JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
+RECORDS_A_SECOND = 50_000
+_POLL_SECONDS = 0.03
+_BATCHES_BEFORE_A_KILL = 3
+
+
+@dataclass(frozen=True)
+class RecoverySetting:
+    """What all kills share.
+
+    Args:
+        work: directories of the jobs are made below it.
+        store: the S3 server.
+        interval: seconds between checkpoints of ours.
+        keys: different keys of the events.
+        timeout: seconds for a job to get going.
+        lock: held while a job is measured.
+    """
+
+    work: Path
+    store: ObjectStore
+    interval: float
+    keys: int
+    timeout: float
+    lock: Path | None = None
+
+
+@dataclass
+class Outputs:
+    """The files of a sink, and the newest window in each, staged and visible ones apart; read once.
+
+    Args:
+        directory: the sink's path.
+    """
+
+    directory: Path
+    staged: dict[str, float] = field(default_factory=dict)
+    visible: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Take in new files."""
+        for file in self.directory.glob("_streamjob/staged/*/*/part-*.parquet"):
+            _take_in(file, self.staged)
+        for file in self.directory.glob("part-*.parquet"):
+            _take_in(file, self.visible)
+
+
+def newest(files: Mapping[str, float]) -> float:
+    """Return the newest window in some files, in seconds since 1970; minus infinity for none."""
+    return max(files.values(), default=float("-inf"))
+
+
+def _take_in(file: Path, known: dict[str, float]) -> None:
+    if str(file) in known:
+        return
+    # Staged files are renamed when they are published; the next look finds them there.
+    with contextlib.suppress(FileNotFoundError, ArrowInvalid):
+        begins = parquet.read_table(file, columns=["begin"]).column("begin")
+        known[str(file)] = max((each.timestamp() for each in begins.unique().to_pylist()), default=float("-inf"))
+
+
+@contextlib.contextmanager
+def fed(directory: Path, keys: int) -> Iterator[None]:
+    """Add a file a second to a directory, each a minute of event time later, while the block runs."""
+    directory.mkdir(parents=True)
+    ended = threading.Event()
+
+    def feed() -> None:
+        number = 0
+        while not ended.wait(1.0):
+            data.put(data.events(number, RECORDS_A_SECOND, keys, number), directory, f"{number:06}.parquet")
+            number += 1
+
+    thread = threading.Thread(target=feed, name="feed", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def recover(setting: RecoverySetting, kills: int, on_run: Callable[[Recovery], None]) -> list[Recovery]:
+    """Kill plain Spark and ours, each as often as asked.
+
+    Raises:
+        RunFailed: a job did not get going again.
+    """
+    runs: list[Recovery] = []
+    for side in ("a", "d"):
+        directory = setting.work / f"recovery-{side}"
+        with locked(setting.lock), fed(directory / "input", setting.keys):
+            for run in _kills(setting, side, directory, kills):
+                runs.append(run)
+                on_run(run)
+        shutil.rmtree(directory)
+    return runs
+
+
+def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> Iterator[Recovery]:
+    chance = random.Random(1)
+    outputs = Outputs(directory / "output")
+    command = _command(setting, side, directory)
+    log = directory / "log.txt"
+    ours = side == "d"
+    killed_at: float | None = None
+    before = Outputs(outputs.directory)
+    for number in range(kills + 1):
+        load = os.getloadavg()[0]
+        with started(command, log) as process:
+            watch = _Watch(process, outputs, log, time.monotonic() + setting.timeout)
+            first = watch.until(partial(_has_more, outputs, len(before.staged)))
+            beyond = watch.until(partial(_is_newer, outputs.staged, newest(before.staged)))
+            # Readers of plain Spark's output see what was written; those of ours, what was published.
+            published = watch.until(partial(_is_newer, outputs.visible, newest(before.visible))) if ours else beyond
+            if killed_at is not None:
+                yield Recovery(
+                    side=side,
+                    round=number - 1,
+                    first=first - killed_at,
+                    beyond=beyond - killed_at,
+                    published=published - killed_at,
+                    load_before=load,
+                )
+            if number == kills:
+                return
+            watch.until(partial(_has_more, outputs, len(outputs.staged) + _BATCHES_BEFORE_A_KILL))
+            # Anywhere between two checkpoints; plain Spark has one behind each batch.
+            watch.until(partial(_is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
+            killed_at = time.monotonic()
+            kill_tree(process)
+        outputs.look()
+        before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+
+
+def _has_more(outputs: Outputs, count: int) -> bool:
+    return len(outputs.staged) > count
+
+
+def _is_newer(files: Mapping[str, float], window: float) -> bool:
+    return newest(files) > window
+
+
+def _is_past(moment: float) -> bool:
+    return time.monotonic() >= moment
+
+
+class _Watch:
+    """Waits for what a process writes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], outputs: Outputs, log: Path, deadline: float) -> None:
+        self._process = process
+        self._outputs = outputs
+        self._log = log
+        self._deadline = deadline
+
+    def until(self, condition: Callable[[], bool]) -> float:
+        """Wait for a condition; return the time on the monotonic clock at which it held."""
+        while True:
+            self._outputs.look()
+            if condition():
+                return time.monotonic()
+            if self._process.poll() is not None or time.monotonic() > self._deadline:
+                raise RunFailed(f"the job got no further; {self._log} ends:\n{self._log.read_text()[-3000:]}")
+            time.sleep(_POLL_SECONDS)
+
+
+def _command(setting: RecoverySetting, side: str, directory: Path) -> list[str]:
+    source, sink = directory / "input", directory / "output"
+    changed = ["--set", f"sources.events.options.path={source}", "--set", f"sinks.report.options.path={sink}"]
+    if side == "d":
+        location = f"s3://{setting.store.server.bucket}/recovery"
+        places = ["--location", location, "--workdir", str(directory / "work"), "--quiet"]
+        return streamjob("run", str(JOB), *places, *changed, "--set", f"checkpointing.interval={setting.interval:g}s")
+    places = ["--checkpoint", f"file://{directory}/checkpoint", "--scratch", str(directory)]
+    return [sys.executable, "-m", "bench.plain", str(JOB), "--side", plain.DEFAULTS, *places, *changed]

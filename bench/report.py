@@ -1,0 +1,151 @@
+"""Writes RESULTS.md: the numbers as they were measured, the goals beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from bench.model import Circumstances, Comparison, Increments, Recoveries, Recovery, Results, Run
+from bench.summary import (
+    FEWER_REQUESTS,
+    FIRST_OUTPUT_SECONDS,
+    NEAR_PLAIN,
+    PUBLISHED_SECONDS,
+    growths,
+    paired,
+    sides,
+)
+from bench.tables import checkpoints_table, comparison_table, increments_table, recovery_table, requests_table
+
+_HEAD = """# Results of the benchmark
+
+<!-- Written by `make bench`; change bench/report.py. -->
+
+Numbers as measured, misses included. `results.json` has every single run.
+"""
+
+_SIDES = """\
+All sides run the same query on the same files, bounded, in batches of 1 M records (four files), with two task
+slots and four state partitions, and write Parquet with the same code: our file sink's `stage`, in plain Spark called
+from `foreachBatch` without the protocol around it. Sides take turns within a round.
+
+- **(a)** Spark's defaults (state on the heap, Spark's file manager, 1 GB heap), checkpoint on the local disk. Two
+  things are not Spark's default: four shuffle partitions instead of 200, and our jar for the sink.
+- **(b)** every setting of `streamjob run` (state in RocksDB with changelog, checkpoint format 2, our checkpoint file
+  manager, AQE off, ParallelGC, 2 GB heap, …), checkpoint on the local disk.
+- **(c)** the settings of (b), with Spark's own file manager and `s3a://` (hadoop-aws) on a local S3 server: a
+  checkpoint behind every batch.
+- **(d)** `streamjob run`: checkpoints on the same server at an interval, exactly-once publication.
+
+CPU is user and system time of the whole process tree from its start to its end: the driver's Python, the JVM, all
+that they start; not the S3 server. "of (b)" is the median over the rounds of the ratio to (b) in the same round. A
+batch is Spark's `triggerExecution`; in (d) the time from commit to commit. Bytes are those of objects put.
+"""
+
+
+def render(results: Results) -> str:
+    """Return RESULTS.md."""
+    parts = [_HEAD]
+    if results.comparison is not None:
+        parts += _comparison(results.comparison)
+    if results.recovery is not None:
+        parts += _recovery(results.recovery)
+    if results.increments is not None:
+        parts += _increments(results.increments)
+    return "\n".join(parts)
+
+
+def _comparison(comparison: Comparison) -> Iterable[str]:
+    runs = list(comparison.runs)
+    records = max(run.records for run in runs)
+    yield f"## Cost\n\n{_SIDES}"
+    yield _measured(comparison.circumstances, runs)
+    for workload in dict.fromkeys(run.workload for run in runs):
+        yield f"### {workload}: {records:,} records, {comparison.keys:,} keys\n"
+        yield comparison_table(runs, workload).markdown() + "\n"
+        yield from _goals(cost_goals(runs, workload))
+        yield "S3 requests of a run, median:\n"
+        yield requests_table(runs, workload).markdown() + "\n"
+    table = checkpoints_table(runs)
+    if table.rows:
+        yield "Checkpoints of (d), from their trigger to their record in the log:\n"
+        yield table.markdown() + "\n"
+
+
+def cost_goals(runs: Sequence[Run], workload: str) -> list[tuple[str, bool]]:
+    """Return each goal of a workload with what was measured, and whether it was reached."""
+    goals = []
+    if (near := paired(runs, workload, "d", "b", lambda run: run.cpu)) is not None:
+        goals.append((f"CPU of (d) within {NEAR_PLAIN - 1:.0%} of (b): {near - 1:+.1%}", near <= NEAR_PLAIN))
+    if (ahead := paired(runs, workload, "d", "a", lambda run: run.cpu)) is not None:
+        goals.append((f"CPU of (d) below (a): {ahead - 1:+.1%}", ahead < 1))
+    of = {side.side: side.median(_requests) for side in sides(runs) if side.workload == workload}
+    if of.get("c") and of.get("d"):
+        fewer = of["c"] / of["d"]
+        goals.append(
+            (f"{FEWER_REQUESTS:.0f} times fewer S3 requests than (c): {fewer:.1f} times", fewer >= FEWER_REQUESTS)
+        )
+    return goals
+
+
+def _requests(run: Run) -> float:
+    return sum(run.requests.values())
+
+
+def _recovery(recovery: Recoveries) -> Iterable[str]:
+    yield "## Time to recover\n"
+    yield f"""\
+Seconds from SIGKILL of the whole process tree; the job is started again at once. Windows over a file of 50,000 records
+a second, which keep coming meanwhile; checkpoints of ours every {recovery.interval:g} s into the S3 server, plain Spark
+(a) with its checkpoint on the local disk. "First new output" is the first batch that the new process stages, "beyond"
+the first with newer windows than any that the killed one had staged, "published" the first such that readers of the
+sink see: in plain Spark at once, in ours behind the next checkpoint. In brackets least and most.
+"""
+    yield _measured(recovery.circumstances, recovery.runs)
+    yield recovery_table(list(recovery.runs)).markdown() + "\n"
+    mine = [run for run in recovery.runs if run.side == "d"]
+    if mine:
+        first, published = median(run.first for run in mine), median(run.published for run in mine)
+        yield from _goals(
+            [
+                (
+                    f"first new output within {FIRST_OUTPUT_SECONDS:g} s (Flink's): {first:.1f} s",
+                    first <= FIRST_OUTPUT_SECONDS,
+                ),
+                (
+                    f"published within {PUBLISHED_SECONDS:g} s (Flink's): {published:.1f} s",
+                    published <= PUBLISHED_SECONDS,
+                ),
+            ]
+        )
+
+
+def _increments(increments: Increments) -> Iterable[str]:
+    yield "## Checkpointed bytes and changed state\n"
+    yield f"""\
+A job keeps the newest payload of {increments.payload} random bytes for every key. Random keys are changed, then a
+checkpoint is requested. Medians; in brackets the most, which is where RocksDB had compacted. The first row of each size
+is the first checkpoint, of all state.
+"""
+    yield _measured(increments.circumstances, ())
+    yield increments_table(list(increments.runs)).markdown() + "\n"
+    ratios = [
+        growth.median(lambda each: each.checkpointed_bytes / each.changed_bytes)
+        for growth in growths(increments.runs)
+        if growth.share < 1
+    ]
+    if ratios:
+        yield f"Checkpointed bytes are {min(ratios):.1f} to {max(ratios):.1f} times the changed ones (medians).\n"
+
+
+def _measured(where: Circumstances, runs: Iterable[Run | Recovery]) -> str:
+    loads = [run.load_before for run in runs]
+    load = f" Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}." if loads else ""
+    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.{load}\n"
+
+
+def _goals(goals: Iterable[tuple[str, bool]]) -> Iterable[str]:
+    lines = [f"- {'reached' if reached else '**missed**'}: {text}" for text, reached in goals]
+    if lines:
+        yield "\n".join(lines) + "\n"

@@ -1,0 +1,88 @@
+"""What many runs come to: medians, quantiles, and the goals that they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.model import Increment, Run
+
+NEAR_PLAIN = 1.03
+"""Most CPU of ours, as a multiple of plain Spark with the same settings."""
+
+FEWER_REQUESTS = 10.0
+"""Least number of times that plain Spark on s3a makes more requests than ours."""
+
+FIRST_OUTPUT_SECONDS, PUBLISHED_SECONDS = 9.0, 13.0
+"""Flink 2.3 on this class of machine."""
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    """Return the smallest value that at least `share` of all values do not exceed. Raises ValueError for none."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    rank = -int(-share * len(ordered) // 1)
+    return ordered[min(max(rank, 1), len(ordered)) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The runs of one side of a workload."""
+
+    workload: str
+    side: str
+    runs: tuple[Run, ...]
+
+    def median(self, figure: Callable[[Run], float]) -> float:
+        """Return the median of a figure over the runs."""
+        return median(figure(run) for run in self.runs)
+
+    def batch(self, share: float) -> float:
+        """Return a quantile of all batches of all runs, in ms."""
+        return quantile((each for run in self.runs for each in run.batches_ms), share)
+
+
+def sides(runs: Iterable[Run]) -> list[Side]:
+    """Return the runs by workload and side, in the order of their first appearance and of their letters."""
+    by: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        by.setdefault(run.workload, {}).setdefault(run.side, []).append(run)
+    return [Side(workload, side, tuple(each[side])) for workload, each in by.items() for side in sorted(each)]
+
+
+def paired(runs: Sequence[Run], workload: str, side: str, base: str, figure: Callable[[Run], float]) -> float | None:
+    """Return the median over the rounds of a figure of one side as a multiple of another's; None without pairs.
+
+    The two runs of a pair were made one shortly after the other, so what disturbed the machine was about the same.
+    """
+    of = {(run.side, run.round): figure(run) for run in runs if run.workload == workload}
+    rounds = {number for each, number in of if each == side} & {number for each, number in of if each == base}
+    ratios = [of[side, number] / of[base, number] for number in rounds if of[base, number]]
+    return median(ratios) if ratios else None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Checkpoints behind the same change of the same state."""
+
+    keys: int
+    share: float
+    checkpoints: tuple[Increment, ...]
+
+    def median(self, figure: Callable[[Increment], float]) -> float:
+        """Return the median of a figure over the checkpoints."""
+        return median(figure(each) for each in self.checkpoints)
+
+    def most(self, figure: Callable[[Increment], float]) -> float:
+        """Return the largest of a figure over the checkpoints."""
+        return max(figure(each) for each in self.checkpoints)
+
+
+def growths(increments: Iterable[Increment]) -> list[Growth]:
+    """Return the checkpoints by size of state and share of change, in the order of their first appearance."""
+    by: dict[tuple[int, float], list[Increment]] = {}
+    for each in increments:
+        by.setdefault((each.keys, each.share), []).append(each)
+    return [Growth(keys, share, tuple(each)) for (keys, share), each in by.items()]
