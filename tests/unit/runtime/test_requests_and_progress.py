@@ -1,0 +1,103 @@
+"""What was asked of a job, and how far it has come."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.ids import TriggerId
+from streamjob.protocol.triggers import Triggers, TriggerState
+from streamjob_runtime.progress import BatchProgress, ProgressReader, Rate
+from streamjob_runtime.requests import Requests
+
+ONE = TriggerId("one")
+
+
+def test_an_unknown_request_has_no_view() -> None:
+    assert Requests(Triggers()).view(ONE) is None
+
+
+def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
+    requests = Requests(Triggers())
+    requests.note(ONE, "stop")
+
+    view = requests.view(ONE)
+
+    assert view is not None
+    assert (view.kind, view.state) == ("stop", TriggerState.QUEUED)
+
+
+def test_a_refused_request_is_forgotten() -> None:
+    requests = Requests(Triggers())
+    requests.note(ONE, "checkpoint")
+    requests.forget(ONE)
+
+    assert requests.view(ONE) is None
+
+
+def test_only_the_latest_requests_are_remembered() -> None:
+    requests = Requests(Triggers())
+    for number in range(1001):
+        requests.note(TriggerId(str(number)), "checkpoint")
+
+    assert requests.view(TriggerId("0")) is None
+    assert requests.view(TriggerId("1")) is not None
+
+
+class Report:
+    def __init__(self, batch: int, rows: int = 5, **durations: int) -> None:
+        self._batch = batch
+        self._json = {"batchId": batch, "numInputRows": rows, "durationMs": {"triggerExecution": 9, **durations}}
+
+    def batchId(self) -> int:
+        return self._batch
+
+    def json(self) -> str:
+        return json.dumps(self._json)
+
+
+def query(*reports: Report) -> Any:
+    return SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: list(reports)))
+
+
+def test_each_batch_is_reported_once() -> None:
+    reader = ProgressReader()
+    first, second = Report(0, addBatch=1), Report(1, addBatch=1)
+    running = query(first)
+
+    assert reader.new_batches(running) == [BatchProgress(0, 5, 9)]
+    running._jsq.recentProgress = lambda: [first, second]
+    assert reader.new_batches(running) == [BatchProgress(1, 5, 9)]
+    assert reader.new_batches(running) == []
+
+
+def test_idle_reports_are_no_batches() -> None:
+    assert ProgressReader().new_batches(query(Report(0))) == []
+
+
+def test_there_is_nothing_to_read_before_the_query_runs() -> None:
+    assert ProgressReader().new_batches(cast(Any, None)) == []
+
+
+def test_a_rate_needs_two_samples_and_forgets_old_ones() -> None:
+    rate = Rate()
+    assert rate.per_second == 0.0
+    rate.note(0.0, 0)
+    assert rate.per_second == 0.0
+    rate.note(1.0, 1000)
+    assert rate.per_second == pytest.approx(1000.0)
+    rate.note(20.0, 1000)
+    rate.note(21.0, 1010)
+
+    assert rate.per_second == pytest.approx(10.0)
+
+
+def test_a_rate_is_never_negative() -> None:
+    rate = Rate()
+    rate.note(0.0, 10)
+    rate.note(1.0, 0)
+
+    assert rate.per_second == 0.0
