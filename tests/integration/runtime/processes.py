@@ -172,6 +172,14 @@ class JobRuns:
             assert time.monotonic() < deadline, f"no {what} within {seconds} s:\n{process.output()}"
             time.sleep(poll)
 
+    def wait_for_claim(self, claims: int, process: JobProcess) -> None:
+        """Wait until the log has more than `claims` claims."""
+        self.wait(lambda: len(self.claims()) > claims, "claim", process)
+
+    def wait_for_progress(self, batch: int, process: JobProcess) -> None:
+        """Wait until a checkpoint covers more than `batch`."""
+        self.wait(lambda: self.furthest() > batch, f"checkpoint behind batch {batch}", process)
+
 
 @contextlib.contextmanager
 def job_runs(file: Path, location: Path, name: str) -> Iterator[JobRuns]:

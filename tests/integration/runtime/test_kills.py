@@ -29,10 +29,10 @@ def test_killed_at_random_moments_the_output_is_that_of_the_batch(
         process = runs.start()
         if life == 1:
             # During the restore: as soon as the log is claimed, and while Spark starts.
-            runs.wait(lambda c=claims: len(runs.claims()) > c, "claim", process)
+            runs.wait_for_claim(claims, process)
             time.sleep(chance.uniform(0, 4))
         else:
-            runs.wait(lambda b=before: runs.furthest() > b, "checkpoint", process)
+            runs.wait_for_progress(before, process)
             time.sleep(chance.uniform(0, 1.5))
         process.kill()
 

@@ -33,7 +33,7 @@ def start_and_stop(runs: JobRuns, seed: int, workdir: str) -> JobProcess:
     """Start a process, and stop it at some moment behind its first checkpoint of new input."""
     before = runs.furthest()
     process = runs.start(workdir=workdir)
-    runs.wait(lambda: runs.furthest() > before, "checkpoint", process)
+    runs.wait_for_progress(before, process)
     time.sleep(random.Random(seed).uniform(0, 0.6))
     process.stop()
     return process

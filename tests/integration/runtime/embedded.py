@@ -1,0 +1,155 @@
+"""Jobs that run in the tests' own process, on its one Spark: for what does not depend on a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.errors import ExitCode
+from streamjob.ids import Attempt, TriggerId
+from streamjob.job.load import load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.restarts import RestartPolicy
+from streamjob.store.base import Store
+from streamjob.store.opening import open_location
+from streamjob_runtime.clock import steady_clock
+from streamjob_runtime.control import RunningJob
+from streamjob_runtime.epoch import Job
+from streamjob_runtime.ledger import RestoreFrom
+from streamjob_runtime.runner import Runner, RunOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WITHIN = 120.0
+"""Seconds in which whatever is waited for has to happen, on a slow and busy machine."""
+
+FAST = RestartPolicy(initial_delay=0.2, max_delay=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """How a job is run once.
+
+    Args:
+        file: the job file.
+        location: where the snapshots go: a directory or URI; not used with `store`.
+        name: the job's name in the store.
+        overrides: `PATH=VALUE` each.
+        restore_from: what it starts from.
+        restarts: the restart strategy.
+        attempt: the number of the attempt.
+        store: the store at the job's root; None for the one at the location.
+    """
+
+    file: Path
+    location: str = ""
+    name: str = "job"
+    overrides: tuple[str, ...] = ()
+    restore_from: RestoreFrom = field(default_factory=RestoreFrom)
+    restarts: RestartPolicy = FAST
+    attempt: int = 0
+    store: Store | None = None
+
+
+class EmbeddedJob:
+    """A job that runs on a thread until it ends."""
+
+    def __init__(self, spark: SparkSession, life: Life) -> None:
+        loaded = load_job(life.file, life.overrides)
+
+        def session(partitions: int) -> SparkSession:
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+            return spark
+
+        workdir = life.file.parent / "work" / life.name
+        workdir.mkdir(parents=True, exist_ok=True)
+        store = life.store or open_location(life.location).job("default", life.name).store()
+        job = Job(
+            loaded=loaded,
+            chain=plan(loaded.spec).chains[0],
+            namespace="default",
+            name=life.name,
+            workdir=workdir,
+            clock=steady_clock(),
+            spark=session,
+        )
+        options = RunOptions(restore_from=life.restore_from, attempt=Attempt(life.attempt), restarts=life.restarts)
+        self.runner = Runner(job, store, options)
+        self.control = RunningJob(self.runner)
+        self._code: ExitCode | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"job-{life.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> JobState:
+        return self.runner.lifecycle.state
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self, seconds: float = WITHIN) -> ExitCode:
+        """Wait for its end; return its exit code, or raise what ended it."""
+        self._thread.join(seconds)
+        assert not self.running, f"the job has not ended within {seconds} s: {self.control.job()}"
+        if self._error is not None:
+            raise self._error
+        assert self._code is not None
+        return self._code
+
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = WITHIN) -> None:
+        """Wait until a condition holds; the job must not end before."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if not self.running:
+                self.wait()
+                raise AssertionError(f"the job ended as {self.state} before: {what}")
+            assert time.monotonic() < deadline, f"not within {seconds} s: {what}; {self.control.job()}"
+            time.sleep(0.01)
+
+    def stop(self) -> ExitCode:
+        """Stop it behind a last checkpoint."""
+        self.runner.stop_now(TriggerId("test-stop"))
+        return self.wait()
+
+    @property
+    def batch(self) -> int:
+        """The last published batch; -1 before the first."""
+        chains = self.control.job().chains
+        return chains[0].batch if chains else -1
+
+    @property
+    def completed(self) -> int:
+        """How many checkpoints it has completed."""
+        return self.control.checkpoints().counts.completed
+
+    @property
+    def failed(self) -> int:
+        """How many checkpoints have failed."""
+        return self.control.checkpoints().counts.failed
+
+    def _run(self) -> None:
+        try:
+            self._code = self.runner.run()
+        except BaseException as error:
+            self._error = error
+
+
+@contextlib.contextmanager
+def running(spark: SparkSession, life: Life) -> Iterator[EmbeddedJob]:
+    """Run a job; if it still runs at the end, it is stopped, so that it does not meddle with the next test."""
+    job = EmbeddedJob(spark, life)
+    try:
+        yield job
+    finally:
+        if job.running:
+            with contextlib.suppress(Exception):
+                job.stop()

@@ -1,0 +1,233 @@
+"""What a job cannot start from or with: each is a clear error with its own exit code, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.processes import PROGRAM, JobRuns
+from tests.integration.runtime.purchases import Purchases, write_job
+
+from streamjob.errors import ExitCode, StreamJobError
+from streamjob.ids import TriggerId
+from streamjob.snapshot.record import LogRecord
+from streamjob_runtime.ledger import RestoreFrom
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+INVALID, CANNOT_RESTORE, SUPERSEDED = 2, 3, 4
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> JobRuns:
+    """A job that was stopped on its way; all its checkpoints are kept."""
+    directory = tmp_path_factory.mktemp("stopped")
+    purchases = Purchases.write(directory / "input", files=12, rows=40)
+    file = write_job(directory / "job", purchases.job())
+    overrides = ("checkpointing.interval=1h", "checkpointing.numRetained=100")
+    runs = JobRuns(file, directory / "snapshots", "purchases")
+    life = Life(file=file, location=str(directory / "snapshots"), name="purchases", overrides=overrides)
+    with running(spark, life) as job:
+        for number in (1, 2):
+            job.wait_for(lambda batch=runs.furthest() + 2: job.batch >= batch, "batches")  # type: ignore[misc]
+            job.control.trigger_checkpoint(TriggerId(f"test-{number}"))
+            job.wait_for(lambda number=number: len(runs.completions()) == number, "checkpoint")  # type: ignore[misc]
+        job.wait_for(lambda: job.batch > runs.furthest(), "batch behind the checkpoint")
+        assert job.stop() is ExitCode.OK
+    return runs
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the stopped job's store and file, to be damaged."""
+
+    root: Path
+    file: Path
+    location: Path
+
+    @property
+    def log(self) -> list[Path]:
+        return sorted((self.root / "log").glob("*.json"))
+
+    def completions(self) -> list[LogRecord]:
+        records = [LogRecord.model_validate_json(file.read_bytes()) for file in self.log]
+        return [record for record in records if record.completes]
+
+    def manifest_file(self, position: int = -1) -> Path:
+        return self.root / str(self.completions()[position].manifest)
+
+    def manifest(self, position: int = -1) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.manifest_file(position).read_bytes())
+        return content
+
+    def only_in_newest(self) -> Path:
+        """Return an object that the newest checkpoint needs, and no older one does."""
+        older = {
+            file["object"]
+            for number in range(len(self.completions()) - 1)
+            for chain in self.manifest(number)["chains"]
+            for file in chain["files"]
+        }
+        mine: list[str] = [file["object"] for chain in self.manifest()["chains"] for file in chain["files"]]
+        return self.root / next(name for name in mine if name not in older)
+
+    def start(self, spark: SparkSession, **life: Any) -> tuple[int, str]:
+        """Start the job, which must not get far; return the exit code and what is said."""
+        given = {"file": self.file, "location": str(self.location), "name": "purchases", **life}
+        with running(spark, Life(**given)) as job, pytest.raises(StreamJobError) as refused:
+            job.wait()
+        return int(refused.value.exit_code), str(refused.value)
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Start the job as a process; return its exit code and what it printed."""
+        places = ["--location", str(self.location), "--workdir", str(self.file.parent / "work")]
+        command = [str(PROGRAM), "run", str(self.file), *places]
+        done = subprocess.run(
+            [*command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(stopped: JobRuns, tmp_path: Path) -> Copy:
+    location = tmp_path / "snapshots"
+    shutil.copytree(stopped.root.parents[1], location)
+    shutil.copytree(stopped.file.parent, tmp_path / "job", ignore=shutil.ignore_patterns("work"))
+    return Copy(location / "default" / "purchases", tmp_path / "job" / "job.yaml", location)
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def change(file: Path, **fields: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **fields}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda copy: copy.only_in_newest().unlink(), "missing"),
+        (lambda copy: copy.manifest_file().unlink(), "does not exist"),
+        (lambda copy: flip(copy.only_in_newest()), "unusable"),
+        (lambda copy: copy.manifest_file().write_text("{}"), "unusable"),
+    ],
+    ids=["object missing", "manifest missing", "object changed", "manifest unreadable"],
+)
+def test_a_corrupt_newest_checkpoint_is_reported_with_the_older_one_that_is_whole(
+    copy: Copy, spark: SparkSession, damage: Callable[[Copy], None], words: str
+) -> None:
+    newest, older = copy.completions()[-1], copy.completions()[-2]
+    damage(copy)
+    kept = copy.completions()
+
+    code, output = copy.start(spark)
+
+    assert code == CANNOT_RESTORE, output
+    assert f"checkpoint {newest.id}" in output
+    assert words in output
+    assert f"checkpoint {older.id} is whole: start with --from {older.manifest}" in output
+    assert copy.completions() == kept
+
+
+def test_a_manifest_of_an_unknown_version_is_refused(copy: Copy, spark: SparkSession) -> None:
+    change(copy.manifest_file(), formatVersion=99)
+
+    code, output = copy.start(spark)
+
+    assert code == CANNOT_RESTORE, output
+    assert "99" in output
+
+
+def test_a_record_of_an_unknown_version_is_refused(copy: Copy, spark: SparkSession) -> None:
+    change(copy.log[-1], formatVersion=99)
+
+    code, output = copy.start(spark)
+
+    assert code == CANNOT_RESTORE, output
+    assert "99" in output
+    assert copy.log[-1].name in output
+
+
+def test_a_location_of_another_job_is_refused(copy: Copy, spark: SparkSession) -> None:
+    copy.root.rename(copy.root.with_name("sales"))
+
+    code, output = copy.start(spark, name="sales")
+
+    assert code in (INVALID, CANNOT_RESTORE), output
+    assert "default/purchases" in output
+    assert "default/sales" in output
+
+
+def test_the_output_of_another_job_is_refused(copy: Copy, spark: SparkSession) -> None:
+    code, output = copy.start(spark, name="sales")
+
+    assert code == INVALID, output
+    assert "belongs to sink table of job default/purchases" in output
+
+
+def test_state_without_a_place_is_refused_until_it_is_given_up(copy: Copy, spark: SparkSession) -> None:
+    job = json.loads(copy.file.read_text())
+    job["operators"][1]["uid"] = "sums"
+    copy.file.write_text(json.dumps(job))
+
+    code, output = copy.start(spark)
+
+    assert code == CANNOT_RESTORE, output
+    assert "has state for totals" in output
+    assert "--allow-non-restored-state" in output
+
+
+def test_another_number_of_state_partitions_is_refused(copy: Copy, spark: SparkSession) -> None:
+    code, output = copy.start(spark, overrides=("maxParallelism=4",))
+
+    assert code == CANNOT_RESTORE, output
+    assert "maxParallelism 4" in output
+    assert "2 partitions" in output
+
+
+def test_a_snapshot_that_is_required_must_be_there(copy: Copy, spark: SparkSession, tmp_path: Path) -> None:
+    required = RestoreFrom(require_snapshot=True)
+
+    code, output = copy.start(spark, location=str(tmp_path / "empty"), restore_from=required)
+
+    assert code == CANNOT_RESTORE, output
+    assert "a snapshot is required" in output
+
+
+def test_a_lower_attempt_than_the_last_claims_is_superseded(copy: Copy) -> None:
+    claim = json.loads(copy.log[-1].read_bytes())
+    name = f"{claim['seq'] + 1:020d}.json"
+    record = {key: claim[key] for key in ("formatVersion", "owner", "job", "namespace", "time")}
+    record |= {"seq": claim["seq"] + 1, "kind": "claim", "epoch": claim["epoch"] + 1, "attempt": 7}
+    (copy.root / "log" / name).write_text(json.dumps(record))
+    log = copy.log
+
+    code, output = copy.run("--attempt", "6")
+
+    assert code == SUPERSEDED, output
+    assert "attempt 7" in output
+    assert copy.log == log
+
+
+def test_a_process_says_what_is_wrong_and_ends_with_the_code_of_it(copy: Copy) -> None:
+    copy.only_in_newest().unlink()
+
+    code, output = copy.run()
+
+    assert code == CANNOT_RESTORE, output
+    assert "missing" in output
+    assert f"checkpoint {copy.completions()[-2].id} is whole" in output
+    assert "Traceback" not in output

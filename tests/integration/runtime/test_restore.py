@@ -1,0 +1,127 @@
+"""A job starts from any checkpoint that is kept; what it makes from there on completes what was published before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.processes import JobRuns
+from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
+
+from streamjob.errors import ExitCode
+from streamjob.protocol.restore import ClaimMode
+from streamjob.snapshot.record import LogRecord
+from streamjob_runtime.ledger import RestoreFrom
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEEP_ALL = ("checkpointing.numRetained=100", "checkpointing.interval=1s")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
+    return Purchases.write(tmp_path_factory.mktemp("few"), files=6, rows=40)
+
+
+@pytest.fixture(scope="module")
+def finished(few: Purchases, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> JobRuns:
+    """A finished job, all of whose checkpoints are kept."""
+    directory = tmp_path_factory.mktemp("finished")
+    file = write_job(directory, few.job())
+    with running(spark, Life(file=file, location=str(directory / "snapshots"), name="job", overrides=KEEP_ALL)) as job:
+        assert job.wait() is ExitCode.OK
+    return JobRuns(file, directory / "snapshots", "job")
+
+
+def published_up_to(spark: SparkSession, sink: Path, checkpoint: int, into: Path) -> Rows:
+    """Return the rows of the JSON sink that were published by `checkpoint` and those before."""
+    names = [
+        entry["path"]
+        for listing in (sink / "_streamjob" / "published").glob("*.json")
+        if int(listing.stem) <= checkpoint
+        for entry in json.loads(listing.read_bytes())["files"]
+    ]
+    into.mkdir()
+    for name in names:
+        (into / name).hardlink_to(sink / name)
+    return line_rows(spark, into) if names else Counter()
+
+
+def fresh_sinks(directory: Path) -> tuple[str, ...]:
+    return tuple(f"sinks.{sink}.options.path={directory / sink}" for sink in ("table", "lines"))
+
+
+def first_completion(root: Path) -> dict[str, object]:
+    """Return the manifest of the first checkpoint of a job, all of which are kept."""
+    records = [LogRecord.model_validate_json(file.read_bytes()) for file in sorted((root / "log").glob("*.json"))]
+    record = next(record for record in records if record.completes)
+    content: dict[str, object] = json.loads((root / str(record.manifest)).read_bytes())
+    return content
+
+
+@pytest.mark.timeout(600)
+def test_every_retained_checkpoint_leads_to_the_output_of_the_batch(
+    finished: JobRuns, few: Purchases, spark: SparkSession, tmp_path: Path
+) -> None:
+    expected = few.batch(spark)
+    completions = finished.completions()
+    assert len(completions) >= 3
+    assert completions[-1].kind == "final"
+
+    for record in completions[:-1]:
+        mode = ClaimMode.NO_CLAIM if (record.id or 0) % 2 else ClaimMode.CLAIM
+        name, sinks = f"from-{record.id}", tmp_path / f"sinks-{record.id}"
+        uri = f"{(finished.root / str(record.manifest)).as_uri()}"
+        life = Life(
+            file=finished.file,
+            location=str(tmp_path / "forks"),
+            name=name,
+            overrides=(*KEEP_ALL, *fresh_sinks(sinks)),
+            restore_from=RestoreFrom(uri, mode),
+        )
+        with running(spark, life) as job:
+            assert job.wait() is ExitCode.OK
+            restored = job.control.job().restored_from
+        assert restored is not None
+        assert restored.id == record.id
+
+        earlier = published_up_to(
+            spark, finished.file.parent / "lines", record.id or 0, tmp_path / f"earlier-{record.id}"
+        )
+        assert earlier + line_rows(spark, sinks / "lines") == expected, f"from checkpoint {record.id}"
+        assert earlier + table_rows(spark, sinks / "table") == expected, f"from checkpoint {record.id}"
+        first = json.dumps(first_completion(tmp_path / "forks" / "default" / name)["chains"])
+        assert "file://" not in first, "the first checkpoint refers to the source's objects"
+
+    assert finished.completions() == completions
+
+
+@pytest.mark.timeout(600)
+def test_without_a_claim_the_first_checkpoint_is_full(few: Purchases, spark: SparkSession, tmp_path: Path) -> None:
+    expected = few.batch(spark)
+    file = write_job(tmp_path / "job", few.job())
+    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=KEEP_ALL)
+    runs = JobRuns(file, tmp_path / "snapshots", "job")
+    with running(spark, life) as job:
+        job.wait_for(lambda: runs.furthest() >= 2, "checkpoint of state")
+        assert job.stop() is ExitCode.OK
+    source = runs.manifest(runs.completions()[-1])
+    assert source is not None
+    assert source.objects()
+
+    with running(spark, replace(life, restore_from=RestoreFrom("latest", ClaimMode.NO_CLAIM))) as job:
+        assert job.wait() is ExitCode.OK
+
+    first = runs.manifest(runs.completions(2)[0])
+    assert first is not None
+    assert first.objects()
+    assert not first.objects() & source.objects()
+    assert table_rows(spark, file.parent / "table") == expected

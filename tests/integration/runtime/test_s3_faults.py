@@ -1,0 +1,150 @@
+"""A job whose S3 refuses, breaks off, applies without saying so, and is away: it goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+from tests.servers.faulty import (
+    Fault,
+    FaultyProxy,
+    Forward,
+    Request,
+    Response,
+    answer,
+    answer_after_applying,
+    cut_after_applying,
+    cut_before_applying,
+    cut_halfway,
+)
+from tests.servers.s3 import S3Server
+
+from streamjob.errors import ExitCode
+from streamjob.protocol.lifecycle import JobState
+from streamjob.store.s3 import S3Store
+from streamjob.store.s3_connection import S3Connection, S3Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+
+class Once:
+    """A fault that says when it was met."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self.met = threading.Event()
+
+    def __call__(self, request: Request, forward: Forward) -> Response:
+        self.met.set()
+        return self._fault(request, forward)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
+    """Input for as long as the faults take."""
+    return Purchases.write(tmp_path_factory.mktemp("many"), files=100, rows=12)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with S3Server() as running_server:
+        yield running_server
+
+
+@pytest.fixture
+def proxy(server: S3Server) -> Iterator[FaultyProxy]:
+    with FaultyProxy(server.port) as running_proxy:
+        yield running_proxy
+
+
+@pytest.fixture
+def store(proxy: FaultyProxy, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Store]:
+    """A store that gives up sooner than one in production."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    settings = S3Settings(endpoint=proxy.endpoint, attempts=2, backoff=0.05, connect_timeout=2, read_timeout=5)
+    opened = S3Store(S3Connection(settings), server.bucket, f"{tmp_path.name}/default/job")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.timeout(400)
+def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
+    many: Purchases, spark: SparkSession, store: S3Store, proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    file = write_job(tmp_path / "job", many.job())
+    overrides = ("checkpointing.interval=300ms", "checkpointing.tolerableFailedCheckpoints=1000")
+
+    with running(spark, Life(file=file, store=store, overrides=overrides)) as job:
+        job.wait_for(lambda: job.completed >= 1, "first checkpoint")
+
+        # Within the store's own retries nobody notices; a record whose answer gets lost is found to be the job's own.
+        failed = job.failed
+        for operation, key, fault in (
+            ("PutObject", "shared/", answer(503)),
+            ("PutObject", "shared/", cut_before_applying),
+            ("PutObject", "shared/", answer_after_applying(500)),
+            ("PutObject", "manifest.json", cut_after_applying),
+            ("PutObject", "log/", cut_after_applying),
+            ("PutObject", "log/", answer_after_applying(503)),
+            ("ListObjectsV2", "", cut_halfway),
+            ("DeleteObjects", "", answer(503)),
+        ):
+            once = Once(fault)
+            proxy.on(operation, once, key=key)
+            job.wait_for(once.met.is_set, f"{operation} {key}")
+            completed = job.completed
+            job.wait_for(lambda: job.completed > completed, f"checkpoint through a fault of {operation} {key}")
+        assert job.failed == failed
+
+        # Beyond them: the checkpoint fails, is counted, and the next one makes up for it.
+        proxy.on("PutObject", answer(503), times=4, key="shared/")
+        job.wait_for(lambda: job.failed > failed, "failed checkpoint")
+        completed = job.completed
+        job.wait_for(lambda: job.completed > completed, "checkpoint after a failed one")
+
+        with proxy.away():
+            failed, batch = job.failed, job.batch
+            job.wait_for(lambda: job.failed >= failed + 3, "failed checkpoints while the store is away")
+            job.wait_for(lambda: job.batch > batch, "batches while the store is away")
+        completed = job.completed
+        job.wait_for(lambda: job.completed > completed, "checkpoint once the store is back")
+
+        assert job.wait() is ExitCode.OK
+        view = job.control.job()
+
+    assert view.state is JobState.FINISHED
+    assert view.restarts == 0
+    latest = job.control.checkpoints().latest.failed
+    assert latest is not None
+    assert latest.failure_message
+    expected = many.batch(spark)
+    assert table_rows(spark, file.parent / "table") == expected
+    assert line_rows(spark, file.parent / "lines") == expected
+
+
+@pytest.mark.timeout(400)
+def test_more_failures_than_are_tolerable_restart_the_job_until_the_store_is_back(
+    many: Purchases, spark: SparkSession, store: S3Store, proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    file = write_job(tmp_path / "job", many.job())
+    overrides = ("checkpointing.interval=300ms", "checkpointing.tolerableFailedCheckpoints=1")
+
+    with running(spark, Life(file=file, store=store, overrides=overrides)) as job:
+        job.wait_for(lambda: job.completed >= 1, "first checkpoint")
+        with proxy.away():
+            # The first restart needs the log, and does not get it either.
+            job.wait_for(lambda: job.control.job().restarts >= 2, "second restart")
+        assert job.wait() is ExitCode.OK
+
+    expected = many.batch(spark)
+    assert table_rows(spark, file.parent / "table") == expected
+    assert line_rows(spark, file.parent / "lines") == expected
