@@ -33,6 +33,9 @@ bench: $(READY) ## Measure cost, recovery and checkpoints against plain Spark (A
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
 
+chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n)
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

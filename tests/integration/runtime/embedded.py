@@ -115,6 +115,22 @@ class EmbeddedJob:
             assert time.monotonic() < deadline, f"not within {seconds} s: {what}; {self.control.job()}"
             time.sleep(0.01)
 
+    def wait_for_checkpoints(self, more: int = 1, during: str = "") -> None:
+        """Wait until that many more checkpoints have completed."""
+        target = self.completed + more
+        self.wait_for(lambda: self.completed >= target, f"{target} completed checkpoints {during}".rstrip())
+
+    def checkpoint(self) -> None:
+        """Take a checkpoint now, and wait for it."""
+        completed = self.completed
+        self.control.trigger_checkpoint(TriggerId(f"test-{completed}"))
+        self.wait_for(lambda: self.completed > completed, "the checkpoint that was asked for")
+
+    def wait_for_batches(self, more: int = 1) -> None:
+        """Wait until that many more batches are published."""
+        target = self.batch + more
+        self.wait_for(lambda: self.batch >= target, f"batch {target}")
+
     def stop(self) -> ExitCode:
         """Stop it behind a last checkpoint."""
         self.runner.stop_now(TriggerId("test-stop"))

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from streamjob.ids import Key
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.base import ObjectMissing
+from streamjob.store.opening import open_location
 
 PROGRAM = Path(sys.executable).with_name("streamjob")
 WITHIN = 150.0
@@ -96,24 +97,26 @@ def _session(leader: int) -> list[int]:
 
 
 class JobRuns:
-    """Starts the processes of one job and looks at what they leave in the local store.
+    """Starts the processes of one job and looks at what they leave in the store.
 
     Args:
         file: the job file.
-        location: a directory; where the snapshots go.
+        location: where the snapshots go, a directory or URI.
         name: the job's name.
     """
 
-    def __init__(self, file: Path, location: Path, name: str) -> None:
+    def __init__(self, file: Path, location: Path | str, name: str) -> None:
         self.file = file
-        self.root = location / "default" / name
-        self._location = location
+        self.root = Path(location) / "default" / name
+        """The job's root, if the location is a directory."""
+        self._location = str(location)
+        self._store = open_location(self._location).job("default", name).store()
         self._processes: list[JobProcess] = []
 
     def start(self, *arguments: str, workdir: str = "work", environment: Mapping[str, str] | None = None) -> JobProcess:
         """Start a process; those that share a `workdir` run on one machine, the others on several."""
         directory = self.file.parent
-        options = ["--location", str(self._location), "--workdir", str(directory / workdir), *arguments]
+        options = ["--location", self._location, "--workdir", str(directory / workdir), *arguments]
         output = directory / f"output-{len(self._processes)}.log"
         process = JobProcess([str(self.file), *options], output, environment or {})
         self._processes.append(process)
@@ -123,14 +126,15 @@ class JobRuns:
         """End all processes that are left."""
         for process in self._processes:
             process.kill()
+        self._store.close()
 
     def records(self) -> list[LogRecord]:
         """Return the log as it stands."""
         found = []
-        for file in sorted((self.root / "log").glob("*.json")):
+        for info in self._store.list("log/"):
             # Pruned since it was listed.
-            with contextlib.suppress(FileNotFoundError):
-                found.append(LogRecord.model_validate_json(file.read_bytes()))
+            with contextlib.suppress(ObjectMissing):
+                found.append(LogRecord.model_validate_json(self._store.get(info.key)))
         return found
 
     def claims(self) -> list[LogRecord]:
@@ -145,8 +149,8 @@ class JobRuns:
     def manifest(self, record: LogRecord) -> Manifest | None:
         """Return the manifest that a record names; None if it is deleted already."""
         try:
-            return Manifest.model_validate_json((self.root / str(record.manifest)).read_bytes())
-        except (FileNotFoundError, ValidationError):
+            return Manifest.model_validate_json(self._store.get(Key(str(record.manifest))))
+        except ObjectMissing:
             return None
 
     def furthest(self) -> int:
@@ -156,11 +160,7 @@ class JobRuns:
 
     def files(self) -> dict[str, bytes]:
         """Return everything in the store, by key."""
-        return {
-            file.relative_to(self.root).as_posix(): file.read_bytes()
-            for file in self.root.rglob("*")
-            if file.is_file() and ".tmp" not in file.parts
-        }
+        return {info.key: self._store.get(info.key) for info in self._store.list("")}
 
     def wait(
         self, condition: Callable[[], bool], what: str, process: JobProcess, seconds: float = WITHIN, poll: float = 0.01
@@ -182,7 +182,7 @@ class JobRuns:
 
 
 @contextlib.contextmanager
-def job_runs(file: Path, location: Path, name: str) -> Iterator[JobRuns]:
+def job_runs(file: Path, location: Path | str, name: str) -> Iterator[JobRuns]:
     """Run a job's processes; at the end none of them is left."""
     runs = JobRuns(file, location, name)
     try:

@@ -16,7 +16,6 @@ from tests.integration.runtime.processes import PROGRAM, JobRuns
 from tests.integration.runtime.purchases import Purchases, write_job
 
 from streamjob.errors import ExitCode, StreamJobError
-from streamjob.ids import TriggerId
 from streamjob.snapshot.record import LogRecord
 from streamjob_runtime.ledger import RestoreFrom
 
@@ -38,11 +37,10 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jo
     runs = JobRuns(file, directory / "snapshots", "purchases")
     life = Life(file=file, location=str(directory / "snapshots"), name="purchases", overrides=overrides)
     with running(spark, life) as job:
-        for number in (1, 2):
-            job.wait_for(lambda batch=runs.furthest() + 2: job.batch >= batch, "batches")  # type: ignore[misc]
-            job.control.trigger_checkpoint(TriggerId(f"test-{number}"))
-            job.wait_for(lambda number=number: len(runs.completions()) == number, "checkpoint")  # type: ignore[misc]
-        job.wait_for(lambda: job.batch > runs.furthest(), "batch behind the checkpoint")
+        for _ in range(2):
+            job.wait_for_batches(2)
+            job.checkpoint()
+        job.wait_for_batches()
         assert job.stop() is ExitCode.OK
     return runs
 

@@ -101,22 +101,19 @@ def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
             once = Once(fault)
             proxy.on(operation, once, key=key)
             job.wait_for(once.met.is_set, f"{operation} {key}")
-            completed = job.completed
-            job.wait_for(lambda: job.completed > completed, f"checkpoint through a fault of {operation} {key}")
+            job.wait_for_checkpoints(during=f"{operation} {key}")
         assert job.failed == failed
 
         # Beyond them: the checkpoint fails, is counted, and the next one makes up for it.
         proxy.on("PutObject", answer(503), times=4, key="shared/")
         job.wait_for(lambda: job.failed > failed, "failed checkpoint")
-        completed = job.completed
-        job.wait_for(lambda: job.completed > completed, "checkpoint after a failed one")
+        job.wait_for_checkpoints(during="after a failed one")
 
         with proxy.away():
-            failed, batch = job.failed, job.batch
+            failed = job.failed
             job.wait_for(lambda: job.failed >= failed + 3, "failed checkpoints while the store is away")
-            job.wait_for(lambda: job.batch > batch, "batches while the store is away")
-        completed = job.completed
-        job.wait_for(lambda: job.completed > completed, "checkpoint once the store is back")
+            job.wait_for_batches()
+        job.wait_for_checkpoints(during="once the store is back")
 
         assert job.wait() is ExitCode.OK
         view = job.control.job()

@@ -1,0 +1,94 @@
+"""Kills and stops a job at random moments, over and over, and compares each round's output with that of a Spark batch.
+
+Ends with 0 when the time is over, with 1 at the first round that went wrong, whose files are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.chaos.lives import ChaosFailed, Round
+from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+
+from streamjob_runtime.session import SessionSettings, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def say(text: str) -> None:
+    """Print a line with the time."""
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+    sys.stdout.flush()
+
+
+def play(spark: SparkSession, seed: int, directory: Path) -> int:
+    """Play one round; return the number of its lives.
+
+    Raises:
+        ChaosFailed: the job did what it must not do, or its output is wrong.
+    """
+    chance = random.Random(seed)
+    purchases = Purchases.write(
+        directory / "input", files=chance.randint(5, 40), rows=chance.choice([10, 60, 300]), seed=seed
+    )
+    checkpointing = {"interval": chance.choice(["100ms", "400ms", "2s"]), "numRetained": chance.choice([1, 2, 3, 10])}
+    file = write_job(directory / "job", purchases.job(checkpointing=checkpointing))
+    with job_runs(file, directory / "snapshots", "purchases") as runs:
+        played = Round(runs, chance, lambda text: say(f"  {text}"))
+        played.run()
+    expected = purchases.batch(spark)
+    for name, rows in (
+        ("table", table_rows(spark, file.parent / "table")),
+        ("lines", line_rows(spark, file.parent / "lines")),
+    ):
+        missing, surplus = expected - rows, rows - expected
+        if missing or surplus:
+            raise ChaosFailed(f"sink {name}: {missing.total()} rows missing, {surplus.total()} surplus")
+    return played.lives
+
+
+def main() -> int:
+    """Read the command line and play until the time is over."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to go on (60)")
+    parser.add_argument("--seed", type=int, help="of the first round; each further one adds 1 (drawn)")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
+    # The jobs run in sessions of their own: being told to end has to reach them.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    deadline = time.monotonic() + options.minutes * 60
+    top = Path(tempfile.mkdtemp(prefix="streamjob-chaos-"))
+    spark = start_session(SessionSettings(name="chaos", parallelism=2, max_parallelism=2, workdir=top / "spark"))
+    rounds = lives = 0
+    try:
+        while time.monotonic() < deadline:
+            directory = top / f"seed-{seed}"
+            directory.mkdir()
+            say(f"round {rounds + 1}, --seed {seed}")
+            try:
+                lives += play(spark, seed, directory)
+            except (ChaosFailed, AssertionError) as failure:
+                say(f"FAILED with --seed {seed}: {failure}\neverything is kept in {directory}")
+                return 1
+            shutil.rmtree(directory)
+            rounds, seed = rounds + 1, seed + 1
+    finally:
+        spark.stop()
+    say(f"{rounds} rounds of {lives} lives: all outputs are those of the batch")
+    shutil.rmtree(top, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""A round of chaos: one job through many lives, each ended at a random moment of a random kind."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.runtime.processes import WITHIN, JobProcess, JobRuns
+
+from streamjob.snapshot.record import RecordKind
+
+SUPERSEDED = 4
+
+
+class ChaosFailed(Exception):
+    """The job did something that it must not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a life ends.
+
+    Args:
+        moment: what is waited for: `start`, `claim`, `progress`, `manifest`, `record`, `published` or `final`.
+        delay: seconds behind the moment.
+        sleeps: whether the process is merely stopped, and wakes in a later life.
+    """
+
+    moment: str
+    delay: float
+    sleeps: bool
+
+    def __str__(self) -> str:
+        return f"{'sleeps' if self.sleeps else 'killed'} {self.delay:.2f} s behind {self.moment}"
+
+
+def draw(chance: random.Random) -> Ending:
+    """Draw how a life ends; the short moments, which a uniform draw would miss, are aimed at."""
+    moment = chance.choices(
+        ["start", "claim", "progress", "manifest", "record", "published", "final"], [2, 3, 4, 3, 3, 2, 2]
+    )[0]
+    spread = {"start": 12.0, "claim": 8.0, "progress": 2.0}.get(moment, 0.005)
+    return Ending(moment, chance.uniform(0, spread), sleeps=chance.random() < 0.25)
+
+
+class Round:
+    """One job from its start to its end.
+
+    Args:
+        runs: its processes.
+        chance: decides all.
+        say: told what happens.
+    """
+
+    def __init__(self, runs: JobRuns, chance: random.Random, say: Callable[[str], None]) -> None:
+        self._runs = runs
+        self._chance = chance
+        self._say = say
+        self._sleepers: list[JobProcess] = []
+        self._machines = 0
+        self.lives = 0
+
+    def run(self) -> None:
+        """Let the job live and die until it has finished.
+
+        Raises:
+            ChaosFailed: a process ended as it must not.
+        """
+        for _ in range(self._chance.randint(1, 6)):
+            if self._live(draw(self._chance)):
+                break
+        last = self._start()
+        self._wake_some()
+        code = last.wait(4 * WITHIN)
+        if code != 0:
+            raise ChaosFailed(f"the last process ended with {code}:\n{last.output()}")
+        while self._sleepers:
+            self._wake(self._sleepers.pop())
+        if not any(record.kind is RecordKind.FINAL for record in self._runs.records()):
+            raise ChaosFailed("the job has ended without a final record")
+
+    def _live(self, ending: Ending) -> bool:
+        """Run a process until it meets its end; return whether the job had finished before."""
+        before = _State(self._runs)
+        process = self._start()
+        self._wake_some()
+        for _ in self._until(process, before, ending):
+            if process.exit_code is not None:
+                break
+        else:
+            time.sleep(ending.delay)
+        code = process.exit_code
+        if code is not None:
+            if code != 0:
+                raise ChaosFailed(f"a process ended with {code}:\n{process.output()}")
+            self._say("finished before it met its end")
+            return True
+        self._say(str(ending))
+        if ending.sleeps:
+            process.stop()
+            self._sleepers.append(process)
+        else:
+            process.kill()
+        return False
+
+    def _until(self, process: JobProcess, before: _State, ending: Ending) -> Iterator[None]:
+        """Poll until the moment has come; some moments last only for milliseconds."""
+        deadline = time.monotonic() + 2 * WITHIN
+        while not before.has_come(ending.moment):
+            if time.monotonic() > deadline:
+                raise ChaosFailed(f"no {ending.moment} within {2 * WITHIN:.0f} s:\n{process.output()}")
+            time.sleep(0.02 if ending.moment in ("claim", "progress") else 0.0005)
+            yield
+
+    def _start(self) -> JobProcess:
+        self.lives += 1
+        # A sleeper keeps its own machine; who was killed is followed on the same one as often as on another.
+        if self._sleepers or self._chance.random() < 0.5:
+            self._machines += 1
+        return self._runs.start(workdir=f"work-{self._machines}")
+
+    def _wake_some(self) -> None:
+        """Wake sleepers while their successor starts, or leave them for later."""
+        if self._sleepers and self._chance.random() < 0.5:
+            claims = len(self._runs.claims())
+            process = self._sleepers.pop(self._chance.randrange(len(self._sleepers)))
+            deadline = time.monotonic() + WITHIN
+            while len(self._runs.claims()) == claims and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self._wake(process)
+
+    def _wake(self, process: JobProcess) -> None:
+        process.wake()
+        code = process.wait()
+        # Who slept between the last record and the end had nothing left to do but to leave.
+        if code not in (0, SUPERSEDED):
+            raise ChaosFailed(f"a sleeper ended with {code}:\n{process.output()}")
+        self._say(f"a sleeper woke and ended with {code}")
+
+
+class _State:
+    """What there was when a life began, to tell what is new."""
+
+    def __init__(self, runs: JobRuns) -> None:
+        self._runs = runs
+        self._claims = len(runs.claims())
+        self._last_claim = runs.claims()[-1].seq if self._claims else -1
+        self._furthest = runs.furthest()
+        self._manifests = self._list(runs.root / "checkpoints")
+        self._records = self._list(runs.root / "log")
+        self._published = self._outputs()
+
+    def has_come(self, moment: str) -> bool:
+        runs = self._runs
+        match moment:
+            case "start":
+                return True
+            case "claim":
+                claims = runs.claims()
+                return bool(claims) and claims[-1].seq > self._last_claim
+            case "progress":
+                return runs.furthest() > self._furthest
+            case "manifest":
+                return bool(self._list(runs.root / "checkpoints") - self._manifests)
+            case "record":
+                # The first new one is the claim.
+                return len(self._list(runs.root / "log") - self._records) > 1
+            case "published":
+                return bool(self._outputs() - self._published)
+            case "final":
+                return any(record.kind is RecordKind.FINAL for record in runs.records())
+        raise ValueError(moment)
+
+    def _outputs(self) -> set[str]:
+        directory = self._runs.file.parent
+        return self._list(directory / "table") | self._list(directory / "lines")
+
+    def _list(self, directory: Path) -> set[str]:
+        return {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
