@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamjob_runtime.class_data import TRAIN_VARIABLE, archive, forget
+from streamjob_runtime.class_data import TRAIN_VARIABLE, archive, can_archive
 from streamjob_runtime.java import find_java
 
 _JOB = """
@@ -41,7 +41,7 @@ def main() -> int:
         directory = Path(scratch)
         java = find_java(os.environ, directory / "java")
         target = archive(java, os.environ)
-        if target.exists():
+        if target.exists() or not can_archive(java):
             return 0
         (directory / "job.yaml").write_text(_JOB)
         for name in "ab":
@@ -53,7 +53,7 @@ def main() -> int:
         print("Making the archive of Spark's classes, so that jobs start faster …", file=sys.stderr)  # noqa: T201
         done = subprocess.run(command, env={**os.environ, TRAIN_VARIABLE: "1"}, check=False)
         if done.returncode != 0 or not target.exists():
-            forget(java)
+            target.unlink(missing_ok=True)
             print("It could not be made; jobs run without it.", file=sys.stderr)  # noqa: T201
     return 0
 
