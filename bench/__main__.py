@@ -89,7 +89,7 @@ class Bench:
         options = self._options
         workloads = options.workload or list(WORKLOADS)
         console.print(f"{options.records:,} events with {options.keys:,} keys; hadoop-aws, if it is not there yet")
-        files = EventFiles(options.records, options.keys).make(self._cache)
+        files = EventFiles(options.records, options.keys)
         if "c" in options.sides:
             hadoop_aws_jars(self._cache)
         seen: list[Run] = []
@@ -107,8 +107,9 @@ class Bench:
 
         with object_store(self._work / "s3") as store:
             setting = Setting(
-                input=files,
+                input=files.make(self._cache),
                 records=options.records,
+                batch_records=files.file_records * files.files_per_minute,
                 cache=self._cache,
                 work=self._work,
                 store=store,

@@ -15,7 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+from bench.proc import descendants, stat_of
+
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+_SAMPLE_SECONDS = 0.25
 
 
 def main() -> int:
@@ -24,15 +29,29 @@ def main() -> int:
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "orphaned processes cannot be adopted, so they could not be counted")
     begun = time.monotonic()
-    code = subprocess.Popen(command).wait()
+    process = subprocess.Popen(command)
+    samples = []
+    while True:
+        try:
+            code = process.wait(_SAMPLE_SECONDS)
+            break
+        except subprocess.TimeoutExpired:
+            samples.append((time.time(), _used_so_far()))
     wall = time.monotonic() - begun
     try:
         while True:
             os.waitpid(-1, 0)
     except ChildProcessError:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    file.write_text(json.dumps({"wall": wall, "user": used.ru_utime, "system": used.ru_stime}))
+    account = {"wall": wall, "user": used.ru_utime, "system": used.ru_stime, "samples": samples}
+    file.write_text(json.dumps(account))
     return code
+
+
+def _used_so_far() -> float:
+    """CPU seconds of all descendants, of those that have ended by their parents' account."""
+    ticks = sum(sum(map(int, stat[11:15])) for stat in map(stat_of, descendants(os.getpid())) if stat)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from bench import plain
 from bench.hadoop_aws import hadoop_aws_jars
 from bench.model import CheckpointRun, Run
@@ -40,6 +42,7 @@ class Setting:
     Args:
         input: directory of the events.
         records: how many they are.
+        batch_records: how many a batch reads.
         cache: for jars.
         work: a directory for each run is made below it, and removed behind it.
         store: the S3 server.
@@ -50,6 +53,7 @@ class Setting:
 
     input: Path
     records: int
+    batch_records: int
     cache: Path
     work: Path
     store: ObjectStore
@@ -101,7 +105,10 @@ def run(setting: Setting, workload: str, side: str, number: int) -> Run:
         used = measure(command, directory, setting.timeout)
     passed = setting.store.since(position) if side in "cd" else Traffic({}, 0)
     report = directory / "batches.json"
-    batches = our_batches(directory / "work") if side == "d" else json.loads(report.read_text())
+    batches = (
+        our_batches(directory / "work") if side == "d" else [Batch(*each) for each in json.loads(report.read_text())]
+    )
+    full = setting.records // setting.batch_records
     result = Run(
         workload=workload,
         side=side,
@@ -113,7 +120,9 @@ def run(setting: Setting, workload: str, side: str, number: int) -> Run:
         system=used.system,
         load_before=used.load_before,
         load_after=used.load_after,
-        batches_ms=tuple(batches),
+        batches_ms=tuple(batch.milliseconds for batch in batches),
+        warm_cpu=used_between(used.samples, batches[0].end, batches[full - 1].end) if full > 1 else None,
+        warm_records=(full - 1) * setting.batch_records,
         requests=passed.requests,
         put_bytes=passed.put_bytes,
         checkpoints=tuple(our_checkpoints(bucket, job)) if side == "d" else (),
@@ -138,18 +147,30 @@ def count_rows(output: Path) -> int:
     return sum(parquet.read_metadata(file).num_rows for file in output.rglob("part-*.parquet"))
 
 
-def our_batches(workdir: Path) -> list[float]:
-    """Return the durations of the batches that a job ran, in ms, from what Spark left in its work directory."""
+class Batch(NamedTuple):
+    """A batch: its duration in ms, and its end in seconds since 1970."""
+
+    milliseconds: float
+    end: float
+
+
+def plain_batches(report: Path) -> list[Batch]:
+    """Return the batches that plain Spark reported."""
+    return [Batch(*each) for each in json.loads(report.read_text())]
+
+
+def our_batches(workdir: Path) -> list[Batch]:
+    """Return the batches that a job ran, from what Spark left in its work directory."""
     (checkpoint,) = workdir.glob("*/*/checkpoint")
-    return batch_durations(_times(checkpoint / "offsets"), _times(checkpoint / "commits"))
+    return batches_between(_times(checkpoint / "offsets"), _times(checkpoint / "commits"))
 
 
 def _times(directory: Path) -> dict[int, float]:
     return {int(file.name): file.stat().st_mtime for file in directory.iterdir() if file.name.isdecimal()}
 
 
-def batch_durations(planned: Mapping[int, float], committed: Mapping[int, float]) -> list[float]:
-    """Return the time from commit to commit, in ms.
+def batches_between(planned: Mapping[int, float], committed: Mapping[int, float]) -> list[Batch]:
+    """Return the batches with the time from commit to commit.
 
     A batch counts from when it was planned if it is the first or the last: the last is the flush, in front of which
     the query is started anew.
@@ -162,7 +183,14 @@ def batch_durations(planned: Mapping[int, float], committed: Mapping[int, float]
     begins = {after: committed[before] for before, after in pairwise(numbers)}
     for number in (numbers[0], numbers[-1]):
         begins[number] = planned[number]
-    return [(committed[number] - begins[number]) * 1000 for number in numbers]
+    return [Batch((committed[number] - begins[number]) * 1000, committed[number]) for number in numbers]
+
+
+def used_between(samples: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """Return the CPU seconds used from `begin` to `end`, interpolated between samples of (time, used so far)."""
+    times, used = zip(*samples, strict=True)
+    at_begin, at_end = np.interp([begin, end], times, used)
+    return float(at_end - at_begin)
 
 
 def our_checkpoints(location: str, job: Path) -> list[CheckpointRun]:

@@ -32,7 +32,10 @@ class CheckpointRun(Model):
 
 
 class Run(Model):
-    """One run of one side of the comparison; times in seconds, batches in ms."""
+    """One run of one side of the comparison; times in seconds, batches in ms.
+
+    `warm_cpu` are the CPU seconds from the end of the first batch to the end of the last full one, for `warm_records`.
+    """
 
     workload: str
     side: str
@@ -45,6 +48,8 @@ class Run(Model):
     load_before: float
     load_after: float
     batches_ms: tuple[float, ...]
+    warm_cpu: float | None = None
+    warm_records: int = 0
     requests: dict[str, int] = {}
     put_bytes: int = 0
     checkpoints: tuple[CheckpointRun, ...] = ()
@@ -58,6 +63,11 @@ class Run(Model):
     def cpu_per_million(self) -> float:
         """CPU seconds per million records."""
         return self.cpu * 1e6 / self.records
+
+    @property
+    def warm_cpu_per_million(self) -> float | None:
+        """CPU seconds per million records behind the first batch; None if there was only one."""
+        return self.warm_cpu * 1e6 / self.warm_records if self.warm_cpu is not None else None
 
 
 class Recovery(Model):

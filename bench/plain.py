@@ -10,8 +10,9 @@ import argparse
 import json
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, Epoch
 from streamjob.job.load import LoadedJob, load_job
@@ -95,6 +96,12 @@ def query(spark: SparkSession, loaded: LoadedJob) -> DataFrame:
     return frame
 
 
+def _batch(report: dict[str, Any]) -> tuple[float, float]:
+    """Return a batch's duration in ms and its end in seconds since 1970."""
+    duration = report["durationMs"]["triggerExecution"]
+    return duration, datetime.fromisoformat(report["timestamp"]).timestamp() + duration / 1000
+
+
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -103,7 +110,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--scratch", type=Path, required=True)
-    parser.add_argument("--report", type=Path, help="where durations of the batches go, in ms")
+    parser.add_argument("--report", type=Path, help="where durations and ends of the batches go")
     parser.add_argument("--jars", default="")
     return parser.parse_args()
 
@@ -128,8 +135,8 @@ def main() -> None:
     running.awaitTermination()
     if options.report:
         reports = [json.loads(each.json) for each in running.recentProgress]
-        durations = [each["durationMs"]["triggerExecution"] for each in reports if "addBatch" in each["durationMs"]]
-        options.report.write_text(json.dumps(durations))
+        batches = [_batch(each) for each in reports if "addBatch" in each["durationMs"]]
+        options.report.write_text(json.dumps(batches))
     spark.stop()
 
 

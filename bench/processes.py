@@ -9,9 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.proc import descendants, stat_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -22,13 +25,17 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a process and its descendants used, in seconds; the load averages are those of the last minute."""
+    """What a process and its descendants used, in seconds; the load averages are those of the last minute.
+
+    `samples` are CPU seconds used so far, each with its time in seconds since 1970.
+    """
 
     wall: float
     user: float
     system: float
     load_before: float
     load_after: float
+    samples: tuple[tuple[float, float], ...]
 
 
 def streamjob(*arguments: str) -> list[str]:
@@ -62,32 +69,21 @@ def started(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[byte
     try:
         yield process
     finally:
-        kill_tree(process)
+        for pid in kill_tree(process):
+            while stat_of(pid)[:1] not in ([], ["Z"]):
+                time.sleep(0.01)
 
 
-def kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all its descendants with SIGKILL, and wait for it."""
-    for pid in [process.pid, *descendants(process.pid)] if process.poll() is None else []:
+def kill_tree(process: subprocess.Popen[bytes]) -> list[int]:
+    """Kill a process and all its descendants with SIGKILL, and wait for it; return the descendants: they may linger."""
+    below = descendants(process.pid) if process.poll() is None else []
+    for pid in [process.pid, *below] if process.poll() is None else below:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes below one, parents first."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                # The name may hold anything, and ends with the last parenthesis.
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = list(children.get(pid, ()))
-    for each in found:
-        found.extend(children.get(each, ()))
-    return found
+    return below
 
 
 def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
@@ -110,4 +106,6 @@ def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
             raise RunFailed(f"{command[0]} did not end within {timeout:.0f} s; see {log}") from None
     if code:
         raise RunFailed(f"{' '.join(command[:3])} ended with {code}; {log} ends:\n{log.read_text()[-3000:]}")
-    return Used(**json.loads(account.read_text()), load_before=before, load_after=os.getloadavg()[0])
+    used = json.loads(account.read_text())
+    samples = tuple((when, cpu) for when, cpu in used.pop("samples"))
+    return Used(**used, load_before=before, load_after=os.getloadavg()[0], samples=samples)

@@ -22,7 +22,7 @@ from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started, s
 from pyarrow import ArrowInvalid, parquet
 
 JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
-RECORDS_A_SECOND = 50_000
+RECORDS_A_SECOND = 10_000
 _POLL_SECONDS = 0.03
 _BATCHES_BEFORE_A_KILL = 3
 

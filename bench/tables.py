@@ -42,14 +42,22 @@ class Table:
         return table
 
 
+def warm(run: Run) -> float:
+    """Return the CPU seconds per million records behind the first batch; 0 if there was only one."""
+    return run.warm_cpu_per_million or 0.0
+
+
 def comparison_table(runs: list[Run], workload: str) -> Table:
     """Return CPU, wall time, batches and requests of each side: medians over the runs, quantiles over all batches."""
-    head = ("side", "runs", "CPU s / M records", "of (b)", "wall s", "batch p50 ms", "p99 ms", "S3 requests", "MB put")
+    costs = ("CPU s / M records", "of (b)", "behind the 1st batch", "of (b)", "wall s")
+    head = ("side", "runs", *costs, "batch p50 ms", "p99 ms", "S3 requests", "MB put")
     rows = []
     for side in sides(runs):
         if side.workload != workload:
             continue
         ratio = paired(runs, workload, side.side, "b", lambda run: run.cpu)
+        warmed = all(run.warm_cpu is not None for run in side.runs)
+        warm_ratio = paired(runs, workload, side.side, "b", warm) if warmed else None
         on_s3 = side.side in "cd"
         rows.append(
             (
@@ -57,6 +65,8 @@ def comparison_table(runs: list[Run], workload: str) -> Table:
                 str(len(side.runs)),
                 f"{side.median(lambda run: run.cpu_per_million):.2f}",
                 f"{ratio:.3f}" if ratio is not None else "–",
+                f"{side.median(warm):.2f}" if warmed else "–",
+                f"{warm_ratio:.3f}" if warm_ratio is not None else "–",
                 f"{side.median(lambda run: run.wall):.1f}",
                 f"{side.batch(0.5):.0f}",
                 f"{side.batch(0.99):.0f}",

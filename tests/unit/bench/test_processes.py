@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.processes import RunFailed, descendants, measure, started
+from bench.proc import descendants
+from bench.processes import RunFailed, measure, started
 
 BUSY = "import time\nwhile time.process_time() < 0.2: pass"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.compare import batch_durations, order
+from bench.compare import batches_between, order, used_between
 from bench.model import (
     CheckpointRun,
     Circumstances,
@@ -87,7 +87,14 @@ def test_a_batch_lasts_from_commit_to_commit() -> None:
     planned = {0: 10.0, 1: 11.5, 2: 12.1, 3: 20.0}
     committed = {0: 11.0, 1: 12.0, 2: 13.0, 3: 20.5}
 
-    assert batch_durations(planned, committed) == pytest.approx([1000, 1000, 1000, 500])
+    batches = batches_between(planned, committed)
+
+    assert [batch.milliseconds for batch in batches] == pytest.approx([1000, 1000, 1000, 500])
+    assert [batch.end for batch in batches] == [11.0, 12.0, 13.0, 20.5]
+
+
+def test_what_was_used_meanwhile_is_interpolated_between_samples() -> None:
+    assert used_between([(0.0, 1.0), (1.0, 2.0), (2.0, 6.0)], 0.5, 1.5) == pytest.approx(2.5)
 
 
 def test_increments_are_grouped_by_size_and_share() -> None:

@@ -1,0 +1,26 @@
+"""Reads /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return the fields of a process behind its name, its state first; none if it has ended."""
+    try:
+        # The name may hold anything, and ends with the last parenthesis.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below one, parents first."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := stat_of(int(entry.name))):
+            children.setdefault(int(stat[1]), []).append(int(entry.name))
+    found = list(children.get(pid, ()))
+    for each in found:
+        found.extend(children.get(each, ()))
+    return found
