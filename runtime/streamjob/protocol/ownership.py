@@ -226,6 +226,7 @@ def complete(held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: 
         StoreDenied: the checkpoint is not completed.
         IllegalStep: the last completion is not published, its outcome is unknown, or an argument cannot be right.
     """
+    repeated = held._unsettled is not None
     record = held._prepare(
         LogRecord(
             seq=LogSeq(held.last_seq + 1),
@@ -245,7 +246,13 @@ def complete(held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: 
         overtaken = not created or (yield from _settled_above(record))
     except OutcomeUnknown:
         raise
-    except StoreError:
+    except StoreError as error:
+        if repeated:
+            # This call was refused; the one before may have been applied all the same, or will be.
+            raise OutcomeUnknown(
+                f"whether {record.kind} {record.id} of job {held.identity.job} completed is unknown: {error.what}",
+                "nothing is lost: the next claim of the log finds out",
+            ) from error
         held._settle(record, created=False)
         raise
     held._settle(record, created=not overtaken)

@@ -352,6 +352,22 @@ def test_a_refused_completion_may_be_followed_by_another(store: FaultyStore) -> 
     assert checkpoint(store, held, 2).record.seq == 1
 
 
+def test_a_refusal_behind_an_unknown_outcome_does_not_settle_it(store: FaultyStore) -> None:
+    held = drive(store, claim(identity(), 1.0))
+    store.plan = lambda verb, key: Fault.AFTER
+    with pytest.raises(OutcomeUnknown):
+        checkpoint(store, held, 1)
+
+    def refuse(verb: str, key: str) -> None:
+        raise StoreDenied("credentials have expired")
+
+    store.plan = refuse
+    with pytest.raises(OutcomeUnknown, match="expired"):
+        checkpoint(store, held, 1)
+    store.plan = lambda verb, key: None
+    assert checkpoint(store, held, 1).record.seq == 1
+
+
 def test_nothing_is_completed_before_the_last_completion_is_published(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
     drive(store, complete(held, RecordKind.CHECKPOINT, CheckpointId(1), "checkpoints/1-1/manifest.json", 2.0))
