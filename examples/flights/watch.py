@@ -58,8 +58,8 @@ class Follower:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        before = last_claim(read_log(root / "log"))
-        self._epoch_before = before.epoch if before else 0
+        before = read_log(root / "log")
+        self._epoch_before = before[-1].epoch if before else 0
         self._restored_position: Position = ()
         self.claim: LogRecord | None = None
         self.restored: LogRecord | None = None
@@ -70,13 +70,15 @@ class Follower:
         """Take in what the log has gained."""
         records = read_log(self._root / "log")
         newest = last_claim(records)
-        if newest is None or newest.epoch <= self._epoch_before:
-            return
+        # The log forgets a claim once enough checkpoints lie above it.
+        if newest is not None and newest.epoch > self._epoch_before:
+            if self.claim is None:
+                self.restored = restored_from(records, newest)
+                self._restored_position = self._position(self.restored) if self.restored else ()
+            self.claim = newest
         if self.claim is None:
-            self.restored = restored_from(records, newest)
-            self._restored_position = self._position(self.restored) if self.restored else ()
-        self.claim = newest
-        for record in completions_of(records, newest):
+            return
+        for record in completions_of(records, self.claim):
             if record.id is not None and record.id not in self.positions:
                 self.positions[record.id] = self._position(record)
 

@@ -152,3 +152,25 @@ def test_only_checkpoints_that_cover_new_input_count_as_progress(  # type: ignor
     assert before == []
     assert follower.progress == [3]
     assert list(follower.positions) == [2, 3, 4]
+
+
+def test_a_life_is_followed_beyond_the_moment_when_the_log_forgets_its_claim(  # type: ignore[no-untyped-def]
+    module: ModuleType, tmp_path: Path, record
+) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    write = partial(record, folder=log)
+    for batch in (1, 2, 3):
+        (tmp_path / f"m{batch}").write_text(manifest(batch))
+    write(7, RecordKind.CHECKPOINT, 1, checkpoint=1, manifest="m1")
+    follower = module.import_module("watch").Follower(tmp_path)
+    write(8, RecordKind.CLAIM, 2)
+    write(9, RecordKind.CHECKPOINT, 2, checkpoint=2, manifest="m2")
+    follower.look()
+    for gone in (7, 8):
+        next(log.glob(f"*{gone}.json")).unlink()
+    write(10, RecordKind.CHECKPOINT, 2, checkpoint=3, manifest="m3")
+    follower.look()
+
+    assert follower.restored.id == 1
+    assert follower.progress == [2, 3]
