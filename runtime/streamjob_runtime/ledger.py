@@ -7,16 +7,17 @@ One lock guards what they share.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import JsonValue
 
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
+from streamjob.protocol.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.manifests import encode_manifest, read_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim, complete
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim, complete, unless_superseded, verify
 from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
@@ -24,7 +25,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import Store
-from streamjob.store.effects import drive
+from streamjob.store.effects import StoreEffect, drive
 from streamjob.store.opening import References, open_location
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.upload.packing import Identity as FileIdentity
@@ -116,30 +117,51 @@ class Ledger:
         return None if self._held.newest is None else self._held.newest.epoch
 
     def resolve(self, wanted: RestoreFrom) -> Resolution:
-        """Decide what the epoch starts from. Raises CannotRestore if that cannot be used."""
-        program = resolve(
-            self._held.below,
-            wanted.snapshot,
-            root=self.store.uri,
-            mode=wanted.mode,
-            require_snapshot=wanted.require_snapshot,
-        )
-        resolution = drive(self.store, program, fetch=self._fetch)
+        """Decide what the epoch starts from.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted what is missing.
+            CannotRestore: that cannot be used, or not be claimed.
+        """
+        program = unless_superseded(self._held, self._start_from(wanted))
+        resolution = drive(self.store, program, fetch=self._fetch, perform=self._create_outside)
         self._registry = resolution.registry(self._held)
         self._collector = Collector(self._registry)
         self._builds_on = resolution.manifest if resolution.reusable else None
         self._last_id = max(self._last_id, resolution.last_id)
         return resolution
 
+    def _start_from(self, wanted: RestoreFrom) -> Generator[StoreEffect | CreateOutside, object, Resolution]:
+        resolution = yield from resolve(
+            self._held.below,
+            wanted.snapshot,
+            root=self.store.uri,
+            mode=wanted.mode,
+            require_snapshot=wanted.require_snapshot,
+        )
+        if resolution.to_be_claimed and resolution.reference is not None:
+            yield from claim_snapshot(resolution.reference, self._held.identity.job, self.store.uri)
+        return resolution
+
     def newest_manifest(self) -> Manifest | None:
-        """Return the manifest of the newest completion, or None. Raises CannotRestore if it cannot be read."""
+        """Return the manifest of the newest completion, or None.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted it.
+            CannotRestore: it cannot be read.
+        """
         newest = self._held.newest
         if newest is None or newest.manifest is None:
             return None
-        return drive(self.store, read_manifest(newest.manifest), fetch=self._fetch)
+        return drive(self.store, unless_superseded(self._held, read_manifest(newest.manifest)), fetch=self._fetch)
 
     def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
-        """Publish the newest completion again, and discard what was staged behind it: first thing in an epoch."""
+        """Publish the newest completion again, and discard what was staged behind it: first thing in an epoch.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted the newest completion.
+            CannotRestore: the newest completion cannot be read.
+        """
 
         def perform(effect: object) -> None:
             if isinstance(effect, Commit):
@@ -147,10 +169,16 @@ class Ledger:
             elif isinstance(effect, Abort):
                 committer.abort(effect.sink)
 
-        return drive(self.store, recover(self._held, sinks, fork=fork), fetch=self._fetch, perform=perform)
+        program = unless_superseded(self._held, recover(self._held, sinks, fork=fork))
+        return drive(self.store, program, fetch=self._fetch, perform=perform)
 
     def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
-        """Return the error for a newest completion whose files turned out to be unusable; None for another snapshot."""
+        """Return the error for a newest completion whose files turned out to be unusable; None for another snapshot.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted the files.
+        """
+        drive(self.store, verify(self._held))
         record = resolution.record
         if record is None or record != self._held.below.newest:
             return None
@@ -161,9 +189,7 @@ class Ledger:
         reference = resolution.reference or ""
         if "://" not in reference:
             return self.references.find
-        root, marker, _ = reference.rpartition(f"/{keys.CHECKPOINTS_PREFIX}")
-        home = root if marker else reference.rpartition("/")[0]
-        return References(open_location(home).store()).find
+        return References(open_location(_home_of(reference)).store()).find
 
     def begin(self, checkpoint: CheckpointId) -> None:
         """Let a checkpoint begin to upload."""
@@ -237,6 +263,20 @@ class Ledger:
     def _fetch(self, uri: str) -> bytes:
         store, key = self.references.find(uri)
         return store.get(key)
+
+    def _create_outside(self, effect: CreateOutside) -> bool:
+        home = References(open_location(_home_of(effect.uri)).store())
+        store, key = home.find(effect.uri)
+        try:
+            return store.put_if_absent(key, effect.content)
+        finally:
+            store.close()
+
+
+def _home_of(reference: str) -> str:
+    """Return where the references of a snapshot begin, given the URI of an object beside its manifest."""
+    root, marker, _ = reference.rpartition(f"/{keys.CHECKPOINTS_PREFIX}")
+    return root if marker else reference.rpartition("/")[0]
 
 
 class _Reusable(Mapping[FileIdentity, FileRef]):

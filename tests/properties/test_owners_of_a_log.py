@@ -2,7 +2,7 @@
 
 Each owner lives a life: it claims, restores, publishes, checkpoints and deletes. The schedule says who takes the next
 step, what goes wrong with it, who dies, and when late writes and deletions take effect. A life that is not scheduled
-sleeps, between any two effects, for as long as it takes.
+sleeps, between any two effects, for as long as it takes. A visitor, an owner of another job, claims their checkpoints.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, LogSeq, OperatorUid, Owner
+from streamjob.protocol.claiming import CreateOutside, Marker, claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collector
 from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.log import JOBS_OWN, JobId, follows
-from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.log import JOBS_OWN, JobId, follows, read
+from streamjob.protocol.manifests import encode_manifest, read_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, OutcomeUnknown, claim, unless_superseded
 from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
 from streamjob.protocol.registry import Registry
@@ -50,7 +51,7 @@ class Stage:
     stop: int
 
 
-Effect = StoreEffect | SinkEffect | Stage
+Effect = StoreEffect | SinkEffect | Stage | CreateOutside
 Life = Generator[Effect, object, None]
 
 
@@ -107,12 +108,16 @@ class World:
         self.bytes: dict[str, bytes] = {}
         self.forked = False
         self.strays = 0
+        self.strays_at_the_edge = 0
+        self.claimed: list[LogRecord] = []
         self.completed = 0
 
     def perform(self, effect: Effect, outcome: Outcome) -> object:
         if isinstance(effect, Stage | SinkEffect):
             self._perform_in_sink(effect, outcome)
             return None
+        if isinstance(effect, CreateOutside):
+            effect = PutIfAbsent(Key(effect.uri.removeprefix(self.store.root)), effect.content)
         before = len(self.store.objects)
         try:
             return self.store.perform(effect, outcome)
@@ -141,11 +146,14 @@ class World:
                 assert key not in self.bytes or self.store.objects.get(key, self.bytes[key]) == self.bytes[key]
             case Delete():
                 self.check_restorable()
+                self.check_readers()
 
     def _observe_record(self, record: LogRecord) -> None:
         assert record.seq <= len(self.log), "a record left a gap in the log"
         if record.seq < len(self.log):
             self.strays += 1
+            self.strays_at_the_edge += keys.log_record(LogSeq(record.seq + 1)) in self.store.objects
+            self.check_readers()
             return
         assert not self.log or follows(self.log[-1], record), "an epoch wrote above a later claim"
         if record.completes:
@@ -153,6 +161,19 @@ class World:
             finished = bool(self.completions) and self.completions[-1].kind is RecordKind.FINAL
             assert not finished or self.forked, "something was completed after the final checkpoint"
         self.log.append(record)
+
+    def check_readers(self) -> None:
+        """Whoever reads the log now sees its end as it was written; where a claim was written, maybe another one."""
+        if not self.log:
+            return
+        seen = self.store.run(read(JOB)).records
+        assert seen[-1] == self.log[-1]
+        for record in seen:
+            written = self.log[record.seq]
+            both_claim = record.kind is RecordKind.CLAIM and written.kind is RecordKind.CLAIM
+            assert record == written or (both_claim and record.epoch == written.epoch), f"{record} is a stray"
+        own = [record for record in self.completions if record.kind in JOBS_OWN]
+        assert set(own[-self.num_retained :]) <= set(seen), "a retained checkpoint is not in the log any more"
 
     @property
     def completions(self) -> list[LogRecord]:
@@ -173,6 +194,7 @@ class World:
         for record in self.completions:
             if Key(str(record.manifest)) not in self.store.objects:
                 assert record not in self.retained(), f"retained {record.kind} {record.id} is gone"
+                assert record not in self.claimed, f"claimed {record.kind} {record.id} is gone"
                 continue
             manifest = self.manifest_of(record)
             assert self.store.objects.get(Key(str(record.manifest))) == self.encoded[record.epoch, manifest.id]
@@ -200,12 +222,19 @@ class World:
             assert rows == list(range(end))
 
     def check_no_garbage(self, claimed: LogSeq) -> None:
-        """Nothing is left but what retained checkpoints, savepoints and the last claim need."""
+        """Nothing is left but what retained checkpoints and savepoints need, and the end of the log."""
         own = [record for record in self.retained() if record.kind in JOBS_OWN]
         needed = {str(record.manifest) for record in own}
         needed |= {name for record in own for name in self.manifest_of(record).objects()}
-        lowest = min([claimed, *(record.seq for record in own)])
+        lowest = own[0].seq if own else claimed
         needed |= {keys.log_record(record.seq) for record in self.log if record.seq >= lowest}
+        for key in self.store.objects:
+            manifest = keys.marked_manifest(key)
+            if manifest is None or manifest not in self.store.objects:
+                continue
+            needed.add(key)
+            if Marker.model_validate_json(self.store.objects[key]).kind == "claim":
+                needed |= {manifest, *self.store.run(read_manifest(manifest)).objects()}
         assert {key for key in self.store.objects if not key.startswith("savepoints/")} == needed
         assert not self.sink.staged
 
@@ -240,6 +269,22 @@ def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
         assert world.log[-1].epoch > held.epoch, "an owner gave way to nobody"
     except StoreError:
         return
+
+
+def visit(world: World, visitor: int) -> Life:
+    """Claim one of the last checkpoints for another job."""
+    own = [record for record in world.completions if record.kind in JOBS_OWN]
+    if not own:
+        return
+    record = own[-1 - visitor % min(len(own), 5)]
+    reference = world.store.root + str(record.manifest)
+    try:
+        yield from read_manifest(reference)
+        yield from claim_snapshot(reference, JobId("tests", f"visitor-{visitor % 2}"), "memory:///elsewhere/")
+    except (CannotRestore, StoreError):
+        return
+    world.claimed.append(record)
+    world.check_restorable()
 
 
 def run_epoch(world: World, held: Claim, habits: Habits) -> Life:
@@ -479,7 +524,8 @@ habits = st.builds(
     savepoint_at=st.none() | st.integers(0, 3),
     final_at=st.sampled_from([None] * 7 + [0, 3]),
 )
-actors = st.integers(0, 2)
+VISITOR = 3
+actors = st.integers(0, VISITOR)
 bursts = st.builds(
     Burst,
     actor=actors,
@@ -487,7 +533,7 @@ bursts = st.builds(
     until=st.sampled_from([None, None, PutIfAbsent, PutIfAbsent, Delete, Delete, Commit, Abort, List]),
     outcome=st.sampled_from([None, None, *Outcome]),
 )
-rebirths = st.builds(Rebirth, actor=actors, attempts=st.integers(0, 1), habits=habits)
+rebirths = st.builds(Rebirth, actor=st.integers(0, VISITOR - 1), attempts=st.integers(0, 1), habits=habits)
 lands = st.builds(Land, number=st.integers(0, 5), count=st.integers(1, 4))
 schedules = st.lists(st.one_of(bursts, bursts, bursts, rebirths, lands), min_size=12, max_size=60)
 
@@ -495,6 +541,7 @@ schedules = st.lists(st.one_of(bursts, bursts, bursts, rebirths, lands), min_siz
 def play(schedule: list[Burst | Rebirth | Land]) -> World:
     world = World()
     born = 0
+    visitors = 0
     attempt = 0
 
     def bear(habits: Habits) -> Actor:
@@ -503,14 +550,22 @@ def play(schedule: list[Burst | Rebirth | Land]) -> World:
         world.num_retained = min(world.num_retained, habits.num_retained)
         return Actor(live(world, born, attempt, habits))
 
-    lives = [bear(Habits()) for _ in range(3)]
+    def send_visitor() -> Actor:
+        nonlocal visitors
+        visitors += 1
+        return Actor(visit(world, visitors))
+
+    lives = [bear(Habits()) for _ in range(VISITOR)]
+    lives.append(send_visitor())
     for move in schedule:
         match move:
             case Burst(actor, steps, until, outcome):
                 if lives[actor].ended:
-                    lives[actor] = bear(Habits())
+                    lives[actor] = send_visitor() if actor == VISITOR else bear(Habits())
                 for _ in range(steps):
                     if until is not None and isinstance(lives[actor].wanted, until):
+                        break
+                    if until is PutIfAbsent and isinstance(lives[actor].wanted, CreateOutside):
                         break
                     lives[actor].step(world, Outcome.DONE)
                 if outcome is not None:
@@ -552,9 +607,9 @@ def random_schedule(random: Random) -> list[Burst | Rebirth | Land]:
         )
 
     def move() -> Burst | Rebirth | Land:
-        actor = random.randrange(3)
+        actor = random.randrange(VISITOR + 1)
         lot = random.random()
-        if lot < 0.12:
+        if lot < 0.12 and actor != VISITOR:
             return Rebirth(actor, random.randrange(2), habits())
         if lot < 0.25:
             return Land(random.randrange(6), random.randint(1, 4))
@@ -571,6 +626,8 @@ def check(world: World) -> None:
     claims = [record for record in world.log if record.kind is RecordKind.CLAIM]
     event(f"completed {min(world.completed // 10 * 10, 50)}+")
     event(f"strays {min(world.strays, 3)}")
+    event(f"strays right below the log {min(world.strays_at_the_edge, 3)}")
+    event(f"claimed by another job {min(len(world.claimed), 3)}")
     event(f"claims {min(len(claims) // 5 * 5, 20)}+")
     if not any(record.kind is RecordKind.FINAL for record in world.completions):
         world.check_no_garbage(claims[-1].seq)

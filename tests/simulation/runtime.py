@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.simulation.model import Row, State, decode_state, encode_state, sha256
-from tests.simulation.world import Fault, World
+from tests.simulation.world import JOB, Fault, World
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import NO_BATCH, Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner, TriggerId
@@ -23,7 +23,6 @@ from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
 from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
@@ -34,7 +33,6 @@ from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, OperatorS
 from streamjob.store.base import StoreError, StoreUnavailable
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
 
-JOB = JobId("default", "simulated")
 CHAIN, SOURCE, SINK = ChainUid("chain"), OperatorUid("source"), OperatorUid("sink")
 
 
@@ -120,9 +118,12 @@ class EpochRun:
 
     def _begin(self) -> Steps:
         world, process = self.world, self.process
-        identity = Identity(job=JOB, owner=Owner(self.name), attempt=process.attempt)
+        identity = Identity(job=JOB, owner=Owner(process.name), attempt=process.attempt)
         try:
-            self.held = held = yield from claim(identity, world.clock.now(), checkpoints=process.num_retained)
+            self.held = held = yield from claim(
+                identity, world.clock.now(), checkpoints=process.num_retained, again=process.has_held
+            )
+            process.has_held = True
             resolution = yield from resolve(held.below, root=world.store.uri)
             self.registry = resolution.registry(held)
             files: dict[str, bytes] = {}
@@ -413,6 +414,7 @@ class Process:
         self.resolved: dict[TriggerId, object] = {}
         self.end: m.JobEnd | None = None
         self.frozen_until = 0
+        self.has_held = False
         self._epochs = 0
         self.runs: list[EpochRun] = [EpochRun(self, 0)]
 

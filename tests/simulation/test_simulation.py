@@ -14,7 +14,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.model import Source
-from tests.simulation.runtime import Process, Wait
+from tests.simulation.runtime import EpochRun, Process, Task, Wait
 from tests.simulation.world import Choices, Fault, Violation, World
 
 from streamjob.ids import Attempt, TriggerId
@@ -67,6 +67,8 @@ class Simulation:
         while self.steps < most_steps and not self.choices.used_up:
             if self.choices.in_percent(12):
                 self._disturb()
+            if self.has_edges and self.choices.in_percent(80):
+                self._strike_at_the_edge()
             self._step(faults=True)
 
     def finish(self) -> None:
@@ -110,7 +112,7 @@ class Simulation:
         if faults and not isinstance(task.effect, Wait):
             decisive = isinstance(task.effect, PutIfAbsent | Delete | Commit | Abort)
             if decisive and self.choices.in_percent(self.sleep_share):
-                self._freeze(process)
+                self._freeze(process, deep=isinstance(task.effect, PutIfAbsent))
                 return
             if decisive and self.fault_share and self.choices.in_percent(4):
                 self._take_store_away(20 + 10 * self.choices.pick(10))
@@ -118,6 +120,34 @@ class Simulation:
             if away or self.choices.in_percent(self.fault_share):
                 fault = FAULTS[self.choices.pick(3 if away else len(FAULTS))]
         process.step(run, task, fault)
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether somebody could write right below the log now, under a number that was pruned."""
+        return bool(self._edges())
+
+    def _edges(self) -> list[tuple[Process, EpochRun, Task] | int]:
+        """Return the sleepers with such a request in hand, and the places of such requests that are held up."""
+        world = self.world
+        found: list[tuple[Process, EpochRun, Task] | int] = [
+            (process, *task)
+            for process in self.processes
+            if process.frozen_until > self.steps
+            for task in process.tasks()
+            if world.is_edge(task[1].effect)
+        ]
+        return found + [index for index, effect in enumerate(world.late) if world.is_edge(effect)]
+
+    def _strike_at_the_edge(self) -> None:
+        edges = self._edges()
+        edge = edges[self.choices.pick(len(edges))]
+        if isinstance(edge, int):
+            self.world.deliver_late(edge)
+            return
+        process, run, task = edge
+        self.world.note(f"{process.name}: wakes at the edge of the log")
+        process.frozen_until = 0
+        process.step(run, task, Fault.NONE)
 
     def _disturb(self) -> None:
         world = self.world
@@ -160,8 +190,10 @@ class Simulation:
         self.store_away_until = self.steps + steps
         self.world.note(f"the store is away until step {self.store_away_until}")
 
-    def _freeze(self, process: Process) -> None:
-        process.frozen_until = self.steps + (20, 60, 200, 500)[self.choices.pick(4)]
+    def _freeze(self, process: Process, *, deep: bool = False) -> None:
+        process.frozen_until = (
+            self.steps + ((200, 2000) if deep else (20, 60, 200, 500))[self.choices.pick(2 if deep else 4)]
+        )
         self.world.note(f"{process.name}: sleeps until step {process.frozen_until}")
 
     def _order(self, process: Process, now: float) -> None:
@@ -197,6 +229,8 @@ def statement(simulation: Simulation) -> dict[str, int]:
         "savepoints": kinds.count("savepoint"),
         "finals": kinds.count("final"),
         "strays": oracle.strays,
+        "strays right below the log": oracle.strays_at_the_edge,
+        "deletions while the claim is forgotten": oracle.forgotten_claims,
         "claims": len(oracle.claims),
         "superseded": sum(": SUPERSEDED: " in line for line in trace),
         "late arrivals": sum("arrives late" in line for line in trace),
@@ -207,8 +241,8 @@ def statement(simulation: Simulation) -> dict[str, int]:
     }
 
 
-LENGTH = 1500
-STEPS = 1200
+LENGTH = 3000
+STEPS = 1500
 SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "120"))
 LIMITS = (None, 12, 40)
 FAULT_SHARES = (0, 8, 20)
@@ -216,7 +250,7 @@ FAULT_SHARES = (0, 8, 20)
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    drawn=st.binary(min_size=LENGTH // 2, max_size=LENGTH // 2),
+    drawn=st.binary(min_size=LENGTH // 4, max_size=LENGTH // 4),
     limit=st.sampled_from(LIMITS),
     processes=st.integers(1, 3),
     fault_share=st.sampled_from(FAULT_SHARES),

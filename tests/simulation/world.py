@@ -13,15 +13,18 @@ from enum import Enum, auto
 
 from tests.simulation.model import ModelSink, Row, Source, committables_of, decode_state, sha256
 
-from streamjob.ids import Attempt, CheckpointId, Epoch, Key
+from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
+from streamjob.protocol.log import JobId, read
 from streamjob.protocol.ownership import Claim
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect
+from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect, drive
 from streamjob.testing.clock import VirtualClock
 from streamjob.testing.memory_store import MemoryStore
+
+JOB = JobId("default", "simulated")
 
 
 class Choices:
@@ -84,6 +87,8 @@ class Oracle:
     completions: list[tuple[LogRecord, Manifest]] = field(default_factory=list)
     subsumed: set[str] = field(default_factory=set)
     strays: int = 0
+    strays_at_the_edge: int = 0
+    forgotten_claims: int = 0
 
     @property
     def claims(self) -> list[LogRecord]:
@@ -95,6 +100,8 @@ class Oracle:
         record = LogRecord.model_validate_json(content)
         if record.seq < len(self.log):
             self.strays += 1
+            self.strays_at_the_edge += self._exists(keys.log_record(LogSeq(record.seq + 1)))
+            self.check_readers()
             return
         if record.seq > len(self.log):
             raise Violation(f"{key} leaves a gap above record {len(self.log) - 1}")
@@ -183,6 +190,24 @@ class Oracle:
                 self.restorable(record)
         if self.log and not self._exists(keys.log_record(self.log[-1].seq)):
             raise Violation("the log's highest record was deleted")
+        self.forgotten_claims += bool(self.log) and not self._exists(keys.log_record(self.claims[-1].seq))
+        self.check_readers()
+
+    def check_readers(self) -> None:
+        """Check that a reader sees the log's end as it was written; where a claim was written, maybe another one."""
+        if not self.log:
+            return
+        seen = drive(self.store, read(JOB)).records
+        if seen[-1] != self.log[-1]:
+            raise Violation(f"a reader takes {seen[-1]} for the last record")
+        for record in seen:
+            written = self.log[record.seq]
+            claims = record.kind is RecordKind.CLAIM and written.kind is RecordKind.CLAIM
+            if record != written and not (claims and record.epoch == written.epoch):
+                raise Violation(f"a stray counts for a reader: {record}")
+        own = [record for record, _ in self.completions if record.kind is not RecordKind.SAVEPOINT]
+        if not set(own[-self.min_retained :]) <= set(seen):
+            raise Violation("the record of a retained checkpoint was pruned")
 
     def _key(self, reference: str) -> Key:
         return Key(reference.removeprefix(self.store.uri))
@@ -261,6 +286,17 @@ class World:
             self.late.append(effect)
         return reply
 
+    def is_edge(self, effect: object) -> bool:
+        """Whether an effect would create a record right below the log, under a number that was pruned."""
+        if not isinstance(effect, PutIfAbsent):
+            return False
+        seq, stored = keys.log_seq(effect.key), self.store.bucket.objects
+        return (
+            seq is not None
+            and self.store.uri + effect.key not in stored
+            and self.store.uri + keys.log_record(LogSeq(seq + 1)) in stored
+        )
+
     def deliver_late(self, index: int) -> None:
         """Let a request that was held up reach the store."""
         effect = self.late.pop(index)
@@ -310,7 +346,7 @@ def _brief(effect: StoreEffect) -> str:
             return "Delete " + ", ".join(key[-30:] for key in doomed)
         case GetUri(uri):
             return f"Get {uri}"
-        case PutIfAbsent(key, content):
+        case PutIfAbsent(key, content) if keys.log_seq(key) is not None:
             record = LogRecord.model_validate_json(content)
             return f"PutIfAbsent {key[-10:]} {record.kind} {record.id} of epoch {record.epoch}"
         case _:

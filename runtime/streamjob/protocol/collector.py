@@ -1,12 +1,14 @@
 """Deletion: what no retained checkpoint refers to, by the owner of the log alone, and only after a completion.
 
-First everything is classified, and nothing is deleted if a retained manifest cannot be read. Then the claim is checked.
-It may be lost right after, with the list of deletions in hand; that does no harm, because the list holds nothing that
-the newest checkpoint of the log refers to, nothing of a later epoch, and no later epoch builds on anything else
-(`registry`). Manifests go before their files, so what has a manifest is whole.
+First everything is classified, and nothing is deleted if a retained manifest cannot be read. What another job has
+claimed is spared, with all that it refers to (`claiming`): before its manifest is deleted, each checkpoint is marked,
+one conditional create. Then the claim of the log is checked. It may be lost right after, with the list of deletions in
+hand; that does no harm, because the list holds nothing that the newest checkpoint of the log refers to, nothing of a
+later epoch, and no later epoch builds on anything else (`registry`). Manifests go before their files, so what has a
+manifest is whole; markers and records of the log go with the files.
 
 After the first completion of an epoch the whole store is swept: crashed epochs and stopped owners leave garbage of
-which nobody has a list. From then on the registry knows all there is.
+which nobody has a list. From then on the registry knows all there is, and nothing is listed but the end of the log.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import final
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key, LogSeq
-from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.claiming import mark_for_deletion
+from streamjob.protocol.log import JobId
+from streamjob.protocol.manifests import SnapshotMissing, read_manifest
 from streamjob.protocol.ownership import Completion, IllegalStep, verify
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.retention import prune_below, subsumed
@@ -27,12 +31,15 @@ from streamjob.store.effects import PAGE_SIZE, Program, delete, list_all, list_p
 
 
 class CannotCollect(StoreError):
-    """A retained manifest cannot be read, so nobody knows what it needs: nothing is deleted."""
+    """A retained or claimed manifest cannot be read, so nobody knows what it needs: nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection deleted: checkpoints and shared files; `swept` says that the whole store was gone through."""
+    """What a collection deleted: manifests and files; `swept` says that the whole store was gone through.
+
+    `subsumed` are the checkpoints that are no longer retained, also those that another job has claimed.
+    """
 
     subsumed: tuple[LogRecord, ...]
     manifests: frozenset[Key]
@@ -43,6 +50,7 @@ class Collected:
 @dataclass(frozen=True, slots=True)
 class _Survey:
     manifests: frozenset[Key] = frozenset()
+    markers: frozenset[Key] = frozenset()
     files: frozenset[Key] = frozenset()
 
 
@@ -57,9 +65,12 @@ class Collector:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._swept = False
+        self._superfluous: set[Key] = set()
+        self._freed: set[Key] = set()
         self._manifests: set[Key] = set()
         self._files: set[Key] = set()
-        self._pruned_below = LogSeq(0)
+        self._markers: set[Key] = set()
+        self._pruned_below: LogSeq | None = None
 
     def collect(self, completion: Completion, num_retained: int) -> Program[Collected]:
         """Delete what a completion made superfluous, and prune the log.
@@ -70,7 +81,7 @@ class Collector:
 
         Raises:
             Superseded: another owner holds the log; nothing was deleted in this call.
-            CannotCollect: a retained manifest cannot be read; nothing was deleted in this call.
+            CannotCollect: a retained or claimed manifest cannot be read; nothing was deleted in this call.
             StoreUnavailable, StoreDenied: not everything was deleted; the next call goes on.
         """
         held, registry = completion.claim, self._registry
@@ -83,25 +94,33 @@ class Collector:
             yield from self._learn_retained(completion, num_retained)
             survey = yield from _list_objects()
 
-        # No effect from here to the end of the classification: what uploads and completions do meanwhile counts.
+        # No effect from here to the next: what uploads and completions do meanwhile counts.
         dropped = subsumed(held.retained, num_retained)
         held.give_up(dropped)
-        freed = registry.subsume(record.id for record in dropped if record.id is not None)
+        self._freed |= registry.subsume(record.id for record in dropped if record.id is not None) | survey.files
         retained = {record.manifest for record in held.retained}
-        self._manifests |= {Key(record.manifest) for record in dropped if record.manifest is not None}
-        self._manifests |= registry.take_stray_manifests()
-        self._manifests |= {key for key in survey.manifests if key not in retained and self._is_garbage(key)}
-        self._files |= registry.condemn(freed | survey.files)
+        self._superfluous |= {Key(record.manifest) for record in dropped if record.manifest is not None}
+        self._superfluous |= registry.take_stray_manifests()
+        self._superfluous |= {key for key in survey.manifests if key not in retained and self._is_garbage(key)}
+        self._markers |= {key for key in survey.markers if self._is_stray_marker(key, survey)}
         self._swept = True
+        yield from self._spare_claimed(held.identity.job)
 
+        self._files |= registry.condemn(self._freed)
+        self._freed.clear()
         manifests, files = frozenset(self._manifests), frozenset(self._files)
-        if manifests or files or prune_below(held) > self._pruned_below:
+        below = prune_below(held)
+        if manifests or files or self._markers or self._pruned_below is None or below > self._pruned_below:
             yield from verify(held)
             yield from _delete_in_order(manifests)
             self._manifests -= manifests
-            yield from _delete_in_order(files)
+            self._markers |= {Key(keys.claim_marker(key)) for key in manifests}
+            markers = frozenset(self._markers)
+            records = yield from self._records_to_prune(below)
+            yield from _delete_in_order(files | markers | records)
             self._files -= files
-            yield from self._prune(completion)
+            self._markers -= markers
+            self._pruned_below = max(below, self._pruned_below or below)
         return Collected(dropped, manifests, files, swept)
 
     def _learn_retained(self, completion: Completion, num_retained: int) -> Program[None]:
@@ -119,6 +138,24 @@ class Collector:
                 ) from error
             self._registry.adopt(manifest, reusable=False)
 
+    def _spare_claimed(self, job: JobId) -> Program[None]:
+        """Mark what is superfluous for deletion; spare what another job has claimed."""
+        for manifest in sorted(self._superfluous):
+            if (yield from mark_for_deletion(manifest, job)):
+                self._manifests.add(manifest)
+            else:
+                try:
+                    self._registry.spare((yield from read_manifest(manifest)))
+                except SnapshotMissing:
+                    # Whoever claimed it came too late and knows it.
+                    self._markers.add(Key(keys.claim_marker(manifest)))
+                except CannotRestore as error:
+                    raise CannotCollect(
+                        f"nothing is deleted: another job has claimed {manifest}, and {error.what}",
+                        f"restore the object from a backup, or give it up: delete {keys.claim_marker(manifest)}",
+                    ) from error
+            self._superfluous.discard(manifest)
+
     def _is_garbage(self, key: Key) -> bool:
         ids = keys.manifest_ids(key)
         if ids is None:
@@ -128,25 +165,33 @@ class Collector:
             epoch == self._registry.epoch and not self._registry.is_pending(checkpoint)
         )
 
-    def _prune(self, completion: Completion) -> Program[None]:
-        below = prune_below(completion.claim)
-        if below <= self._pruned_below:
-            return
-        after = ""
-        more = True
+    def _is_stray_marker(self, key: Key, survey: _Survey) -> bool:
+        manifest = keys.marked_manifest(key)
+        return manifest is not None and manifest not in survey.manifests and self._is_garbage(manifest)
+
+    def _records_to_prune(self, below: LogSeq) -> Program[frozenset[Key]]:
+        if self._pruned_below is not None:
+            return frozenset(keys.log_record(LogSeq(seq)) for seq in range(self._pruned_below, below))
+        doomed: set[Key] = set()
+        after, more = "", True
         while more:
             page = yield from list_page(keys.LOG_PREFIX, after)
-            doomed = [info.key for info in page.objects if (seq := keys.log_seq(info.key)) is not None and seq < below]
-            yield from delete(tuple(doomed))
-            more = page.more and len(doomed) == len(page.objects)
+            found = [info.key for info in page.objects if (seq := keys.log_seq(info.key)) is not None and seq < below]
+            doomed.update(found)
+            more = page.more and len(found) == len(page.objects)
             after = page.objects[-1].key if page.objects else after
-        self._pruned_below = below
+        return frozenset(doomed)
 
 
 def _list_objects() -> Program[_Survey]:
     files = yield from list_all(keys.SHARED_PREFIX)
-    manifests = yield from list_all(keys.CHECKPOINTS_PREFIX)
-    return _Survey(frozenset(info.key for info in manifests), frozenset(info.key for info in files))
+    # A marker sorts before its manifest: if the manifest is missing here, it was gone when the marker was seen.
+    found = [info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))]
+    return _Survey(
+        frozenset(key for key in found if keys.manifest_ids(key) is not None),
+        frozenset(key for key in found if keys.marked_manifest(key) is not None),
+        frozenset(info.key for info in files),
+    )
 
 
 def _delete_in_order(doomed: frozenset[Key]) -> Program[None]:

@@ -1,10 +1,11 @@
 """A job's log, as a reader sees it: one dense run of records that ends at the highest number.
 
-Old records are pruned, so below the run lie free numbers. A writer that slept through the pruning, or a request that
-was late, can still create a record there, and only there. Such a stray must never count. A number has one owner as long
-as the record exists, so a stray was written on top of a record after which the log went on differently; hence the
-strict order that a run keeps from one record to the next (`follows`) is broken right above it, and readers stop there.
-The one stray that keeps the order is a claim right below another claim: a claim that completed nothing says nothing.
+Old records are pruned, claims among them, so below the run lie free numbers. A writer that slept through the pruning,
+or a request that was late, can still create a record there, and only there. Such a stray must never count. A number has
+one owner as long as the record exists, so a stray was written on top of a record after which the log went on
+differently; hence the strict order that a run keeps from one record to the next (`follows`) is broken right above it,
+and readers stop there. The one stray that keeps the order is a claim right below another claim: a claim that completed
+nothing says nothing. `retention` has the whole argument.
 """
 
 from __future__ import annotations
@@ -195,8 +196,9 @@ def find_highest(hint: LogSeq | None = None) -> Program[LogSeq | None]:
     """Return the highest number in the log, or `hint` if nothing lies above it, or None for an empty log."""
     highest = hint
     page = yield from _page_above(hint)
-    # An epoch keeps all its records, so the log may be long: skip ahead in strides that double while records lie
-    # beyond, and halve afterwards. The last page's own listing decides, so what is added meanwhile does no harm.
+    # Nothing is pruned while nothing can be deleted, so the log may be long: skip ahead in strides that double while
+    # records lie beyond, and halve afterwards. The last page's own listing decides, so what is added meanwhile does no
+    # harm.
     stride = 2 * len(page.objects)
     growing = True
     while page.more:

@@ -48,6 +48,7 @@ class Registry:
         self._pending: dict[CheckpointId, set[Key]] = {}
         self._retained: dict[CheckpointId, frozenset[Key]] = {}
         self._reusable: dict[CheckpointId, dict[tuple[str, int], Location]] = {}
+        self._claimed: set[Key] = set()
         self._orphans: set[Key] = set()
         self._stray_manifests: set[Key] = set()
         self._allocated: dict[Key, str] = {}
@@ -118,6 +119,10 @@ class Registry:
                 if keys.shared_epoch(Key(file.object)) is not None
             }
 
+    def spare(self, manifest: Manifest) -> None:
+        """Protect, for the rest of the epoch, what a checkpoint refers to that another job has claimed."""
+        self._claimed |= {own_key(name) for name in manifest.objects()}
+
     def knows(self, checkpoint: CheckpointId) -> bool:
         """Return whether a retained checkpoint is protected here."""
         return checkpoint in self._retained
@@ -139,7 +144,7 @@ class Registry:
 
         From now on none of them is handed out again. Objects of later epochs, and what is no shared file, are spared.
         """
-        needed: set[Key] = set().union(*self._retained.values(), *self._pending.values())
+        needed = self._claimed.union(*self._retained.values(), *self._pending.values())
         doomed = frozenset(key for key in {*candidates, *self._orphans} if key not in needed and self._may_delete(key))
         self._orphans.clear()
         for key in doomed:

@@ -36,7 +36,7 @@ class ClaimMode(StrEnum):
     """Who owns the snapshot that a job starts from."""
 
     CLAIM = "claim"
-    """The job."""
+    """The job: a snapshot that its own log does not name is marked, and its former owner spares it (`claiming`)."""
     NO_CLAIM = "no-claim"
     """Whoever owned it before: the job refers to none of its files, and its first checkpoint is full."""
 
@@ -69,6 +69,11 @@ class Resolution:
     mode: ClaimMode
     reusable: bool
     last_id: CheckpointId
+
+    @property
+    def to_be_claimed(self) -> bool:
+        """Whether the snapshot is another's, and must be made the job's own before it is used."""
+        return self.manifest is not None and self.record is None and self.mode is ClaimMode.CLAIM
 
     def registry(self, held: Claim) -> Registry:
         """Return the registry of the epoch that was claimed, and starts from here."""

@@ -2,6 +2,26 @@
 
 Flink's rule: the newest checkpoints are retained, as many as the job says and never none; older ones are subsumed.
 Savepoints neither count nor are subsumed, for they belong to their user.
+
+The log is kept from the oldest retained checkpoint on, whether the last claim lies below or above it: an epoch may last
+for years. Every record carries epoch, owner and attempt, so the highest one tells who holds the log without the claim.
+
+Pruning leaves free numbers below the run, and what is written there late must never count. Call *first(n)* the record
+that was created first under number n. It was created while n - 1 was the highest number, by a writer that had read or
+written first(n - 1): a stale writer finds its number taken or, pruned, something above it (`exists_above`; the highest
+record is never pruned, so this stays true), and stops or reads again. Every other record that anybody ever tries to
+create under n was composed on first(n - 1) as well:
+
+- a claim, of the epoch behind that of first(n - 1), which lost the number: a sleeping claimer;
+- a completion of the epoch, owner and attempt of first(n - 1), when first(n) is the next claim: a sleeping completer;
+- first(n) itself, by a request that is repeated late.
+
+A record x under n counts only if what stands above it in the run follows it. That was composed on first(n), so it
+follows x only if x has the epoch of first(n) and, below anything but a claim, its owner and attempt. The completion has
+an earlier epoch than the claim that it lost to: it never counts. The claim has the epoch of first(n) only if that is a
+claim, too; by another owner it counts below a claim alone, where it says nothing, and by the same owner it says what
+first(n) says. And first(n) come back is true: a claim, or a checkpoint that was subsumed, older than all retained ones.
+None of this asks which numbers were pruned.
 """
 
 from __future__ import annotations
@@ -31,8 +51,7 @@ def subsumed(checkpoints: Sequence[LogRecord], num_retained: int) -> tuple[LogRe
 def prune_below(held: Claim) -> LogSeq:
     """Return the number below which the log's records are superfluous.
 
-    What stays: the last claim and all above it, so that no reader and no late writer can mistake who holds the log; and
-    the records of all retained checkpoints, so that they exist.
+    What stays are the records of all retained checkpoints, so that they exist, and all above the oldest of them; from
+    the claim on if none is retained. The newest completion and the highest record are always among them.
     """
-    oldest = held.retained[0].seq if held.retained else held.record.seq
-    return min(oldest, held.record.seq)
+    return held.retained[0].seq if held.retained else held.record.seq

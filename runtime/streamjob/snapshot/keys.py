@@ -12,6 +12,7 @@ SHARED_PREFIX = Key("shared/")
 
 _LOG = re.compile(r"log/(\d{20})\.json")
 _MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
+_MARKER = re.compile(r"(checkpoints/\d+-\d+)/claimed\.json")
 _SHARED = re.compile(r"shared/([0-9a-f]{2})/(\d+)-([0-9a-f]{64})(?:-(\d+))?")
 
 
@@ -40,6 +41,18 @@ def manifest_ids(key: Key) -> tuple[Epoch, CheckpointId] | None:
     """Return the epoch and id of the manifest at `key`, or None for any other object."""
     match = _MANIFEST.fullmatch(key)
     return (Epoch(int(match[1])), CheckpointId(int(match[2]))) if match else None
+
+
+def claim_marker(manifest: str) -> str:
+    """Return the place of the marker that tells whose a snapshot is: beside its manifest, a key or an absolute URI."""
+    directory, slash, _ = manifest.rpartition("/")
+    return f"{directory}{slash}claimed.json"
+
+
+def marked_manifest(key: Key) -> Key | None:
+    """Return the manifest of the checkpoint whose marker is at `key`, or None for any other object."""
+    match = _MARKER.fullmatch(key)
+    return Key(f"{match[1]}/manifest.json") if match else None
 
 
 def shared_file(epoch: Epoch, sha256: str, generation: int = 0) -> Key:
