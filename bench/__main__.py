@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import machine, model
 from bench.compare import SIDES, WORKLOADS, Setting, compare
-from bench.data import EventFiles
+from bench.data import PAYLOAD_BYTES, EventFiles
 from bench.hadoop_aws import FetchFailed, hadoop_aws_jars
 from bench.increments import GrowthSetting, grow
 from bench.model import Comparison, Increment, Increments, Recoveries, Recovery, Results, Run
@@ -20,12 +20,12 @@ from bench.object_store import object_store
 from bench.processes import REPOSITORY, RunFailed
 from bench.recovery import RecoverySetting, recover
 from bench.report import render
-from bench.tables import comparison_table, increments_table, recovery_table
+from bench.tables import comparison_table, increments_table, recovery_table, warm
 from rich.console import Console
 from tests.servers.s3 import ServerMissing
 
 PARTS = ("compare", "recovery", "increments")
-HERE = REPOSITORY / "bench"
+RESULTS = REPOSITORY / "bench" / "results.json"
 console = Console(highlight=False)
 
 
@@ -71,41 +71,42 @@ class Bench:
     def run(self) -> None:
         """Measure the parts that were asked for; each is kept as soon as it is done."""
         for part in self._options.part or PARTS:
-            begun = time.time()
-            console.rule(part)
-            results = getattr(self, part)(begun)
-            if not self._options.quick:
-                self._keep(results)
+            if part == "compare":
+                for workload in self._options.workload or WORKLOADS:
+                    console.rule(workload)
+                    self.compare(workload)
+            else:
+                console.rule(part)
+                getattr(self, part)()
 
-    def _keep(self, part: dict[str, model.Model]) -> None:
-        file = HERE / "results.json"
-        results = Results.model_validate({**dict(model.load(file)), **part})
-        model.save(results, file)
-        (HERE / "RESULTS.md").write_text(render(results))
-        console.print(f"written: {file.relative_to(REPOSITORY)}, bench/RESULTS.md")
+    def _keep(self, results: Results) -> None:
+        if self._options.quick:
+            return
+        model.save(results, RESULTS)
+        RESULTS.with_name("RESULTS.md").write_text(render(results))
+        console.print("written: bench/results.json, bench/RESULTS.md")
 
-    def compare(self, begun: float) -> dict[str, model.Model]:
+    def compare(self, workload: str) -> None:
         """Measure CPU, wall time, requests and bytes of all sides."""
-        options = self._options
-        workloads = options.workload or list(WORKLOADS)
+        options, begun = self._options, time.time()
         console.print(f"{options.records:,} events with {options.keys:,} keys; hadoop-aws, if it is not there yet")
         files = EventFiles(options.records, options.keys)
         if "c" in options.sides:
             hadoop_aws_jars(self._cache)
         seen: list[Run] = []
-        total = len(workloads) * options.rounds * len(options.sides)
+        total = options.rounds * len(options.sides)
 
         def on_run(run: Run) -> None:
             seen.append(run)
             console.print(
-                f"[dim]{time.strftime('%H:%M:%S')} {len(seen)}/{total}[/] {run.workload}, round {run.round + 1}:"
-                f" ({run.side}) {run.cpu_per_million:.2f} CPU s/M  {run.wall:.1f} s  {run.rows:,} rows"
-                f"  {sum(run.requests.values())} requests  load {run.load_before:.1f}"
+                f"[dim]{time.strftime('%H:%M:%S')} {len(seen)}/{total}[/] ({run.side})"
+                f" {run.cpu_per_million:.2f} CPU s/M, {warm(run):.2f} behind the first batch  {run.wall:.1f} s"
+                f"  {run.rows:,} rows  {sum(run.requests.values())} requests  load {run.load_before:.1f}"
             )
             if len(seen) % len(options.sides) == 0:
-                console.print(comparison_table(seen, run.workload).rich(run.workload))
+                console.print(comparison_table(seen, workload).rich(workload))
 
-        with object_store(self._work / "s3") as store:
+        with object_store(self._work / f"s3-{workload}") as store:
             setting = Setting(
                 input=files.make(self._cache),
                 records=options.records,
@@ -117,13 +118,15 @@ class Bench:
                 timeout=options.timeout,
                 lock=options.lock,
             )
-            runs = compare(setting, workloads, options.sides, options.rounds, on_run)
+            runs = compare(setting, workload, options.sides, options.rounds, on_run)
         where = machine.circumstances(begun, machine.command_line())
-        return {"comparison": Comparison(circumstances=where, keys=options.keys, runs=tuple(runs))}
+        before = model.load(RESULTS)
+        measured = Comparison(circumstances=where, keys=options.keys, runs=tuple(runs))
+        self._keep(before.model_copy(update={"comparison": {**before.comparison, workload: measured}}))
 
-    def recovery(self, begun: float) -> dict[str, model.Model]:
+    def recovery(self) -> None:
         """Measure the time from a kill to new output."""
-        options = self._options
+        options, begun = self._options, time.time()
         seen: list[Recovery] = []
 
         def on_run(run: Recovery) -> None:
@@ -146,11 +149,12 @@ class Bench:
             runs = recover(setting, options.rounds, on_run)
         console.print(recovery_table(runs).rich("seconds from SIGKILL"))
         where = machine.circumstances(begun, machine.command_line())
-        return {"recovery": Recoveries(circumstances=where, interval=options.kill_interval, runs=tuple(runs))}
+        measured = Recoveries(circumstances=where, interval=options.kill_interval, runs=tuple(runs))
+        self._keep(model.load(RESULTS).model_copy(update={"recovery": measured}))
 
-    def increments(self, begun: float) -> dict[str, model.Model]:
+    def increments(self) -> None:
         """Measure checkpointed bytes against changed state."""
-        options = self._options
+        options, begun = self._options, time.time()
         seen: list[Increment] = []
 
         def on_run(run: Increment) -> None:
@@ -166,7 +170,8 @@ class Bench:
             runs = [each for size in options.state for each in grow(setting, size, options.changes, on_run)]
         console.print(increments_table(runs).rich("checkpointed bytes"))
         where = machine.circumstances(begun, machine.command_line())
-        return {"increments": Increments(circumstances=where, payload=1000, runs=tuple(runs))}
+        measured = Increments(circumstances=where, payload=PAYLOAD_BYTES, runs=tuple(runs))
+        self._keep(model.load(RESULTS).model_copy(update={"increments": measured}))
 
 
 def main() -> int:
@@ -176,7 +181,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-bench"
-    work = HERE / ".work" / str(os.getpid())
+    work = RESULTS.parent / ".work" / str(os.getpid())
     work.mkdir(parents=True)
     try:
         Bench(options, work, cache).run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -69,16 +69,13 @@ def order(sides: str, number: int) -> str:
     return turned if number % 2 == 0 else turned[::-1]
 
 
-def compare(
-    setting: Setting, workloads: Iterable[str], sides: str, rounds: int, on_run: Callable[[Run], None]
-) -> list[Run]:
-    """Run all sides of all workloads, interleaved."""
+def compare(setting: Setting, workload: str, sides: str, rounds: int, on_run: Callable[[Run], None]) -> list[Run]:
+    """Run all sides of a workload, interleaved."""
     runs: list[Run] = []
-    for workload in workloads:
-        for number in range(rounds):
-            for side in order(sides, number):
-                runs.append(run(setting, workload, side, number))
-                on_run(runs[-1])
+    for number in range(rounds):
+        for side in order(sides, number):
+            runs.append(run(setting, workload, side, number))
+            on_run(runs[-1])
     return runs
 
 

@@ -25,7 +25,8 @@ def circumstances(begun: float, command: str) -> Circumstances:
 
 def command_line() -> str:
     """Return the command that makes these results again."""
-    arguments = " ".join(sys.argv[1:])
+    # A lock that others of the machine respect does not change what is measured.
+    arguments = re.sub(r"--lock[= ]\S+ ?", "", " ".join(sys.argv[1:])).strip()
     return f'make bench ARGS="{arguments}"' if arguments else "make bench"
 
 

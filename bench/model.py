@@ -94,7 +94,7 @@ class Increment(Model):
 
 
 class Comparison(Model):
-    """The runs of all sides."""
+    """The runs of all sides of one workload."""
 
     circumstances: Circumstances
     keys: int
@@ -118,9 +118,9 @@ class Increments(Model):
 
 
 class Results(Model):
-    """The last results of each part; None for what was not measured."""
+    """The last results of each part, the comparison's by workload; None for what was not measured."""
 
-    comparison: Comparison | None = None
+    comparison: dict[str, Comparison] = {}
     recovery: Recoveries | None = None
     increments: Increments | None = None
 

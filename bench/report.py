@@ -49,8 +49,10 @@ of objects put.
 def render(results: Results) -> str:
     """Return RESULTS.md."""
     parts = [_HEAD]
-    if results.comparison is not None:
-        parts += _comparison(results.comparison)
+    if results.comparison:
+        parts.append(f"## Cost\n\n{_SIDES}")
+        for workload, comparison in results.comparison.items():
+            parts += _comparison(workload, comparison)
     if results.recovery is not None:
         parts += _recovery(results.recovery)
     if results.increments is not None:
@@ -58,17 +60,15 @@ def render(results: Results) -> str:
     return "\n".join(parts)
 
 
-def _comparison(comparison: Comparison) -> Iterable[str]:
+def _comparison(workload: str, comparison: Comparison) -> Iterable[str]:
     runs = list(comparison.runs)
     records = max(run.records for run in runs)
-    yield f"## Cost\n\n{_SIDES}"
+    yield f"### {workload}: {records:,} records, {comparison.keys:,} keys\n"
     yield _measured(comparison.circumstances, runs)
-    for workload in dict.fromkeys(run.workload for run in runs):
-        yield f"### {workload}: {records:,} records, {comparison.keys:,} keys\n"
-        yield comparison_table(runs, workload).markdown() + "\n"
-        yield from _goals(cost_goals(runs, workload))
-        yield "S3 requests of a run, median:\n"
-        yield requests_table(runs, workload).markdown() + "\n"
+    yield comparison_table(runs, workload).markdown() + "\n"
+    yield from _goals(cost_goals(runs, workload))
+    yield "S3 requests of a run, median:\n"
+    yield requests_table(runs, workload).markdown() + "\n"
     table = checkpoints_table(runs)
     if table.rows:
         yield "Checkpoints of (d), from their trigger to their record in the log:\n"

@@ -134,7 +134,7 @@ def test_the_report_says_which_goals_were_missed() -> None:
         Recovery(side=side, round=0, first=8.0, beyond=9.0, published=14.0, load_before=1.0) for side in ("a", "d")
     )
     results = Results(
-        comparison=Comparison(circumstances=WHERE, keys=100, runs=runs),
+        comparison={"windows": Comparison(circumstances=WHERE, keys=100, runs=runs)},
         recovery=Recoveries(circumstances=WHERE, interval=5.0, runs=kills),
         increments=Increments(circumstances=WHERE, payload=1000, runs=(increment(1.0, 10), increment(0.1, 1500))),
     )
