@@ -41,6 +41,8 @@ def format_duration(seconds: float) -> str:
 
 
 def _seconds(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{value} is not a duration; write it like 10s, 5m, 1h or 250ms")
     return parse_duration(value) if isinstance(value, str) else value
 
 

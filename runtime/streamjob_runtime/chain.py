@@ -90,15 +90,16 @@ class Chain:
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._query: StreamingQuery | None = None
+        self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
         self._sealed = False
         self._finished = False
         self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
 
     @property
-    def query(self) -> StreamingQuery | None:
-        """The query that runs now or ran last; None before the first."""
-        return self._query
+    def queries(self) -> Sequence[StreamingQuery]:
+        """The queries that have run in this epoch, the last one perhaps still: the flush is a query of its own."""
+        return tuple(self._queries)
 
     @property
     def bounded(self) -> bool:
@@ -187,6 +188,7 @@ class Chain:
         with self._lock:
             # Under the lock, so that no batch asks for the query before it is known.
             self._query = writer.start()
+            self._queries.append(self._query)
         if self._ended.is_set():
             # `stop` came before there was a query that it could stop.
             self._query.stop()

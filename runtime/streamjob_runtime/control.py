@@ -49,7 +49,8 @@ class RunningJob:
         self._progress = ProgressReader()
         self._rates = (Rate(), Rate())
         self._records_in = 0
-        self._records_out_before = 0
+        self._records_out: int | None = 0
+        self._records_out_before: int | None = 0
         self._last_batch_ms: int | None = None
         self._watermarks: dict[OperatorUid, int] = {}
         loaded = runner.job.loaded
@@ -61,17 +62,19 @@ class RunningJob:
         chain = epoch.chain if epoch else None
         if chain is None:
             return
-        batches = self._progress.new_batches(chain.query) if chain is self._chain else []
         with self._lock:
             if chain is not self._chain:
-                self._records_out_before += self._chain.outputs.rows if self._chain else 0
+                self._records_out_before = self._records_out
                 self._chain, self._progress = chain, ProgressReader()
+        batches = self._progress.new_batches(chain.queries)
+        with self._lock:
             self._records_in += sum(batch.rows_in for batch in batches)
             if batches:
                 self._last_batch_ms = batches[-1].duration_ms
             now = self._runner.job.clock()
             self._rates[0].note(now, self._records_in)
-            self._rates[1].note(now, self._records_out_before + chain.outputs.rows)
+            self._records_out = _sum(self._records_out_before, chain.outputs.rows)
+            self._rates[1].note(now, self._records_out or 0)
             self._watermarks = dict(chain.watermarks_now())
         for batch in batches if metrics else ():
             assert metrics is not None
@@ -113,7 +116,6 @@ class RunningJob:
         plan = self._runner.job.chain
         with self._lock:
             chain, watermarks = self._chain, self._watermarks
-            rows_out = self._records_out_before + (chain.outputs.rows if chain else 0)
             inputs = tuple(
                 InputView(
                     uid=source.uid,
@@ -128,7 +130,7 @@ class RunningJob:
                 operators=plan.uids(),
                 batch=chain.last_published if chain else -1,
                 records_in=self._records_in,
-                records_out=rows_out,
+                records_out=self._records_out,
                 records_in_per_second=self._rates[0].per_second,
                 records_out_per_second=self._rates[1].per_second,
                 watermark_ms=min(watermarks.values(), default=None),
@@ -202,6 +204,10 @@ class RunningJob:
         """Return whether the job processes records."""
         state = self._runner.lifecycle.state
         return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _last_checkpoint(checkpoint: CheckpointDetail) -> LastCheckpointView:

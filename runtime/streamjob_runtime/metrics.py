@@ -146,7 +146,8 @@ def _chain_metrics(job: JobView) -> Iterator[Metric]:
     )
     for chain in job.chains:
         records_in.add_metric([chain.uid], chain.records_in)
-        records_out.add_metric([chain.uid], chain.records_out)
+        if chain.records_out is not None:
+            records_out.add_metric([chain.uid], chain.records_out)
         batch.add_metric([chain.uid], chain.batch)
         for source in chain.inputs:
             if source.watermark_ms is not None:

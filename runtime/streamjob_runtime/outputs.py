@@ -20,11 +20,13 @@ class Outputs:
 
     Args:
         sinks: by uid, opened.
+
+    `rows` counts what was written; it is None once no sink could tell for a batch.
     """
 
     def __init__(self, sinks: Mapping[OperatorUid, Sink]) -> None:
         self._sinks = dict(sinks)
-        self.rows = 0
+        self.rows: int | None = 0
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks
@@ -32,7 +34,8 @@ class Outputs:
     def write(self, frame: DataFrame, batch: BatchId) -> dict[OperatorUid, JsonValue]:
         """Stage a batch in all sinks, with exactly one action on `frame`; return what there is to commit."""
         staged = stage_in_all(list(self._sinks.values()), frame, batch)
-        self.rows += max((each.rows or 0 for each in staged), default=0)
+        known = [each.rows for each in staged if each.rows is not None]
+        self.rows = None if self.rows is None or not known else self.rows + max(known)
         by_sink = zip(self._sinks, staged, strict=True)
         return {uid: each.committable for uid, each in by_sink if each.committable is not None}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,20 @@ class BatchProgress:
 
 
 class ProgressReader:
-    """Collects the progress of a query; called by one thread, some times a second."""
+    """Collects the progress of a chain's queries in one epoch; called by one thread, some times a second."""
 
     def __init__(self) -> None:
-        self._query: StreamingQuery | None = None
         self._last_batch = -1
 
-    def new_batches(self, query: StreamingQuery | None) -> list[BatchProgress]:
-        """Return the batches that ended since the last call, oldest first."""
-        if query is None:
-            return []
-        if query is not self._query:
-            self._query = query
+    def new_batches(self, queries: Sequence[StreamingQuery]) -> list[BatchProgress]:
+        """Return the batches that ended since the last call, oldest first.
+
+        Args:
+            queries: the queries of the epoch, one after the other; batches are numbered through.
+        """
+        return [batch for query in queries for batch in self._new_batches(query)]
+
+    def _new_batches(self, query: StreamingQuery) -> list[BatchProgress]:
         fresh: list[dict[str, Any]] = []
         # Newest first: each report costs a trip into the JVM, and most were read before.
         reports = query._jsq.recentProgress()
@@ -51,8 +54,7 @@ class ProgressReader:
                     rows_in=report["numInputRows"],
                     duration_ms=report["durationMs"]["triggerExecution"],
                 )
-        if by_batch:
-            self._last_batch = max(by_batch)
+        self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
 
 

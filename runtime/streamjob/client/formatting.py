@@ -14,9 +14,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: what a drained or ended input's watermark is raised to
 
 
-def count(number: float) -> str:
-    """Return a number without fraction, its thousands set apart."""
-    return f"{number:,.0f}"
+def count(number: float | None) -> str:
+    """Return a number without fraction, its thousands set apart; a dash for None."""
+    return ABSENT if number is None else f"{number:,.0f}"
 
 
 def size(number: int) -> str:

@@ -69,7 +69,9 @@ class ChainView(View):
     operators: tuple[OperatorUid, ...]
     batch: int = Field(description="Number of the last published batch; -1 before the first.")
     records_in: int = Field(default=0, description="Records read in this process.")
-    records_out: int = Field(default=0, description="Records written in this process.")
+    records_out: int | None = Field(
+        default=0, description="Records written in this process; null where a sink cannot tell (text files)."
+    )
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0
     watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")

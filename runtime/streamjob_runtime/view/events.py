@@ -66,7 +66,8 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
         yield Event(f"{now.job.name} is {state}{': ' + why if why else ''}", Weight.BAD)
     elif state.terminal:
         records_in = sum(chain.records_in for chain in now.job.chains)
-        records_out = sum(chain.records_out for chain in now.job.chains)
+        known = [chain.records_out for chain in now.job.chains if chain.records_out is not None]
+        records_out = sum(known) if len(known) == len(now.job.chains) else None
         yield Event(
             f"{now.job.name} is {state} after {formatting.duration(now.job.uptime)}: "
             f"{formatting.count(records_in)} records in, {formatting.count(records_out)} out"

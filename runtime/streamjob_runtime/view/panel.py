@@ -129,7 +129,7 @@ def _chains(job: JobView, rates: Sequence[float], canvas: Canvas) -> RenderableT
         if job.state.terminal and job.uptime > 0:
             rate_in, rate_out, spark = (
                 chain.records_in / job.uptime,
-                chain.records_out / job.uptime,
+                (chain.records_out or 0) / job.uptime,
                 Text("on average", "dim"),
             )
         table.add_row(f"{prefix}in", formatting.count(chain.records_in), _rate(rate_in), spark)

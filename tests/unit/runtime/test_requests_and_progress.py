@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -68,18 +68,29 @@ def test_each_batch_is_reported_once() -> None:
     first, second = Report(0, addBatch=1), Report(1, addBatch=1)
     running = query(first)
 
-    assert reader.new_batches(running) == [BatchProgress(0, 5, 9)]
+    assert reader.new_batches([running]) == [BatchProgress(0, 5, 9)]
     running._jsq.recentProgress = lambda: [first, second]
-    assert reader.new_batches(running) == [BatchProgress(1, 5, 9)]
-    assert reader.new_batches(running) == []
+    assert reader.new_batches([running]) == [BatchProgress(1, 5, 9)]
+    assert reader.new_batches([running]) == []
+
+
+def test_batches_of_a_query_that_has_given_way_to_the_flush_are_counted() -> None:
+    reader = ProgressReader()
+    first, flush = query(Report(0, addBatch=1), Report(1, addBatch=1)), query(Report(2, rows=0, addBatch=1))
+
+    assert reader.new_batches([first, flush]) == [
+        BatchProgress(0, 5, 9),
+        BatchProgress(1, 5, 9),
+        BatchProgress(2, 0, 9),
+    ]
 
 
 def test_idle_reports_are_no_batches() -> None:
-    assert ProgressReader().new_batches(query(Report(0))) == []
+    assert ProgressReader().new_batches([query(Report(0))]) == []
 
 
 def test_there_is_nothing_to_read_before_the_query_runs() -> None:
-    assert ProgressReader().new_batches(cast(Any, None)) == []
+    assert ProgressReader().new_batches([]) == []
 
 
 def test_a_rate_needs_two_samples_and_forgets_old_ones() -> None:
