@@ -139,8 +139,8 @@ class EmbeddedJob:
     @property
     def batch(self) -> int:
         """The last published batch; -1 before the first."""
-        chains = self.control.job().chains
-        return chains[0].batch if chains else -1
+        chain = self.runner.epoch.chain if self.runner.epoch else None
+        return chain.last_published if chain else -1
 
     @property
     def completed(self) -> int:

@@ -117,7 +117,7 @@ def change(file: Path, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda copy: copy.only_in_newest().unlink(), "missing"),
+        (lambda copy: copy.only_in_newest().unlink(), "does not exist"),
         (lambda copy: copy.manifest_file().unlink(), "does not exist"),
         (lambda copy: flip(copy.only_in_newest()), "unusable"),
         (lambda copy: copy.manifest_file().write_text("{}"), "unusable"),
@@ -226,6 +226,6 @@ def test_a_process_says_what_is_wrong_and_ends_with_the_code_of_it(copy: Copy) -
     code, output = copy.run()
 
     assert code == CANNOT_RESTORE, output
-    assert "missing" in output
+    assert "does not exist" in output
     assert f"checkpoint {copy.completions()[-2].id} is whole" in output
     assert "Traceback" not in output

@@ -50,7 +50,7 @@ class Once:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
     """Input for as long as the faults take."""
-    return Purchases.write(tmp_path_factory.mktemp("many"), files=100, rows=12)
+    return Purchases.write(tmp_path_factory.mktemp("many"), files=60, rows=20)
 
 
 @pytest.fixture(scope="module")
