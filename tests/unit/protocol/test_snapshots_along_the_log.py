@@ -11,9 +11,10 @@ import pytest
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, LogSeq, OperatorUid, Owner
+from streamjob.protocol.claiming import CannotClaim, CreateOutside, Marker, claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collected, Collector
 from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log import JobId, encode_record
 from streamjob.protocol.manifests import (
     SnapshotCorrupt,
     SnapshotMissing,
@@ -28,7 +29,7 @@ from streamjob.protocol.retention import subsumed
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.snapshot.record import LogRecord, RecordKind
-from streamjob.store.base import StoreUnavailable
+from streamjob.store.base import StoreDenied, StoreUnavailable
 from streamjob.store.effects import Delete, Program, StoreEffect, drive
 from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
 
@@ -662,6 +663,76 @@ def test_the_log_is_pruned_up_to_the_oldest_retained_checkpoint(store: FaultySto
     assert (third.held.epoch, third.held.last_seq, third.resolution.last_id) == (3, 8, 6)
 
 
+def test_an_epoch_that_lasts_keeps_the_records_of_its_retained_checkpoints_and_no_others(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=2)
+    for number in range(50):
+        owner.checkpoint(str(number))
+        owner.collect()
+
+    assert len(stored(store, "log/")) == 2
+    assert Life(store, num_retained=2).held.below.epoch == 1
+
+
+def test_what_was_not_pruned_is_pruned_with_the_next_checkpoint(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    owner.checkpoint("a")
+    owner.collect()
+    owner.checkpoint("b")
+    store.plan = ScriptedFaults([None, Fault.BEFORE], verbs=["delete"])
+    with pytest.raises(StoreUnavailable):
+        owner.collect()
+    owner.checkpoint("c")
+    owner.collect()
+
+    assert stored(store, "log/") == {keys.log_record(LogSeq(3))}
+
+
+def pruned(store: FaultyStore) -> Life:
+    """Return the owner of epoch 2, whose claim has number 2; only records 4 and above are left."""
+    Life(store).checkpoint("a")
+    owner = Life(store, num_retained=1)
+    owner.checkpoint("b")
+    owner.checkpoint("c")
+    owner.collect()
+    return owner
+
+
+def completion_by(held: Claim, seq: int, number: int, **changes: object) -> LogRecord:
+    place = f"checkpoints/{held.epoch}-{number}/manifest.json"
+    fields = {"seq": LogSeq(seq), "kind": RecordKind.CHECKPOINT, "id": CheckpointId(number), "manifest": place}
+    return held.record.model_copy(update=fields | changes)
+
+
+@pytest.mark.parametrize("seq", [2, 3])
+@pytest.mark.parametrize(
+    "who", ["completer of the epoch before", "claimer of the same epoch", "claimer of the next epoch"]
+)
+def test_what_is_written_late_where_the_claim_was_pruned_does_not_count(store: FaultyStore, seq: int, who: str) -> None:
+    owner = pruned(store)
+    sleeper = owner.held.record.model_copy(update={"seq": LogSeq(seq), "owner": Owner("sleeper")})
+    if who == "completer of the epoch before":
+        sleeper = completion_by(owner.held, seq, 9, epoch=Epoch(1), owner=Owner("sleeper"))
+    if who == "claimer of the next epoch":
+        sleeper = sleeper.model_copy(update={"epoch": Epoch(3)})
+    store.put(keys.log_record(LogSeq(seq)), encode_record(sleeper))
+
+    below = Life(store).held.below
+    assert [record.seq for record in below.records] == [4]
+    assert below.epoch == 2
+
+
+def test_the_claim_that_comes_back_late_changes_nothing(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    owner.checkpoint("a")
+    owner.collect()
+    assert stored(store, "log/") == {keys.log_record(LogSeq(1))}
+    store.put(keys.log_record(LogSeq(0)), encode_record(owner.held.record))
+
+    below = Life(store).held.below
+    assert [record.seq for record in below.records] == [0, 1]
+    assert (below.epoch, below.last_id) == (1, 1)
+
+
 def test_a_collector_needs_the_registry_of_its_epoch(store: FaultyStore) -> None:
     owner = Life(store)
     owner.checkpoint("a")
@@ -740,3 +811,198 @@ def test_a_finished_job_is_published_again(store: FaultyStore) -> None:
 
     assert second.held.finished
     assert second.sink[0] == Commit(SINK, CheckpointId(1), (1,))
+
+
+# Claiming another job's snapshot
+
+OTHER = JobId("tests", "other")
+
+
+def claim_for(store: FaultyStore, manifest: Manifest, job: JobId = OTHER, root: str = "memory:///other/") -> None:
+    """Claim a checkpoint by its absolute URI, as a job with another root does."""
+
+    def create(effect: object) -> bool:
+        assert isinstance(effect, CreateOutside)
+        return store.put_if_absent(Key(effect.uri.removeprefix(store.uri)), effect.content)
+
+    drive(store, claim_snapshot(store.uri + key_of(manifest), job, root), perform=create)
+
+
+def marker_of(manifest: Manifest) -> Key:
+    return Key(keys.claim_marker(key_of(manifest)))
+
+
+def test_a_checkpoint_that_another_job_has_claimed_is_spared_with_its_files_in_all_epochs(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    claimed = owner.checkpoint("claimed", "shared")
+    claim_for(store, claimed)
+    owner.checkpoint("shared", "b")
+    owner.collect()
+    owner.checkpoint("c")
+    owner.collect()
+    later = Life(store, num_retained=1)
+    kept = later.checkpoint("d")
+    later.collect()
+
+    assert stored(store, "shared/") == objects(claimed, kept)
+    assert stored(store, "checkpoints/") == {key_of(claimed), marker_of(claimed), key_of(kept)}
+
+
+def test_of_a_claimer_and_an_owner_that_deletes_exactly_one_wins_whenever_the_claimer_comes() -> None:
+    outcomes = []
+    for steps in range(20):
+        store = FaultyStore(MemoryStore())
+        owner = Life(store, num_retained=1)
+        wanted = owner.checkpoint("wanted")
+        owner.collect()
+        owner.checkpoint("b")
+        program = owner.collector.collect(owner.completion, 1)
+        effect: StoreEffect | None = next(program)
+        for _ in range(steps):
+            effect = _step(store, program, effect)
+        try:
+            claim_for(store, wanted)
+        except (CannotClaim, SnapshotMissing):
+            outcomes.append("owner")
+        else:
+            outcomes.append("claimer")
+        while effect is not None:
+            effect = _step(store, program, effect)
+
+        is_there = key_of(wanted) in stored(store, "checkpoints/")
+        assert is_there == (objects(wanted) <= stored(store, "shared/")) == (outcomes[-1] == "claimer")
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {"claimer", "owner"}
+
+
+def _step(store: FaultyStore, program: Program[Collected], effect: StoreEffect | None) -> StoreEffect | None:
+    """Perform an effect and return the next; None at the end."""
+    if effect is None:
+        return None
+    try:
+        return program.send(drive(store, _once(effect)))
+    except StopIteration:
+        return None
+
+
+def test_a_claimer_whose_marker_is_late_notices_that_the_snapshot_is_gone(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    wanted = owner.checkpoint("a")
+    owner.checkpoint("b")
+    owner.collect()
+
+    with pytest.raises(CannotClaim, match="was deleted by its job") as raised:
+        claim_for(store, wanted)
+    assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
+    later = Life(store, num_retained=1)
+    kept = later.checkpoint("c")
+    later.collect()
+    assert stored(store, "checkpoints/") == {key_of(kept)}, "a marker without a manifest is garbage"
+
+
+def test_the_marker_of_an_owner_that_died_does_not_stop_the_next_one_from_deleting(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    doomed = owner.checkpoint("a")
+    owner.checkpoint("b")
+    store.plan = ScriptedFaults([Fault.BEFORE], verbs=["delete"])
+    with pytest.raises(StoreUnavailable):
+        owner.collect()
+    assert marker_of(doomed) in stored(store, "checkpoints/")
+    with pytest.raises(CannotClaim, match="is being deleted"):
+        claim_for(store, doomed)
+    later = Life(store, num_retained=1)
+    kept = later.checkpoint("c")
+    later.collect()
+
+    assert stored(store, "checkpoints/") == {key_of(kept)}
+    assert stored(store, "shared/") == objects(kept)
+
+
+def test_a_snapshot_has_one_claimer_which_may_claim_it_again(store: FaultyStore) -> None:
+    claimed = Life(store).checkpoint("a")
+    claim_for(store, claimed)
+    claim_for(store, claimed)
+
+    with pytest.raises(CannotClaim, match="claimed by job tests/other at memory:///other/ already") as raised:
+        claim_for(store, claimed, JobId("tests", "third"))
+    assert "--claim-mode no-claim" in raised.value.fix
+    with pytest.raises(CannotClaim):
+        claim_for(store, claimed, root="memory:///another-place/")
+
+
+def test_a_snapshot_in_a_place_that_cannot_be_written_to_cannot_be_claimed(store: FaultyStore) -> None:
+    claimed = Life(store).checkpoint("a")
+
+    def refuse(verb: str, key: str) -> None:
+        if verb == "put_if_absent":
+            raise StoreDenied("the bucket is read-only")
+
+    store.plan = refuse
+    with pytest.raises(CannotClaim, match="read-only") as raised:
+        claim_for(store, claimed)
+    assert "--claim-mode no-claim" in raised.value.fix
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"formatVersion": 2, "kind": "deletion"}'])
+def test_a_marker_that_cannot_be_read_is_nobodys_to_pass_over(store: FaultyStore, content: bytes) -> None:
+    owner = Life(store, num_retained=1)
+    marked = owner.checkpoint("a")
+    store.put(marker_of(marked), content)
+    with pytest.raises(CannotClaim, match="is no marker"):
+        claim_for(store, marked)
+    owner.checkpoint("b")
+    owner.collect()
+
+    assert key_of(marked) in stored(store, "checkpoints/")
+    assert objects(marked) <= stored(store, "shared/")
+
+
+def test_nothing_is_deleted_while_a_claimed_manifest_cannot_be_read(store: FaultyStore) -> None:
+    owner = Life(store, num_retained=1)
+    claimed = owner.checkpoint("a")
+    claim_for(store, claimed)
+    spoil(store, claimed, "manifest corrupt")
+    owner.checkpoint("b")
+    store.calls.clear()
+
+    with pytest.raises(CannotCollect, match="another job has claimed"):
+        owner.collect()
+    assert "delete" not in store.calls
+    store.delete([marker_of(claimed)])
+    owner.collect()
+    assert key_of(claimed) not in stored(store, "checkpoints/")
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_marker_of_unknown_outcome_is_asked_for_again(store: FaultyStore, fault: Fault) -> None:
+    owner = Life(store, num_retained=1)
+    owner.checkpoint("a")
+    kept = owner.checkpoint("b")
+    store.plan = ScriptedFaults([fault], verbs=["put_if_absent"])
+    with pytest.raises(StoreUnavailable):
+        owner.collect()
+    assert len(stored(store, "shared/")) == 2
+    owner.collect()
+
+    assert stored(store, "shared/") == objects(kept)
+    assert stored(store, "checkpoints/") == {key_of(kept)}
+
+
+def test_only_snapshots_that_the_jobs_own_log_does_not_name_are_to_be_claimed(store: FaultyStore) -> None:
+    Life(store).checkpoint("a")
+    store.put(Key("elsewhere/old-77-x"), encode_manifest(manifest_of(4, 77, kind="savepoint")))
+    life = Life(store)
+
+    assert not life.resolution.to_be_claimed
+    assert life.resolve("s3://savepoints/old-77-x").to_be_claimed
+    life.mode = ClaimMode.NO_CLAIM
+    assert not life.resolve("s3://savepoints/old-77-x").to_be_claimed
+    assert not life.resolve("none").to_be_claimed
+
+
+def test_a_marker_says_who_and_what_for() -> None:
+    content = Marker(kind="claim", job="other", namespace="tests", root="memory:///other/").encoded()
+
+    assert content == (
+        b'{"formatVersion":1,"kind":"claim","job":"other","namespace":"tests","root":"memory:///other/"}'
+    )
