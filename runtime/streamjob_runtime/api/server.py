@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+from pydantic import ValidationError
 
 from streamjob.client.models import ControlFile
 from streamjob.errors import InvalidInput, StreamJobError
@@ -109,7 +111,7 @@ class ControlServer:
         """
         if self._url:
             self._triggering.wait_until_seen(linger)
-            (self._workdir / CONTROL_FILE).unlink(missing_ok=True)
+            self._remove_control_file()
             self._url = ""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
@@ -118,6 +120,13 @@ class ControlServer:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def _remove_control_file(self) -> None:
+        """Remove the file, unless a process that has taken this one's place wrote another one meanwhile."""
+        path = self._workdir / CONTROL_FILE
+        with contextlib.suppress(FileNotFoundError, ValidationError):
+            if ControlFile.model_validate_json(path.read_bytes()).url == self._url:
+                path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         """Start."""

@@ -32,6 +32,19 @@ def test_the_control_file_says_where_the_job_is_while_it_runs(tmp_path: Path) ->
     assert not (tmp_path / "control.json").exists()
 
 
+def test_the_control_file_of_a_successor_in_the_same_directory_is_left_alone(tmp_path: Path) -> None:
+    with _server(tmp_path):
+        successor = _server(tmp_path)
+        successor.start()
+
+    try:
+        control = ControlFile.model_validate_json((tmp_path / "control.json").read_bytes())
+        assert control.url == successor.url
+    finally:
+        successor.stop()
+    assert not (tmp_path / "control.json").exists()
+
+
 def test_a_token_is_made_that_only_its_owner_may_read(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("left behind by an earlier run")
     (tmp_path / "token").chmod(0o644)

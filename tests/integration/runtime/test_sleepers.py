@@ -80,6 +80,7 @@ def test_a_sleeper_that_shares_the_work_directory_of_its_successor_does_it_no_ha
     first.wake()
 
     assert first.wait() == SUPERSEDED, first.output()
+    assert second.exit_code is not None or (directory / "work" / "control.json").exists()
     assert second.wait() == 0, second.output()
     assert table_rows(spark, directory / "table") == expected
     assert line_rows(spark, directory / "lines") == expected
