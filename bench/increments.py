@@ -20,6 +20,8 @@ from streamjob.client.discovery import find_endpoint
 from streamjob.client.models import JobState
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId
+from streamjob_runtime.spark_checkpoint.files_read import files_read
+from streamjob_runtime.spark_checkpoint.logs import last_committed
 
 JOB = REPOSITORY / "bench" / "jobs" / "keyed.yaml"
 SHARES = (0.01, 0.1)
@@ -98,7 +100,7 @@ class _Job:
         self._timeout = timeout
         self._version = 0
         self._files = 0
-        self._records = 0
+        self._workdir = workdir
         self._wait(lambda: (workdir / "control.json").exists())
         endpoint = find_endpoint(workdir=workdir)
         self._client = ControlClient(endpoint.url, endpoint.token)
@@ -111,8 +113,13 @@ class _Job:
             self._files += 1
             table = data.changes(self._files, keys[begin : begin + _FILE_RECORDS], self._version)
             data.put(table, self._source, f"{self._files:06}.parquet")
-        self._records += len(keys)
-        self._wait(lambda: self._client.job().chains[0].records_in >= self._records)
+        self._wait(lambda: self._read() >= self._files)
+
+    def _read(self) -> int:
+        """Return how many files are in committed batches."""
+        (checkpoint,) = self._workdir.glob("*/*/checkpoint")
+        last = last_committed(checkpoint)
+        return 0 if last is None else len(files_read(checkpoint, 0, last))
 
     def checkpoint(self, keys: int, share: float, changed: int) -> Increment:
         """Take a checkpoint."""
