@@ -27,7 +27,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import SnapshotMissing, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreUnavailable
-from streamjob.store.effects import Program, StoreEffect, get, get_uri, put_if_absent
+from streamjob.store.effects import Program, StoreEffect, get, get_uri, list_all, put_if_absent
 
 E = TypeVar("E")
 
@@ -116,6 +116,22 @@ def mark_for_deletion(manifest: Key, job: JobId) -> Program[bool]:
     stored = yield from _create_or_read(lambda: put_if_absent(marker, content), lambda: get(marker), content)
     found = _decode(stored)
     return found is not None and found.kind == "deletion"
+
+
+def find_claimed() -> Program[tuple[Key, ...]]:
+    """Return the manifests of the job's checkpoints that other jobs have claimed, or tried to."""
+    found = []
+    for info in (yield from list_all(keys.CHECKPOINTS_PREFIX)):
+        manifest = keys.marked_manifest(info.key)
+        if manifest is None:
+            continue
+        try:
+            marker = _decode((yield from get(info.key)))
+        except ObjectMissing:
+            continue
+        if marker is None or marker.kind == "claim":
+            found.append(manifest)
+    return tuple(found)
 
 
 def _create_outside(uri: str, content: bytes) -> Generator[CreateOutside, object, bool]:

@@ -8,6 +8,8 @@ What is deleted then spares all that other checkpoints refer to, the newest one 
 anything but the newest (`protocol.registry`); hence the deletions do no harm even if the claim is lost at once.
 Checkpoints go from the oldest on, as when they are subsumed: the log has no holes, and the next owner finds it as if
 the job had retained fewer.
+
+What another job has claimed (`protocol.claiming`) is that job's; it is refused here.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
+from streamjob.protocol.claiming import find_claimed, mark_for_deletion
 from streamjob.protocol.collector import CannotCollect
-from streamjob.protocol.manifests import MANIFEST_NAME, is_uri, read_manifest
+from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim, verify
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
@@ -53,7 +56,8 @@ def delete_snapshot(
 
     Raises:
         NoSuchSnapshot: the log names no such snapshot.
-        CannotDelete: it is the newest completion, it is still needed, or a permission above is missing.
+        CannotDelete: it is the newest completion, it is still needed, another job has claimed it, or a permission above
+            is missing.
         CannotCollect: a manifest that stays cannot be read, so nobody knows what it needs; nothing was deleted.
         Superseded: another owner has claimed the log meanwhile; its files are that owner's to delete.
         StoreUnavailable, StoreDenied: not everything was deleted; what is left of a checkpoint without its manifest is
@@ -106,6 +110,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
     needed: set[Key] = set()
     for record in kept:
         needed |= yield from _needs(record, newest, oldest_doomed=min(numbers))
+    needed |= yield from _claimed_files()
     freed: set[Key] = set()
     for record in doomed:
         assert record.manifest is not None
@@ -116,9 +121,12 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
             continue
     files = {key for key in freed - needed if _is_earlier(key, held)}
     manifests = tuple(Key(record.manifest) for record in doomed if record.manifest is not None)
+    for manifest in manifests:
+        if not (yield from mark_for_deletion(manifest, identity.job)):
+            raise _claimed(manifest)
     yield from verify(held)
     yield from delete(manifests)
-    yield from delete(tuple(sorted(files)))
+    yield from delete((*sorted(files), *(Key(keys.claim_marker(manifest)) for manifest in manifests)))
     pruned = yield from _prune(held, kept, newest)
     ids = tuple(record.id for record in doomed if record.id is not None)
     return Deleted(ids, len(manifests) + len(files) + pruned)
@@ -139,6 +147,26 @@ def _needs(record: LogRecord, newest: LogRecord, oldest_doomed: LogSeq) -> Progr
             return set()
         raise CannotCollect(f"nothing is deleted: {record.kind} {record.id} is retained, and {error.what}") from error
     return {own_key(name) for name in manifest.objects()}
+
+
+def _claimed_files() -> Program[set[Key]]:
+    """Return the shared files that checkpoints need which other jobs have claimed."""
+    needed: set[Key] = set()
+    for manifest in (yield from find_claimed()):
+        try:
+            needed |= {own_key(name) for name in (yield from read_manifest(manifest)).objects()}
+        except SnapshotMissing:
+            continue
+        except CannotRestore as error:
+            raise CannotCollect(f"nothing is deleted: another job has claimed {manifest}, and {error.what}") from error
+    return needed
+
+
+def _claimed(manifest: str) -> CannotDelete:
+    return CannotDelete(
+        f"another job has claimed {manifest}: {keys.claim_marker(manifest)} says which one",
+        "delete that marker if the other job does not start from the snapshot any more",
+    )
 
 
 def _is_earlier(key: Key, held: Claim) -> bool:
@@ -175,9 +203,11 @@ def _delete_savepoint(job: JobSnapshots, subject: StoredSnapshot) -> Deleted:
             )
     store = subject.home.store()
     try:
+        if not drive(store, mark_for_deletion(Key(MANIFEST_NAME), job.view.job)):
+            raise _claimed(subject.uri)
         store.delete([Key(MANIFEST_NAME)])
         files = [Key(name) for name in sorted(subject.manifest.objects()) if not is_uri(name)]
-        store.delete(files)
+        store.delete([*files, Key(keys.claim_marker(MANIFEST_NAME))])
     finally:
         store.close()
     return Deleted((subject.id,), 1 + len(files))

@@ -2,144 +2,49 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
 
 import pytest
+from tests.unit.protocol.life import (
+    JOB,
+    SINK,
+    Life,
+    file_ref,
+    key_of,
+    manifest_of,
+    objects,
+    once,
+    sha256_of,
+    spoil,
+    stored,
+)
 
 from streamjob.errors import ExitCode, Superseded
-from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, LogSeq, OperatorUid, Owner
-from streamjob.protocol.claiming import CannotClaim, CreateOutside, Marker, claim_snapshot
+from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, Owner
 from streamjob.protocol.collector import CannotCollect, Collected, Collector
 from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.log import JobId, encode_record
+from streamjob.protocol.log import encode_record
 from streamjob.protocol.manifests import (
     SnapshotCorrupt,
     SnapshotMissing,
     UnknownManifestVersion,
     encode_manifest,
 )
-from streamjob.protocol.ownership import Claim, Completion, Identity, IllegalStep, claim, unless_superseded
-from streamjob.protocol.publishing import Abort, Commit, Recovered, SinkEffect, publish, recover
+from streamjob.protocol.ownership import Claim, Identity, IllegalStep, claim, unless_superseded
+from streamjob.protocol.publishing import Abort, Commit, Recovered, publish, recover
 from streamjob.protocol.registry import Location, Registry, own_key
-from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, Resolution, resolve
+from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve
 from streamjob.protocol.retention import subsumed
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.snapshot.record import LogRecord, RecordKind
-from streamjob.store.base import StoreDenied, StoreUnavailable
+from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Program, StoreEffect, drive
 from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
-
-JOB = JobId("tests", "job")
-SINK = OperatorUid("report")
-
-
-def sha256_of(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def file_ref(content: str, key: str, offset: int = 0) -> FileRef:
-    return FileRef(path="f", object=key, offset=offset, length=len(content), sha256=sha256_of(content))
-
-
-def manifest_of(
-    epoch: int,
-    number: int,
-    files: tuple[FileRef, ...] = (),
-    kind: Literal["checkpoint", "savepoint", "final"] = "checkpoint",
-) -> Manifest:
-    return Manifest(
-        job=JOB.name,
-        namespace=JOB.namespace,
-        id=CheckpointId(number),
-        epoch=Epoch(epoch),
-        kind=kind,
-        triggered=0.0,
-        completed=1.0,
-        graph={},
-        chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(0), files=files),),
-        sinks=(SinkState(uid=SINK, committables=(number,)),),
-    )
-
-
-@dataclass
-class Life:
-    """One epoch of the job on a store; `contents` of a checkpoint are uploaded unless the registry knows them."""
-
-    store: FaultyStore
-    wanted: str = "latest"
-    num_retained: int = 2
-    mode: ClaimMode = ClaimMode.CLAIM
-    sink: list[SinkEffect] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        identity = Identity(job=JOB, owner=Owner(f"owner-{id(self)}"), attempt=Attempt(0))
-        self.held: Claim = drive(self.store, claim(identity, 1.0))
-        self.resolution: Resolution = self.resolve(self.wanted)
-        self.recovered = self.recover()
-        self.registry = self.resolution.registry(self.held)
-        self.collector = Collector(self.registry)
-        self.last = self.resolution.last_id
-
-    def resolve(self, wanted: str = "latest", *, require: bool = False) -> Resolution:
-        program = resolve(self.held.below, wanted, root=self.store.uri, mode=self.mode, require_snapshot=require)
-        return drive(self.store, program, fetch=lambda uri: self.store.get(Key("elsewhere/" + uri.rsplit("/", 2)[1])))
-
-    def recover(self) -> Recovered:
-        return drive(self.store, recover(self.held, [SINK], fork=self.resolution.fork), perform=self.sink.append)
-
-    def refer(self, number: CheckpointId, content: str) -> FileRef:
-        known = self.registry.reuse(number, sha256_of(content), len(content))
-        if known is not None:
-            return file_ref(content, known.object, known.offset)
-        key = self.registry.allocate(number, sha256_of(content))
-        self.store.put(key, content.encode())
-        return file_ref(content, key)
-
-    def begin(self, *contents: str) -> Manifest:
-        self.last = CheckpointId(self.last + 1)
-        self.registry.begin(self.last)
-        return manifest_of(self.held.epoch, self.last, tuple(self.refer(self.last, content) for content in contents))
-
-    def complete(self, manifest: Manifest, place: str | None = None) -> Completion:
-        program = complete_snapshot(self.held, self.registry, manifest, 2.0, savepoint_uri=place)
-        completion = drive(self.store, program)
-        drive(self.store, publish(completion, manifest), perform=self.sink.append)
-        return completion
-
-    def checkpoint(self, *contents: str) -> Manifest:
-        manifest = self.begin(*contents)
-        self.completion = self.complete(manifest)
-        return manifest
-
-    def savepoint(self, place: str) -> Manifest:
-        manifest = self.begin().model_copy(update={"kind": "savepoint"})
-        self.store.put(Key("elsewhere/" + place.rsplit("/", 2)[1]), encode_manifest(manifest))
-        self.completion = self.complete(manifest, place)
-        return manifest
-
-    def collect(self) -> Collected:
-        return drive(self.store, self.collector.collect(self.completion, self.num_retained))
 
 
 @pytest.fixture
 def store() -> FaultyStore:
     return FaultyStore(MemoryStore())
-
-
-def stored(store: FaultyStore, prefix: str) -> set[str]:
-    return {info.key for info in store.list(prefix)}
-
-
-def objects(*manifests: Manifest) -> set[str]:
-    return {name for manifest in manifests for name in manifest.objects()}
-
-
-def key_of(manifest: Manifest) -> Key:
-    return keys.manifest(manifest.epoch, manifest.id)
 
 
 # Restoring
@@ -234,23 +139,6 @@ def test_no_claim_refers_to_no_file_of_the_snapshot(store: FaultyStore) -> None:
     Life(store).checkpoint("a")
 
     assert not Life(store, mode=ClaimMode.NO_CLAIM).resolution.reusable
-
-
-def spoil(store: FaultyStore, manifest: Manifest, how: str) -> None:
-    key = key_of(manifest)
-    match how:
-        case "manifest missing":
-            store.delete([key])
-        case "manifest corrupt":
-            store.put(key, store.get(key)[:40])
-        case "file missing":
-            store.delete([Key(next(manifest.files()).object)])
-        case "file truncated":
-            store.put(Key(next(manifest.files()).object), b"")
-        case "unknown version":
-            store.put(key, b'{"formatVersion": 9}')
-        case "another's manifest":
-            store.put(key, encode_manifest(manifest_of(1, 1)))
 
 
 SPOILT = ["manifest missing", "manifest corrupt", "file missing", "file truncated", "unknown version"]
@@ -429,7 +317,7 @@ def test_a_manifest_that_refers_to_what_nothing_protects_is_not_completed(store:
 
 
 @pytest.mark.parametrize("misuse", ["unbegun", "twice"])
-def test_checkpoints_begin_once(misuse: str) -> None:
+def test_checkpoints_beginonce(misuse: str) -> None:
     registry = Registry(Epoch(1))
     if misuse == "twice":
         registry.begin(CheckpointId(1))
@@ -596,17 +484,12 @@ def test_deletion_that_a_stopped_owner_resumes_spares_all_that_its_successor_bui
     program = stopped.collector.collect(stopped.completion, 1)
     pending = next(program)
     while not isinstance(pending, Delete):
-        pending = program.send(drive(store, _once(pending)))
+        pending = program.send(drive(store, once(pending)))
     successor = Life(store)
     kept = successor.checkpoint("a", "b", "kept")
 
     assert drive(store, _resumed(program, pending)).files
     assert objects(kept) <= stored(store, "shared/")
-
-
-def _once(effect: StoreEffect) -> Program[object]:
-    """Perform one effect."""
-    return (yield effect)
 
 
 def _resumed(program: Program[Collected], effect: StoreEffect) -> Program[Collected]:
@@ -705,13 +588,21 @@ def completion_by(held: Claim, seq: int, number: int, **changes: object) -> LogR
 
 @pytest.mark.parametrize("seq", [2, 3])
 @pytest.mark.parametrize(
-    "who", ["completer of the epoch before", "claimer of the same epoch", "claimer of the next epoch"]
+    "who",
+    [
+        "completer of the epoch before",
+        "completer of the epoch before in the same process",
+        "claimer of the same epoch",
+        "claimer of the next epoch",
+    ],
 )
 def test_what_is_written_late_where_the_claim_was_pruned_does_not_count(store: FaultyStore, seq: int, who: str) -> None:
     owner = pruned(store)
     sleeper = owner.held.record.model_copy(update={"seq": LogSeq(seq), "owner": Owner("sleeper")})
     if who == "completer of the epoch before":
         sleeper = completion_by(owner.held, seq, 9, epoch=Epoch(1), owner=Owner("sleeper"))
+    if who == "completer of the epoch before in the same process":
+        sleeper = completion_by(owner.held, seq, 9, epoch=Epoch(1))
     if who == "claimer of the next epoch":
         sleeper = sleeper.model_copy(update={"epoch": Epoch(3)})
     store.put(keys.log_record(LogSeq(seq)), encode_record(sleeper))
@@ -811,198 +702,3 @@ def test_a_finished_job_is_published_again(store: FaultyStore) -> None:
 
     assert second.held.finished
     assert second.sink[0] == Commit(SINK, CheckpointId(1), (1,))
-
-
-# Claiming another job's snapshot
-
-OTHER = JobId("tests", "other")
-
-
-def claim_for(store: FaultyStore, manifest: Manifest, job: JobId = OTHER, root: str = "memory:///other/") -> None:
-    """Claim a checkpoint by its absolute URI, as a job with another root does."""
-
-    def create(effect: object) -> bool:
-        assert isinstance(effect, CreateOutside)
-        return store.put_if_absent(Key(effect.uri.removeprefix(store.uri)), effect.content)
-
-    drive(store, claim_snapshot(store.uri + key_of(manifest), job, root), perform=create)
-
-
-def marker_of(manifest: Manifest) -> Key:
-    return Key(keys.claim_marker(key_of(manifest)))
-
-
-def test_a_checkpoint_that_another_job_has_claimed_is_spared_with_its_files_in_all_epochs(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
-    claimed = owner.checkpoint("claimed", "shared")
-    claim_for(store, claimed)
-    owner.checkpoint("shared", "b")
-    owner.collect()
-    owner.checkpoint("c")
-    owner.collect()
-    later = Life(store, num_retained=1)
-    kept = later.checkpoint("d")
-    later.collect()
-
-    assert stored(store, "shared/") == objects(claimed, kept)
-    assert stored(store, "checkpoints/") == {key_of(claimed), marker_of(claimed), key_of(kept)}
-
-
-def test_of_a_claimer_and_an_owner_that_deletes_exactly_one_wins_whenever_the_claimer_comes() -> None:
-    outcomes = []
-    for steps in range(20):
-        store = FaultyStore(MemoryStore())
-        owner = Life(store, num_retained=1)
-        wanted = owner.checkpoint("wanted")
-        owner.collect()
-        owner.checkpoint("b")
-        program = owner.collector.collect(owner.completion, 1)
-        effect: StoreEffect | None = next(program)
-        for _ in range(steps):
-            effect = _step(store, program, effect)
-        try:
-            claim_for(store, wanted)
-        except (CannotClaim, SnapshotMissing):
-            outcomes.append("owner")
-        else:
-            outcomes.append("claimer")
-        while effect is not None:
-            effect = _step(store, program, effect)
-
-        is_there = key_of(wanted) in stored(store, "checkpoints/")
-        assert is_there == (objects(wanted) <= stored(store, "shared/")) == (outcomes[-1] == "claimer")
-    assert outcomes == sorted(outcomes)
-    assert set(outcomes) == {"claimer", "owner"}
-
-
-def _step(store: FaultyStore, program: Program[Collected], effect: StoreEffect | None) -> StoreEffect | None:
-    """Perform an effect and return the next; None at the end."""
-    if effect is None:
-        return None
-    try:
-        return program.send(drive(store, _once(effect)))
-    except StopIteration:
-        return None
-
-
-def test_a_claimer_whose_marker_is_late_notices_that_the_snapshot_is_gone(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
-    wanted = owner.checkpoint("a")
-    owner.checkpoint("b")
-    owner.collect()
-
-    with pytest.raises(CannotClaim, match="was deleted by its job") as raised:
-        claim_for(store, wanted)
-    assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
-    later = Life(store, num_retained=1)
-    kept = later.checkpoint("c")
-    later.collect()
-    assert stored(store, "checkpoints/") == {key_of(kept)}, "a marker without a manifest is garbage"
-
-
-def test_the_marker_of_an_owner_that_died_does_not_stop_the_next_one_from_deleting(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
-    doomed = owner.checkpoint("a")
-    owner.checkpoint("b")
-    store.plan = ScriptedFaults([Fault.BEFORE], verbs=["delete"])
-    with pytest.raises(StoreUnavailable):
-        owner.collect()
-    assert marker_of(doomed) in stored(store, "checkpoints/")
-    with pytest.raises(CannotClaim, match="is being deleted"):
-        claim_for(store, doomed)
-    later = Life(store, num_retained=1)
-    kept = later.checkpoint("c")
-    later.collect()
-
-    assert stored(store, "checkpoints/") == {key_of(kept)}
-    assert stored(store, "shared/") == objects(kept)
-
-
-def test_a_snapshot_has_one_claimer_which_may_claim_it_again(store: FaultyStore) -> None:
-    claimed = Life(store).checkpoint("a")
-    claim_for(store, claimed)
-    claim_for(store, claimed)
-
-    with pytest.raises(CannotClaim, match="claimed by job tests/other at memory:///other/ already") as raised:
-        claim_for(store, claimed, JobId("tests", "third"))
-    assert "--claim-mode no-claim" in raised.value.fix
-    with pytest.raises(CannotClaim):
-        claim_for(store, claimed, root="memory:///another-place/")
-
-
-def test_a_snapshot_in_a_place_that_cannot_be_written_to_cannot_be_claimed(store: FaultyStore) -> None:
-    claimed = Life(store).checkpoint("a")
-
-    def refuse(verb: str, key: str) -> None:
-        if verb == "put_if_absent":
-            raise StoreDenied("the bucket is read-only")
-
-    store.plan = refuse
-    with pytest.raises(CannotClaim, match="read-only") as raised:
-        claim_for(store, claimed)
-    assert "--claim-mode no-claim" in raised.value.fix
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"formatVersion": 2, "kind": "deletion"}'])
-def test_a_marker_that_cannot_be_read_is_nobodys_to_pass_over(store: FaultyStore, content: bytes) -> None:
-    owner = Life(store, num_retained=1)
-    marked = owner.checkpoint("a")
-    store.put(marker_of(marked), content)
-    with pytest.raises(CannotClaim, match="is no marker"):
-        claim_for(store, marked)
-    owner.checkpoint("b")
-    owner.collect()
-
-    assert key_of(marked) in stored(store, "checkpoints/")
-    assert objects(marked) <= stored(store, "shared/")
-
-
-def test_nothing_is_deleted_while_a_claimed_manifest_cannot_be_read(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
-    claimed = owner.checkpoint("a")
-    claim_for(store, claimed)
-    spoil(store, claimed, "manifest corrupt")
-    owner.checkpoint("b")
-    store.calls.clear()
-
-    with pytest.raises(CannotCollect, match="another job has claimed"):
-        owner.collect()
-    assert "delete" not in store.calls
-    store.delete([marker_of(claimed)])
-    owner.collect()
-    assert key_of(claimed) not in stored(store, "checkpoints/")
-
-
-@pytest.mark.parametrize("fault", list(Fault))
-def test_a_marker_of_unknown_outcome_is_asked_for_again(store: FaultyStore, fault: Fault) -> None:
-    owner = Life(store, num_retained=1)
-    owner.checkpoint("a")
-    kept = owner.checkpoint("b")
-    store.plan = ScriptedFaults([fault], verbs=["put_if_absent"])
-    with pytest.raises(StoreUnavailable):
-        owner.collect()
-    assert len(stored(store, "shared/")) == 2
-    owner.collect()
-
-    assert stored(store, "shared/") == objects(kept)
-    assert stored(store, "checkpoints/") == {key_of(kept)}
-
-
-def test_only_snapshots_that_the_jobs_own_log_does_not_name_are_to_be_claimed(store: FaultyStore) -> None:
-    Life(store).checkpoint("a")
-    store.put(Key("elsewhere/old-77-x"), encode_manifest(manifest_of(4, 77, kind="savepoint")))
-    life = Life(store)
-
-    assert not life.resolution.to_be_claimed
-    assert life.resolve("s3://savepoints/old-77-x").to_be_claimed
-    life.mode = ClaimMode.NO_CLAIM
-    assert not life.resolve("s3://savepoints/old-77-x").to_be_claimed
-    assert not life.resolve("none").to_be_claimed
-
-
-def test_a_marker_says_who_and_what_for() -> None:
-    content = Marker(kind="claim", job="other", namespace="tests", root="memory:///other/").encoded()
-
-    assert content == (
-        b'{"formatVersion":1,"kind":"claim","job":"other","namespace":"tests","root":"memory:///other/"}'
-    )

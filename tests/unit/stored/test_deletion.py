@@ -6,6 +6,9 @@ import pytest
 from tests.unit.stored.job import Job, Run, damage, lines, sha256
 
 from streamjob.errors import Superseded
+from streamjob.ids import CheckpointId, Epoch, Key
+from streamjob.protocol.claiming import Marker
+from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
 
 
@@ -134,3 +137,42 @@ def test_a_savepoint_whose_files_another_checkpoint_refers_to_stays(job: Job, ru
     assert result.exit_code == 2
     assert "refers to files of savepoint 4" in result.stderr
     assert run("verify", job.location).exit_code == 0
+
+
+CLAIM = Marker(kind="claim", job="arrivals", namespace="default", root="file:///elsewhere/").encoded()
+
+
+def test_a_checkpoint_that_another_job_has_claimed_is_not_deleted(job: Job, run: Run) -> None:
+    job.store.put(Key(keys.claim_marker(keys.manifest(Epoch(1), CheckpointId(1)))), CLAIM)
+    before = {key for key in job.objects() if not key.startswith("log/")}
+    result = run("delete", job.location, 1, "--fence")
+
+    assert result.exit_code == 2
+    assert "another job has claimed checkpoints/1-1/manifest.json" in result.stderr
+    assert {key for key in job.objects() if not key.startswith("log/")} == before
+
+
+def test_files_of_a_checkpoint_that_another_job_has_claimed_are_spared(job: Job, run: Run) -> None:
+    """The log may have forgotten it long ago."""
+    claimed, own = keys.manifest(Epoch(0), CheckpointId(9)), job.own_object(1)
+    content = job.store.get(keys.manifest(Epoch(1), CheckpointId(1)))
+    job.store.put(claimed, content.replace(b'"epoch":1', b'"epoch":0').replace(b'"id":1,', b'"id":9,'))
+    job.store.put(Key(keys.claim_marker(claimed)), CLAIM)
+
+    assert run("delete", job.location, 1, "--fence").exit_code == 0
+    assert own.exists()
+    assert keys.manifest(Epoch(1), CheckpointId(1)) not in job.objects()
+
+
+def test_a_savepoint_that_another_job_has_claimed_is_not_deleted(job: Job, run: Run) -> None:
+    directory = job.savepoint(4, b"state")
+    job.complete(5)
+    (directory / "claimed.json").write_bytes(CLAIM)
+    result = run("delete", job.location, 4)
+
+    assert result.exit_code == 2
+    assert "another job has claimed" in result.stderr
+    assert (directory / "manifest.json").exists()
+    (directory / "claimed.json").unlink()
+    assert run("delete", job.location, 4).exit_code == 0
+    assert not list(directory.iterdir())
