@@ -62,6 +62,7 @@ class Chain:
         start: where it begins.
         clock_ms: the time, in ms since 1970.
         on_status: is told of RUNNING, FINISHED and FAILED, from the chain's own thread.
+        on_first_output: is told once, when a batch has something for a sink to publish, from the query's thread.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Chain:
         start: ChainStart,
         clock_ms: Callable[[], int],
         on_status: StatusListener,
+        on_first_output: Callable[[], None],
     ) -> None:
         self.uid = uid
         self.dataflow = dataflow
@@ -87,6 +89,8 @@ class Chain:
         self._start = start
         self._clock_ms = clock_ms
         self._on_status = on_status
+        self._on_first_output = on_first_output
+        self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._query: StreamingQuery | None = None
@@ -249,6 +253,9 @@ class Chain:
             except PublicationSealed:
                 self._sealed = True
                 raise
+        if staged and not self._has_output:
+            self._has_output = True
+            self._on_first_output()
 
 
 def describe(error: BaseException) -> str:

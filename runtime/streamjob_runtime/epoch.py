@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
+from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
@@ -24,6 +24,7 @@ from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.cuts import Publications
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution
+from streamjob.protocol.triggers import SnapshotKind
 from streamjob.sink import Sink
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.acknowledging import Acknowledger
@@ -240,6 +241,7 @@ class Epoch:
             start=start,
             clock_ms=lambda: round(self._job.clock() * 1000),
             on_status=self._chain_status,
+            on_first_output=self._first_output,
         )
         uploader = Uploader(self._ledger.store)
         holds = self._directory / "holds"
@@ -321,6 +323,12 @@ class Epoch:
 
     def _chain_status(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
+
+    def _first_output(self) -> None:
+        """After a restore readers have waited long enough: publish the first output now, not after an interval."""
+        if self.restored is not None:
+            trigger_id = TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
+            self.post(m.TriggerRequested(now=self._job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT))
 
     def _loop(self) -> EpochOutcome:
         while True:
