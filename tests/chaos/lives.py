@@ -125,10 +125,10 @@ class Round:
     def _wake_some(self) -> None:
         """Wake sleepers while their successor starts, or leave them for later."""
         if self._sleepers and self._chance.random() < 0.5:
-            claims = len(self._runs.claims())
+            epoch = self._runs.epoch()
             process = self._sleepers.pop(self._chance.randrange(len(self._sleepers)))
             deadline = time.monotonic() + WITHIN
-            while len(self._runs.claims()) == claims and time.monotonic() < deadline:
+            while self._runs.epoch() == epoch and time.monotonic() < deadline:
                 time.sleep(0.05)
             self._wake(process)
 
@@ -146,8 +146,7 @@ class _State:
 
     def __init__(self, runs: JobRuns) -> None:
         self._runs = runs
-        self._claims = len(runs.claims())
-        self._last_claim = runs.claims()[-1].seq if self._claims else -1
+        self._epoch = runs.epoch()
         self._furthest = runs.furthest()
         self._manifests = self._list(runs.root / "checkpoints")
         self._records = self._list(runs.root / "log")
@@ -159,8 +158,7 @@ class _State:
             case "start":
                 return True
             case "claim":
-                claims = runs.claims()
-                return bool(claims) and claims[-1].seq > self._last_claim
+                return runs.epoch() > self._epoch
             case "progress":
                 return runs.furthest() > self._furthest
             case "manifest":

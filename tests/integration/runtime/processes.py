@@ -172,9 +172,14 @@ class JobRuns:
             assert time.monotonic() < deadline, f"no {what} within {seconds} s:\n{process.output()}"
             time.sleep(poll)
 
-    def wait_for_claim(self, claims: int, process: JobProcess) -> None:
-        """Wait until the log has more than `claims` claims."""
-        self.wait(lambda: len(self.claims()) > claims, "claim", process)
+    def epoch(self) -> int:
+        """Return the epoch of the last claim; 0 before the first."""
+        claims = self.claims()
+        return claims[-1].epoch if claims else 0
+
+    def wait_for_claim(self, epoch: int, process: JobProcess) -> None:
+        """Wait until the log is claimed for a later epoch than `epoch`."""
+        self.wait(lambda: self.epoch() > epoch, "claim", process)
 
     def wait_for_progress(self, batch: int, process: JobProcess) -> None:
         """Wait until a checkpoint covers more than `batch`."""

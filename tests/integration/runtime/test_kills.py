@@ -25,11 +25,11 @@ def test_killed_at_random_moments_the_output_is_that_of_the_batch(
     directory = runs.file.parent
 
     for life in range(3):
-        claims, before = len(runs.claims()), runs.furthest()
+        epoch, before = runs.epoch(), runs.furthest()
         process = runs.start()
         if life == 1:
             # During the restore: as soon as the log is claimed, and while Spark starts.
-            runs.wait_for_claim(claims, process)
+            runs.wait_for_claim(epoch, process)
             time.sleep(chance.uniform(0, 4))
         else:
             runs.wait_for_progress(before, process)

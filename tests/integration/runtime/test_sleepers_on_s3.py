@@ -99,8 +99,8 @@ def test_requests_of_sleepers_that_arrive_late_change_nothing(
         before_deletion = fall_asleep(runs, "POST", "", False)
         before_manifest = fall_asleep(runs, "PutObject", "manifest.json", False)
         behind_record = fall_asleep(runs, "PutObject", "log/", True)
+        epoch = runs.epoch() + 1
         last = runs.start(workdir="work-last")
-        epoch = runs.claims()[-1].epoch + 1
         runs.wait(lambda: len(runs.completions(epoch)) > 0, "checkpoint", last)
 
         before_record.wake()

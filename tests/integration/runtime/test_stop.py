@@ -92,8 +92,14 @@ def test_a_job_is_steered_stopped_by_a_signal_and_goes_on_from_there(
     assert cut is not None
     assert cut.chains[0].batch < 15
 
+    hasty = runs.start()
+    runs.wait_for_claim(1, hasty)
+    hasty.send(signal.SIGTERM)
+    assert hasty.wait() == 0, hasty.output()
+    assert runs.completions()[-1] == last
+
     second = runs.start("--set", "checkpointing.interval=500ms")
-    runs.wait(lambda: bool(runs.completions(2)), "checkpoint", second)
+    runs.wait(lambda: bool(runs.completions(3)), "checkpoint", second)
     restored = streamjob("status", "--workdir", workdir, "--json")["restoredFrom"]
     assert restored["id"] == last.id
     stopping = streamjob("stop", "--workdir", workdir, "--json")

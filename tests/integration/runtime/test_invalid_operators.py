@@ -1,0 +1,75 @@
+"""What only Spark can tell about a job: an operator that it cannot make sense of is named, and nothing has started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.purchases import write_job
+
+from streamjob.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+STEPS = """
+def nothing(events):
+    return None
+
+def still(events):
+    return events.sparkSession.range(3)
+
+def misspelt(events):
+    return events.select("vlaue")
+"""
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ({"sql": "SELECT vlaue FROM events"}, ["'broken'", "vlaue"]),
+        ({"python": "steps:misspelt"}, ["'broken'", "vlaue"]),
+        ({"python": "steps:nothing"}, ["'broken'", "returned NoneType", "return the DataFrame"]),
+        ({"python": "steps:still"}, ["'broken'", "does not stream"]),
+    ],
+    ids=["sql", "python", "no frame", "no stream"],
+)
+def test_an_operator_that_spark_refuses_is_named(
+    spark: SparkSession, tmp_path: Path, operator: dict[str, Any], words: list[str]
+) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    file = write_job(
+        tmp_path,
+        {
+            "name": "job",
+            "sources": [{"name": "events", "format": "rate"}],
+            "operators": [{"name": "broken", "inputs": ["events"], **operator}],
+            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
+        },
+    )
+
+    with (
+        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        pytest.raises(InvalidInput) as refused,
+    ):
+        job.wait()
+
+    for word in words:
+        assert word in str(refused.value)
+    assert not list((tmp_path / "snapshots").rglob("manifest.json"))
+
+
+def test_a_source_that_spark_refuses_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    source = {"name": "ticks", "format": "rate", "options": {"rowsPerSecond": "many"}}
+    sink = {"name": "out", "input": "ticks", "format": "json", "options": {"path": "out"}}
+    file = write_job(tmp_path, {"name": "job", "sources": [source], "sinks": [sink]})
+
+    with (
+        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        pytest.raises(InvalidInput, match="'ticks'"),
+    ):
+        job.wait(30)
