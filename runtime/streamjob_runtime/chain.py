@@ -260,6 +260,8 @@ class Chain:
 
 def describe(error: BaseException) -> str:
     """Return what a person needs to know of an error: its cause, without the JVM's stack and the query's plan."""
+    if isinstance(error, StreamJobError):
+        return error.what
     text = str(error)
     for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
         text = text.split(noise, 1)[0]
