@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from streamjob.ids import Key
+from streamjob.protocol.log import JobId, read
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing
+from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
 
 PROGRAM = Path(sys.executable).with_name("streamjob")
@@ -110,6 +112,7 @@ class JobRuns:
         self.root = Path(location) / "default" / name
         """The job's root, if the location is a directory."""
         self._location = str(location)
+        self._job = JobId(namespace="default", name=name)
         self._store = open_location(self._location).job("default", name).store()
         self._processes: list[JobProcess] = []
 
@@ -129,13 +132,8 @@ class JobRuns:
         self._store.close()
 
     def records(self) -> list[LogRecord]:
-        """Return the log as it stands."""
-        found = []
-        for info in self._store.list("log/"):
-            # Pruned since it was listed.
-            with contextlib.suppress(ObjectMissing):
-                found.append(LogRecord.model_validate_json(self._store.get(info.key)))
-        return found
+        """Return the log as it stands; what a sleeper left below it does not count."""
+        return list(drive(self._store, read(self._job)).records)
 
     def claims(self) -> list[LogRecord]:
         """Return the claims in the log."""
