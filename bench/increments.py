@@ -26,6 +26,9 @@ from streamjob_runtime.spark_checkpoint.logs import last_committed
 JOB = REPOSITORY / "bench" / "jobs" / "keyed.yaml"
 SHARES = (0.01, 0.1)
 _FILE_RECORDS = 25_000
+_LEAST_FILES = 20
+"""Five batches: behind every ten RocksDB makes a snapshot, which is when it has flushed and compacted."""
+_MAINTENANCE_SECONDS = 2.5
 _POLL_SECONDS = 0.1
 
 
@@ -107,13 +110,13 @@ class _Job:
         self._wait(lambda: self._client.job().state is JobState.RUNNING)
 
     def change(self, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Give each of the keys a new payload, and wait until that is processed."""
+        """Give each of the keys a new payload, and wait until that is processed and maintenance has passed."""
         self._version += 1
-        for begin in range(0, len(keys), _FILE_RECORDS):
+        for part in np.array_split(keys, max(_LEAST_FILES, -(-len(keys) // _FILE_RECORDS))):
             self._files += 1
-            table = data.changes(self._files, keys[begin : begin + _FILE_RECORDS], self._version)
-            data.put(table, self._source, f"{self._files:06}.parquet")
+            data.put(data.changes(self._files, part, self._version), self._source, f"{self._files:06}.parquet")
         self._wait(lambda: self._read() >= self._files)
+        time.sleep(_MAINTENANCE_SECONDS)
 
     def _read(self) -> int:
         """Return how many files are in committed batches."""

@@ -131,9 +131,10 @@ and most.
 def _increments(increments: Increments) -> Iterable[str]:
     yield "## Checkpointed bytes and changed state\n"
     yield f"""\
-A job keeps the newest payload of {increments.payload} random bytes for every key. Random keys are changed, then a
-checkpoint is requested. Medians; in brackets the most, which is where RocksDB had compacted. The first row of each size
-is the first checkpoint, of all state.
+A job keeps the newest payload of {increments.payload} random bytes for every key. Random keys are changed in five
+batches or more, state maintenance passes, then a checkpoint is requested. Medians; in brackets the most, where a
+snapshot of RocksDB fell between two checkpoints: what it had flushed and compacted is uploaded then. The first row of
+each size is the first checkpoint, of all state.
 """
     yield _measured(increments.circumstances, ())
     yield increments_table(list(increments.runs)).markdown() + "\n"
