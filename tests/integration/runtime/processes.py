@@ -14,7 +14,7 @@ from pathlib import Path
 from streamjob.ids import Key
 from streamjob.protocol.log import JobId, read
 from streamjob.snapshot.manifest import Manifest
-from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import ObjectMissing
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
@@ -135,10 +135,6 @@ class JobRuns:
         """Return the log as it stands; what a sleeper left below it does not count."""
         return list(drive(self._store, read(self._job)).records)
 
-    def claims(self) -> list[LogRecord]:
-        """Return the claims in the log."""
-        return [record for record in self.records() if record.kind is RecordKind.CLAIM]
-
     def completions(self, epoch: int | None = None) -> list[LogRecord]:
         """Return the completions in the log, of one epoch or of all."""
         records = [record for record in self.records() if record.completes]
@@ -166,14 +162,15 @@ class JobRuns:
         """Wait until a condition holds; the process must not end before."""
         deadline = time.monotonic() + seconds
         while not condition():
-            assert process.exit_code is None, f"ended with {process.exit_code} before {what}:\n{process.output()}"
+            assert process.exit_code is None, (
+                f"ended with {process.exit_code} before {what} (epoch {self.epoch()}):\n{process.output()}"
+            )
             assert time.monotonic() < deadline, f"no {what} within {seconds} s:\n{process.output()}"
             time.sleep(poll)
 
     def epoch(self) -> int:
-        """Return the epoch of the last claim; 0 before the first."""
-        claims = self.claims()
-        return claims[-1].epoch if claims else 0
+        """Return the epoch of the last claim, whose record may be pruned by now; 0 before the first."""
+        return drive(self._store, read(self._job)).epoch
 
     def wait_for_claim(self, epoch: int, process: JobProcess) -> None:
         """Wait until the log is claimed for a later epoch than `epoch`."""

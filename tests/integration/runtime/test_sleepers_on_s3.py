@@ -101,7 +101,7 @@ def test_requests_of_sleepers_that_arrive_late_change_nothing(
         behind_record = fall_asleep(runs, "PutObject", "log/", True)
         epoch = runs.epoch() + 1
         last = runs.start(workdir="work-last")
-        runs.wait(lambda: len(runs.completions(epoch)) > 0, "checkpoint", last)
+        runs.wait(lambda: bool(runs.completions(epoch)), f"checkpoint of epoch {epoch}", last)
 
         before_record.wake()
         before_deletion.wake()
