@@ -92,7 +92,8 @@ class Acknowledger:
                 raise UploadCancelled(f"Chain {self.chain!r} had not committed batch {cut.batch} when it was aborted")
             time.sleep(_POLL_SECONDS)
         begun = clock()
-        held = hold(self._chain.checkpoint, cut.batch, self.hold_directory(checkpoint))
+        directories = self._chain.dataflow.directories
+        held = hold(self._chain.checkpoint, cut.batch, self.hold_directory(checkpoint), directories)
         linked = clock()
         files = self._uploader.upload(held, known, key_of, progress)
         statistics = progress.statistics()

@@ -207,7 +207,8 @@ class Chain:
         last = last_committed(self.checkpoint)
         for index, uid in enumerate(self.dataflow.sources):
             expected = BoundedEnd.from_json(self.dataflow.ends[uid]).paths
-            read = files_read(self.checkpoint, index, last) if last is not None else frozenset()
+            directory = self.dataflow.directories[index]
+            read = files_read(self.checkpoint, index, last, directory) if last is not None else frozenset()
             if unread := sorted(expected - read):
                 raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread[0]}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[OperatorUid, frozenset[str]]]
+
+
 class InvalidOperator(InvalidInput):
     """Spark cannot read a source, or cannot make sense of an operator; nothing was started."""
 
@@ -28,13 +31,14 @@ class InvalidOperator(InvalidInput):
 class Dataflow:
     """A chain's query.
 
-    `sources` are uids in the order in which Spark numbers their positions. `watermark_nodes` has the sources with a
-    watermark, `ends` the bounded ones.
+    `sources` are uids in the order in which Spark lists their positions, `directories` the numbers that Spark gives
+    their directories below `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones.
     """
 
     output: DataFrame
     output_mode: str
     sources: tuple[OperatorUid, ...]
+    directories: tuple[int, ...]
     watermark_nodes: Mapping[OperatorUid, str]
     ends: Mapping[OperatorUid, JsonValue]
 
@@ -47,7 +51,8 @@ class DataflowBuilder:
         job: the job; resolves functions and options.
         chain: what is fused into the query.
         ends: ends of bounded sources from the restored manifest; a source without one is fixed now.
-        files_read: the files of a bounded source that the restored state has read already.
+        files_read: tells which files the restored state has read already of each bounded source, given `sources` and
+            `directories` of the dataflow.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class DataflowBuilder:
         job: LoadedJob,
         chain: ChainPlan,
         ends: Mapping[OperatorUid, JsonValue],
-        files_read: Mapping[OperatorUid, frozenset[str]],
+        files_read: FilesRead,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -67,6 +72,7 @@ class DataflowBuilder:
         self._relations: dict[int, OperatorUid] = {}
         self._nodes: dict[OperatorUid, str] = {}
         self._ends: dict[OperatorUid, JsonValue] = {}
+        self._bounded_readers: dict[OperatorUid, FileReader] = {}
 
     def build(self) -> Dataflow:
         """Return the chain's query.
@@ -85,7 +91,12 @@ class DataflowBuilder:
                 f"Operator {self._chain.output!r} returned a DataFrame that does not stream",
                 "derive it from the operator's inputs",
             )
-        return Dataflow(frame, self._chain.output_mode, self._source_order(frame), self._nodes, self._ends)
+        sources, directories = self._source_order(frame)
+        read = self._files_read(sources, directories)
+        for uid, reader in self._bounded_readers.items():
+            end = BoundedEnd.from_json(self._ends[uid])
+            check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
+        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends)
 
     def _add(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -115,8 +126,7 @@ class DataflowBuilder:
         known = self._known_ends.get(source.uid)
         end = fix_end(self._spark, reader, path) if known is None else BoundedEnd.from_json(known)
         with_base = {"basePath": end.root, **options}
-        bounded_reader = FileReader(source.format, source.schema_ddl, with_base)
-        check_end(self._spark, bounded_reader, end, source.uid, self._files_read.get(source.uid, frozenset()))
+        self._bounded_readers[source.uid] = FileReader(source.format, source.schema_ddl, with_base)
         self._ends[source.uid] = end.to_json()
         return {**with_base, "path": end.pattern}
 
@@ -139,23 +149,29 @@ class DataflowBuilder:
         return result
 
     def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
-        for relation in self._leaves(frame):
+        for _, relation in self._leaves(frame):
             self._relations[relation] = uid
 
-    def _source_order(self, frame: DataFrame) -> tuple[OperatorUid, ...]:
-        # A source that is read twice stands twice in the plan, and so in Spark's list of positions.
-        return tuple(self._relations[leaf] for leaf in self._leaves(frame) if leaf in self._relations)
+    def _source_order(self, frame: DataFrame) -> tuple[tuple[OperatorUid, ...], tuple[int, ...]]:
+        # A source that is read twice stands twice in the plan, and so in Spark's list of positions. In a union both are
+        # the same relation, for which Spark makes one source; in a join they differ.
+        leaves = [(leaf, relation) for leaf, relation in self._leaves(frame) if relation in self._relations]
+        directories: list[int] = []
+        for number, (leaf, _) in enumerate(leaves):
+            same = next((other for other in range(number) if leaves[other][0].equals(leaf)), None)
+            directories.append(max(directories, default=-1) + 1 if same is None else directories[same])
+        return tuple(self._relations[relation] for _, relation in leaves), tuple(directories)
 
-    def _leaves(self, frame: DataFrame) -> list[int]:
+    def _leaves(self, frame: DataFrame) -> list[tuple[Any, int]]:
         jvm: Any = self._spark._jvm
         leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
         identities = []
         for index in range(leaves.size()):
             leaf = leaves.apply(index)
             if leaf.getClass().getSimpleName() == "StreamingRelation":
-                identities.append(jvm.System.identityHashCode(leaf.dataSource()))
+                identities.append((leaf, jvm.System.identityHashCode(leaf.dataSource())))
             elif leaf.getClass().getSimpleName() == "StreamingRelationV2":
-                identities.append(jvm.System.identityHashCode(leaf.table()))
+                identities.append((leaf, jvm.System.identityHashCode(leaf.table())))
         return identities
 
 

@@ -31,7 +31,7 @@ from streamjob_runtime.acknowledging import Acknowledger
 from streamjob_runtime.chain import Chain, ChainStart
 from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
-from streamjob_runtime.dataflow import DataflowBuilder
+from streamjob_runtime.dataflow import DataflowBuilder, FilesRead
 from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
 from streamjob_runtime.ledger import Ledger, RestoreFrom
 from streamjob_runtime.outputs import FormerOutputs, Outputs
@@ -286,13 +286,23 @@ class Epoch:
             return {}
         return {source.uid: source.end for source in self.restored.manifest.sources if source.end is not None}
 
-    def _files_read(self, checkpoint: Path) -> dict[OperatorUid, frozenset[str]]:
-        chain = self.restored.chain if self.restored else None
-        if chain is None or chain.batch == NO_BATCH:
-            return {}
-        ended = self._ends()
-        uids = [each.uid for each in chain.inputs]
-        return {uid: files_read(checkpoint, index, chain.batch) for index, uid in enumerate(uids) if uid in ended}
+    def _files_read(self, checkpoint: Path) -> FilesRead:
+        def read(
+            sources: tuple[OperatorUid, ...], directories: tuple[int, ...]
+        ) -> Mapping[OperatorUid, frozenset[str]]:
+            chain = self.restored.chain if self.restored else None
+            if chain is None or chain.batch == NO_BATCH:
+                return {}
+            found: dict[OperatorUid, frozenset[str]] = {}
+            inputs = tuple(each.uid for each in chain.inputs)
+            # Spark itself refuses a query with other sources than those of its checkpoint.
+            for index, uid in enumerate(inputs if inputs == sources else ()):
+                if uid in self._ends():
+                    files = files_read(checkpoint, index, chain.batch, directories[index])
+                    found[uid] = found.get(uid, files) & files
+            return found
+
+        return read
 
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,13 @@ class CutFiles:
         return len(self.unique) + len(self.per_checkpoint)
 
 
-def files_for(checkpoint: Path, batch: BatchId) -> CutFiles:
+def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | None = None) -> CutFiles:
     """Return the files that a restart at `batch` needs, which Spark has committed.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain; its query may be running.
         batch: the last batch that the restart shall remember.
+        directories: see `OffsetEntry.offsets`.
 
     Raises:
         NotCommitted: Spark has not committed the batch, or has purged its commit already.
@@ -62,7 +63,7 @@ def files_for(checkpoint: Path, batch: BatchId) -> CutFiles:
     unique: list[str] = []
     logs = list(_log_files(checkpoint, batch))
     try:
-        logs += source_files(checkpoint, read_offsets(checkpoint, batch))
+        logs += source_files(checkpoint, read_offsets(checkpoint, batch), directories)
     except FileNotFoundError as error:
         raise CheckpointFileMissing(checkpoint, f"sources/*: {error}", batch) from None
     for operator, partitions in state_ids.items():

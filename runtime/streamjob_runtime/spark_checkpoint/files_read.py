@@ -12,13 +12,14 @@ from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_offsets
 from streamjob_runtime.spark_checkpoint.sources import file_source_entries
 
 
-def files_read(checkpoint: Path, source: int, batch: BatchId) -> frozenset[str]:
+def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> frozenset[str]:
     """Return the files that a file source has delivered up to a committed batch: absolute paths, URIs if not local.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain.
-        source: the source's number in the query.
+        source: the number of the source's line in the offset log.
         batch: the batch.
+        directory: its directory below `sources/`; None if that has the line's number.
 
     Raises:
         CheckpointFileMissing: the offset log has no entry for the batch.
@@ -27,7 +28,7 @@ def files_read(checkpoint: Path, source: int, batch: BatchId) -> frozenset[str]:
     offset = read_offsets(checkpoint, batch).offsets()[source][1]
     if offset == VOID_OFFSET:
         return frozenset()
-    log = checkpoint / "sources" / str(source)
+    log = checkpoint / "sources" / str(source if directory is None else directory)
     found: set[str] = set()
     for name in file_source_entries([each.name for each in log.iterdir()], int(json.loads(offset)["logOffset"])):
         lines = (log / name).read_text("utf-8").splitlines()

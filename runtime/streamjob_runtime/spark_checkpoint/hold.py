@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +28,14 @@ class Hold:
     files: CutFiles
 
 
-def hold(checkpoint: Path, batch: BatchId, target: Path) -> Hold:
+def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[int] | None = None) -> Hold:
     """Link the files of a cut into `target`; call it soon after Spark has committed `batch`.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain; its query may be running.
         batch: the committed batch of the cut.
         target: a directory on the same file system that does not exist yet.
+        directories: see `OffsetEntry.offsets`.
 
     Raises:
         NotCommitted: Spark has not committed the batch, or has purged its commit already.
@@ -43,7 +45,7 @@ def hold(checkpoint: Path, batch: BatchId, target: Path) -> Hold:
     """
     for listing in range(1, LISTINGS + 1):
         try:
-            files = files_for(checkpoint, batch)
+            files = files_for(checkpoint, batch, directories)
             _link(checkpoint, files, target)
         except CheckpointFileMissing:
             release(target)

@@ -8,6 +8,7 @@ offset log a line per source.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,16 @@ class OffsetEntry:
     metadata: dict[str, Any]
     sources: tuple[str, ...]
 
-    def offsets(self) -> tuple[tuple[str, str], ...]:
-        """Return each source's name (its directory below `sources/`) and the JSON of its offset, or `-` for none."""
+    def offsets(self, directories: Sequence[int] | None = None) -> tuple[tuple[str, str], ...]:
+        """Return each source's name (its directory below `sources/`) and the JSON of its offset, or `-` for none.
+
+        Args:
+            directories: the directory of each line in `v1`; None if no source stands in the query twice.
+        """
         if self.version == "v2":
             return tuple((name, offset) for name, _, offset in (line.partition(":") for line in self.sources))
-        return tuple((str(index), offset) for index, offset in enumerate(self.sources))
+        numbers = range(len(self.sources)) if directories is None else directories
+        return tuple((str(number), offset) for number, offset in zip(numbers, self.sources, strict=True))
 
     def render(self) -> str:
         """Return the entry in the form that Spark reads."""

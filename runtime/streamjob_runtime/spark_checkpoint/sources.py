@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from streamjob_runtime.spark_checkpoint.logs import OffsetEntry
@@ -21,13 +21,13 @@ from streamjob_runtime.spark_checkpoint.logs import OffsetEntry
 _ENTRY = re.compile(r"(\d+)(\.compact)?")
 
 
-def source_files(checkpoint: Path, offsets: OffsetEntry) -> tuple[str, ...]:
+def source_files(checkpoint: Path, offsets: OffsetEntry, directories: Sequence[int] | None = None) -> tuple[str, ...]:
     """Return the files below `sources/` that a restart at the batch of `offsets` needs, relative to the checkpoint.
 
     Raises:
         FileNotFoundError: an entry of the file source's log is not there, or not any more.
     """
-    positions = dict(offsets.offsets())
+    positions = dict(offsets.offsets(directories))
     found: list[str] = []
     for source in sorted(_directories(checkpoint / "sources")):
         names = sorted(_names(source))
