@@ -141,7 +141,8 @@ class Chain:
 
     def is_committed(self, batch: BatchId) -> bool:
         """Return whether Spark has committed a batch."""
-        return batch == NO_BATCH or (self.checkpoint / "commits" / str(batch)).exists()
+        # Spark begins a batch only behind the commit of the one before, and deletes old entries.
+        return batch < max(self.last_published, 0) or (self.checkpoint / "commits" / str(batch)).exists()
 
     def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
         """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
@@ -197,7 +198,9 @@ class Chain:
             # `stop` came before there was a query that it could stop.
             self._query.stop()
             return
-        self._on_status(self.uid, ChainStatus.RUNNING, "")
+        if len(self._queries) == 1:
+            # The flush is no new beginning: a job that is stopping must not seem to run again.
+            self._on_status(self.uid, ChainStatus.RUNNING, "")
         self._query.awaitTermination()
 
     def _check_that_all_is_read(self) -> None:

@@ -1,0 +1,100 @@
+"""What a chain reports of itself, with a query that does nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.protocol.cuts import Batch, Publications
+from streamjob.protocol.messages import ChainStatus
+from streamjob_runtime import chain as chain_module
+from streamjob_runtime.chain import Chain, ChainStart
+from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.outputs import Outputs
+
+UID = ChainUid("chain")
+SOURCE = OperatorUid("source")
+
+
+class FakeWriter:
+    """A query that has ended as soon as it is started, behind a batch of its own."""
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self
+
+    def start(self) -> Any:
+        report = SimpleNamespace(
+            batchId=lambda: self.started,
+            json=lambda: json.dumps({"durationMs": {"addBatch": 1}, "stateOperators": []}),
+        )
+        self.started += 1
+        return SimpleNamespace(
+            awaitTermination=lambda: None,
+            stop=lambda: None,
+            _jsq=SimpleNamespace(recentProgress=lambda: [report]),
+        )
+
+
+def chain_of(tmp_path: Path, publications: Publications, statuses: list[ChainStatus], writer: FakeWriter) -> Chain:
+    dataflow = Dataflow(
+        output=cast("Any", SimpleNamespace(writeStream=writer)),
+        output_mode="append",
+        sources=(SOURCE,),
+        directories=(0,),
+        watermark_nodes={},
+        ends={SOURCE: {"root": "/in", "files": ["0"]}},
+    )
+    jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=None)))
+    return Chain(
+        uid=UID,
+        spark=cast("Any", SimpleNamespace(_jvm=jvm)),
+        dataflow=dataflow,
+        outputs=Outputs({}),
+        checkpoint=tmp_path,
+        publications=publications,
+        lock=threading.Lock(),
+        start=ChainStart(),
+        clock_ms=lambda: 0,
+        on_status=lambda uid, status, message: statuses.append(status),
+        on_first_output=lambda: None,
+    )
+
+
+def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that was asked to stop meanwhile is STOPPING; it must not become RUNNING, from where it cannot stop."""
+    monkeypatch.setattr(chain_module, "last_committed", lambda checkpoint: BatchId(0))
+    monkeypatch.setattr(chain_module, "files_read", lambda *_: frozenset({"/in/0"}))
+    monkeypatch.setattr(chain_module, "read_commit", lambda *_: SimpleNamespace(state_ids={0: ()}))
+    monkeypatch.setattr(chain_module, "force_flush", lambda *_: BatchId(2))
+    statuses: list[ChainStatus] = []
+    writer = FakeWriter()
+    chain = chain_of(tmp_path, Publications([UID]), statuses, writer)
+
+    chain.start()
+    chain._thread.join(10)
+
+    assert writer.started == 2
+    assert statuses == [ChainStatus.RUNNING, ChainStatus.FINISHED]
+
+
+def test_a_batch_is_committed_though_spark_has_deleted_its_entry_since(tmp_path: Path) -> None:
+    publications = Publications([UID])
+    chain = chain_of(tmp_path, publications, [], FakeWriter())
+    for number in range(3):
+        publications.publish(UID, Batch(batch=BatchId(number)))
+
+    assert [chain.is_committed(BatchId(number)) for number in (NO_BATCH, 0, 1, 2)] == [True, True, True, False]
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "2").touch()
+    assert chain.is_committed(BatchId(2))
