@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ log = logging.getLogger("streamjob")
 @dataclass
 class _UnderWay:
     progress: dict[ChainUid, Progress] = field(default_factory=dict)
+    acknowledging: list[Future[None]] = field(default_factory=list)
     sinks: tuple[SinkState, ...] = ()
 
 
@@ -104,8 +105,9 @@ class Checkpoints:
         self._ledger.begin(action.id)
         under_way = self._under_way[action.id] = _UnderWay({chain: Progress() for chain in cuts})
         for chain, cut in cuts.items():
-            self._chains_pool.submit(
-                self._acknowledge, action.id, cut, chain in finished, under_way.progress[chain], cut_seconds
+            progress = under_way.progress[chain]
+            under_way.acknowledging.append(
+                self._chains_pool.submit(self._acknowledge, action.id, cut, chain in finished, progress, cut_seconds)
             )
 
     def _acknowledge(
@@ -147,11 +149,16 @@ class Checkpoints:
             progress.cancel()
         if not action.keep_files:
             self._ledger.aborted(action.id)
-        release(self._holds / str(action.id))
+        self._chains_pool.submit(self._release, action.id, under_way.acknowledging).add_done_callback(_report)
+
+    def _release(self, checkpoint: CheckpointId, acknowledging: Sequence[Future[None]]) -> None:
+        # What acknowledges may be linking files there still. It began before this did: the pool keeps the order.
+        wait(acknowledging)
+        release(self._holds / str(checkpoint))
 
     def complete(self, action: m.CompleteCheckpoint) -> None:
         """Write the manifest, then the log's record."""
-        self._log_pool.submit(self._complete, action)
+        self._log_pool.submit(self._complete, action).add_done_callback(_report)
 
     def _complete(self, action: m.CompleteCheckpoint) -> None:
         try:
@@ -196,7 +203,7 @@ class Checkpoints:
 
     def publish(self, action: m.Publish) -> None:
         """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
-        self._log_pool.submit(self._publish, action.id)
+        self._log_pool.submit(self._publish, action.id).add_done_callback(_report)
 
     def _publish(self, checkpoint: CheckpointId) -> None:
         under_way = self._under_way.pop(checkpoint)
@@ -225,8 +232,15 @@ class Checkpoints:
     def close(self) -> None:
         """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""
         self._closing.set()
-        for under_way in self._under_way.values():
+        # A copy: a publication that is under way takes its checkpoint out.
+        for under_way in list(self._under_way.values()):
             for progress in under_way.progress.values():
                 progress.cancel()
         for pool in (self._chains_pool, self._log_pool):
             pool.shutdown(wait=True)
+
+
+def _report(task: Future[None]) -> None:
+    """Log what a task raised: whatever the coordinator must know of, the task has handed in itself."""
+    if (error := task.exception()) is not None:
+        log.error("Work beside the stream failed: %s", describe(error), exc_info=error)
