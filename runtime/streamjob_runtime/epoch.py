@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STOP_SECONDS = 30.0
+_LONGEST_WAIT = 86_400.0
 
 log = logging.getLogger("streamjob")
 
@@ -134,6 +135,7 @@ class Epoch:
         self._statuses: dict[ChainUid, m.ChainStatus] = {}
         self._directory = job.workdir / str(ledger.epoch)
         self._wake_at: float | None = None
+        self._settled = False
         self.chain: Chain | None = None
         self.outputs: Outputs | None = None
         self.restored: Restored | None = None
@@ -144,6 +146,11 @@ class Epoch:
     def held(self) -> Path | None:
         """The files of the epoch's last completed checkpoint; None if it completed none."""
         return self._checkpoints.held if self._checkpoints else None
+
+    @property
+    def listens(self) -> bool:
+        """Whether an event would reach the coordinator; ask it under the state lock, and post under the same."""
+        return self.coordinator is not None and not self._settled
 
     def post(self, event: m.Event) -> None:
         """Hand an event to the coordinator."""
@@ -366,9 +373,11 @@ class Epoch:
             while not self._events.empty():
                 self.coordinator.handle(self._events.get())
             self.coordinator.handle(m.EpochEnded(now=self._job.clock()))
+            self._settled = True
 
     def _next_event(self) -> m.Event:
-        timeout = None if self._wake_at is None else max(0.0, self._wake_at - self._job.clock())
+        # A Tick that comes too early does no harm, and Python cannot wait for centuries.
+        timeout = None if self._wake_at is None else min(max(0.0, self._wake_at - self._job.clock()), _LONGEST_WAIT)
         try:
             return self._events.get(timeout=timeout)
         except queue.Empty:

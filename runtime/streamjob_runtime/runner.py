@@ -133,7 +133,7 @@ class Runner:
         """Hand an event to the epoch that runs; return False if none does."""
         with self.lock:
             epoch = self.epoch
-            if epoch is None or epoch.coordinator is None:
+            if epoch is None or not epoch.listens:
                 return False
             epoch.post(event)
             return True
@@ -186,6 +186,8 @@ class Runner:
         )
         with self.lock:
             self.ledger, self.epoch = ledger, epoch
+        # Also one of the same number, of another location's log; and what failed restores have left on a full disk.
+        self._drop_epochs(set() if held is None else {int(held.relative_to(self.job.workdir).parts[0])})
         try:
             outcome = epoch.run()
         finally:
@@ -217,7 +219,7 @@ class Runner:
 
     def _on_restored(self, epoch: Epoch) -> None:
         assert self.ledger is not None
-        self._drop_other_epochs(self.ledger.epoch)
+        self._drop_epochs({self.ledger.epoch})
         restored = epoch.restored
         if restored is not None:
             with self.lock:
@@ -252,9 +254,9 @@ class Runner:
                 self.failure = message
             self.lifecycle = self.lifecycle.enter(state, self.job.clock())
 
-    def _drop_other_epochs(self, epoch: int) -> None:
+    def _drop_epochs(self, kept: set[int]) -> None:
         for directory in _epoch_directories(self.job.workdir):
-            if int(directory.name) != epoch:
+            if int(directory.name) not in kept:
                 shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -1,0 +1,89 @@
+"""What the epochs of one process leave to each other, and to whoever talks to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.ids import Attempt
+from streamjob.protocol import messages as m
+from streamjob.protocol.restarts import RestartPolicy
+from streamjob_runtime import runner as runner_module
+from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome
+from streamjob_runtime.ledger import RestoreFrom
+from streamjob_runtime.runner import Runner, RunOptions
+
+
+def runner_in(workdir: Path) -> Runner:
+    spec = SimpleNamespace(checkpointing=SimpleNamespace())
+    job = SimpleNamespace(workdir=workdir, clock=lambda: 0.0, loaded=SimpleNamespace(spec=spec))
+    return Runner(cast("Any", job), cast("Any", None), RunOptions(RestoreFrom(), Attempt(0), RestartPolicy()))
+
+
+def run_epoch(runner: Runner, number: int, held: Path | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run an epoch that does nothing; return what it finds in the work directory."""
+    found: list[str] = []
+
+    class FakeEpoch:
+        coordinator = None
+        held = None
+
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def run(self) -> EpochOutcome:
+            found.extend(sorted(each.name for each in runner.job.workdir.iterdir()))
+            return EpochOutcome(EpochEnd.FAILED)
+
+    monkeypatch.setattr(runner_module, "Epoch", FakeEpoch)
+    runner._run_epoch(cast("Any", SimpleNamespace(epoch=number)), RestoreFrom(), held)
+    return found
+
+
+def test_an_epoch_finds_no_directory_of_its_number_from_the_log_of_another_location(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "1" / "chain" / "checkpoint").mkdir(parents=True)
+    (tmp_path / "process-7").mkdir()
+
+    assert run_epoch(runner_in(tmp_path), 1, None, monkeypatch) == ["process-7"]
+
+
+def test_a_restore_finds_the_space_that_failed_ones_before_it_took_and_the_files_that_are_still_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tmp_path / "3" / "holds" / "17"
+    held.mkdir(parents=True)
+    for failed in ("4", "5"):
+        (tmp_path / failed / "chain").mkdir(parents=True)
+
+    assert run_epoch(runner_in(tmp_path), 6, held, monkeypatch) == ["3"]
+
+
+def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path) -> None:
+    handled: list[m.Event] = []
+    runner = runner_in(tmp_path)
+    epoch = Epoch(
+        job=runner.job,
+        ledger=cast("Any", SimpleNamespace(epoch=1)),
+        restore_from=RestoreFrom(),
+        coordinate=cast("Any", None),
+        state_lock=runner.lock,
+        held=None,
+        on_state=lambda state: None,
+        on_restored=lambda epoch: None,
+        on_completed=lambda action, manifest: None,
+        on_discarded=lambda checkpoint: None,
+    )
+    runner.epoch = epoch
+    assert not runner.post(m.Tick(now=0.0))
+    epoch.coordinator = cast("Any", SimpleNamespace(handle=handled.append))
+    assert runner.post(m.Tick(now=1.0))
+
+    epoch._settle()
+
+    assert handled == [m.Tick(now=1.0), m.EpochEnded(now=0.0)]
+    assert not runner.post(m.Tick(now=2.0))
