@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _EXIT_SECONDS = 120
+
+log = logging.getLogger("streamjob")
 
 
 class SparkGone(JobFailed):
@@ -67,12 +71,19 @@ class SparkHolder:
         context = session.sparkContext
         gateway = context._gateway
         process = getattr(gateway, "proc", None)
-        session.stop()
+        try:
+            session.stop()
+        except Exception as error:
+            # Its process may be gone by now. How the job ended is what the caller has to know.
+            log.warning("Spark could not be stopped: %s", error)
         if process is not None and gateway is not None:
             gateway.shutdown()
             # Java ends when its standard input does.
             process.stdin.close()
-            process.wait(_EXIT_SECONDS)
+            try:
+                process.wait(_EXIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
             # PySpark keeps them for the next session of the process, and would talk to a process that is gone.
             type(context)._gateway = None
             type(context)._jvm = None
