@@ -81,13 +81,14 @@ class Runner:
         self._stop: m.StopRequested | None = None
         self._stopping = threading.Event()
         self._highest_id = CheckpointId(0)
+        self._has_run = False
 
     def run(self) -> ExitCode:
         """Run the job to its end; return how the process is to exit.
 
         Raises:
             CannotRestore: the snapshot cannot be restored.
-            InvalidInput: the job cannot run.
+            InvalidInput: the job cannot run, and never ran in this process.
             Superseded: another owner holds the log.
         """
         first_epoch: int | None = None
@@ -102,8 +103,11 @@ class Runner:
                     restore_from = replace(restore_from, snapshot=LATEST, mode=ClaimMode.CLAIM)
                 outcome, held = self._run_epoch(ledger, restore_from, held)
             except (CannotRestore, InvalidInput) as error:
-                self._end(JobState.FAILED, error.what)
-                raise
+                if isinstance(error, CannotRestore) or not self._has_run:
+                    self._end(JobState.FAILED, error.what)
+                    raise
+                # The same job was valid when it ran: what it needs, such as a sink's path, is not there at the moment.
+                outcome = EpochOutcome(EpochEnd.FAILED, error.what)
             except Superseded as error:
                 self._end(JobState.SUPERSEDED, error.what)
                 raise
@@ -219,6 +223,7 @@ class Runner:
 
     def _on_restored(self, epoch: Epoch) -> None:
         assert self.ledger is not None
+        self._has_run = True
         self._drop_epochs({self.ledger.epoch})
         restored = epoch.restored
         if restored is not None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from streamjob.errors import ExitCode
 from streamjob.ids import Attempt
 from streamjob.protocol import messages as m
 from streamjob.protocol.restarts import RestartPolicy
@@ -15,12 +16,15 @@ from streamjob_runtime import runner as runner_module
 from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome
 from streamjob_runtime.ledger import RestoreFrom
 from streamjob_runtime.runner import Runner, RunOptions
+from streamjob_runtime.sinks.errors import UnusablePlace
 
 
 def runner_in(workdir: Path) -> Runner:
     spec = SimpleNamespace(checkpointing=SimpleNamespace())
     job = SimpleNamespace(workdir=workdir, clock=lambda: 0.0, loaded=SimpleNamespace(spec=spec))
-    return Runner(cast("Any", job), cast("Any", None), RunOptions(RestoreFrom(), Attempt(0), RestartPolicy()))
+    return Runner(
+        cast("Any", job), cast("Any", None), RunOptions(RestoreFrom(), Attempt(0), RestartPolicy(initial_delay=0.001))
+    )
 
 
 def run_epoch(runner: Runner, number: int, held: Path | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -87,3 +91,43 @@ def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path) -> None
 
     assert handled == [m.Tick(now=1.0), m.EpochEnded(now=0.0)]
     assert not runner.post(m.Tick(now=2.0))
+
+
+def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str) -> ExitCode:
+    """Run a job whose epochs end as they are told: `run and fail`, `refuse`, `finish`."""
+    script = list(epochs)
+
+    class FakeEpoch:
+        coordinator = None
+        restored = None
+        held = None
+
+        def __init__(self, *, on_restored: Any, **_: Any) -> None:
+            self._on_restored = on_restored
+
+        def run(self) -> EpochOutcome:
+            step = script.pop(0)
+            if step == "refuse":
+                raise UnusablePlace("sink path /out: may not be written")
+            if step == "run and fail":
+                self._on_restored(self)
+                return EpochOutcome(EpochEnd.FAILED)
+            return EpochOutcome(EpochEnd.FINISHED)
+
+    monkeypatch.setattr(runner_module, "Epoch", FakeEpoch)
+    ledger = cast("Any", SimpleNamespace(epoch=1, newest_epoch=None))
+    monkeypatch.setattr(Runner, "_claim", lambda self: ledger)
+    return runner_in(workdir).run()
+
+
+def test_what_is_refused_before_the_job_ever_ran_is_invalid_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnusablePlace):
+        run_job(tmp_path, monkeypatch, "refuse", "finish")
+
+
+def test_what_is_refused_after_the_job_has_run_is_a_failure_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_job(tmp_path, monkeypatch, "run and fail", "refuse", "refuse", "finish") is ExitCode.OK
