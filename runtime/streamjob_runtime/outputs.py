@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.sink import Sink
 from streamjob_runtime.sinks.spool import stage_in_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger("streamjob")
 
 
 class Outputs:
@@ -86,7 +90,15 @@ class FormerOutputs:
         """Discard what earlier epochs staged in a sink; in a former one everything that is left."""
         if sink in self._outputs:
             self._outputs.abort(sink)
-        if sink not in self._unchanged and (former := self._former(sink)) is not None:
+        if sink in self._unchanged:
+            return
+        try:
+            former = self._former(sink)
+        except InvalidInput as error:
+            # Nothing is due there, or its commit would have failed before: what is left is rubbish.
+            log.warning("What a former sink staged and never published stays where it is: %s", error.what)
+            return
+        if former is not None:
             try:
                 former.abort()
             finally:

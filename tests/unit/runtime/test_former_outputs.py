@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from pydantic import JsonValue
 
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.sink import Sink, SinkContext, Staged
 from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.sinks.errors import UnusableSink
 
 KEPT, GONE = OperatorUid("kept"), OperatorUid("gone")
 FIVE = CheckpointId(5)
@@ -74,3 +76,15 @@ def test_a_sink_that_is_gone_and_has_nothing_due_is_not_even_opened() -> None:
     outputs_of(Recorder(), former).commit(GONE, FIVE, [])
 
     assert former.calls == []
+
+
+def test_a_sink_whose_code_is_gone_with_it_keeps_the_job_from_starting_only_while_something_is_due() -> None:
+    def gone(uid: OperatorUid) -> Sink:
+        raise UnusableSink(f"sink {uid}: there is no module of it")
+
+    outputs = FormerOutputs(Outputs({}), frozenset(), gone)
+
+    outputs.commit(GONE, FIVE, [])
+    outputs.abort(GONE)
+    with pytest.raises(UnusableSink):
+        outputs.commit(GONE, FIVE, ["a"])
