@@ -51,10 +51,13 @@ class Stopper:
         self._timer.start()
 
     def _ask(self, name: str) -> None:
-        self._view.message(f"{name}: stopping behind a last checkpoint, within {self._grace:g} s")
         self._runner.stop_now(TriggerId(f"signal-{os.getpid()}"))
+        self._view.message(f"{name}: stopping behind a last checkpoint, within {self._grace:g} s")
 
     def _leave(self) -> None:
-        self._view.close()
-        sys.stderr.write("Left without a last checkpoint; the job goes on from the one before.\n")
-        os._exit(int(ExitCode.OK))
+        try:
+            self._view.close()
+            sys.stderr.write("Left without a last checkpoint; the job goes on from the one before.\n")
+        finally:
+            # Whoever read what is written may be gone: the same Ctrl-C ends a whole pipeline.
+            os._exit(int(ExitCode.OK))
