@@ -41,7 +41,11 @@ class Watcher:
         self._stopped.set()
         self._thread.join()
         self._look()
-        self._view.close()
+        try:
+            self._view.close()
+        except OSError as error:
+            # A terminal that is gone must not hide how the job ended.
+            log.debug("Nobody sees the view any more: %s", error)
 
     def note_completion(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
         """Note a completed checkpoint in the metrics."""
@@ -58,4 +62,7 @@ class Watcher:
         except Exception as error:
             # Spark may be gone or going; what is shown stays as it was, and the job's own thread reports why.
             log.debug("Progress could not be read: %s", error)
-        self._view.update(self._control.job(), self._control.checkpoints())
+        try:
+            self._view.update(self._control.job(), self._control.checkpoints())
+        except OSError as error:
+            log.debug("Nobody sees the view any more: %s", error)
