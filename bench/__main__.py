@@ -69,7 +69,7 @@ class Bench:
         self._cache = cache
 
     def run(self) -> None:
-        """Measure the parts that were asked for; each is kept as soon as it is done."""
+        """Measure the parts that were asked for; each is kept when it is done, the comparison behind every round."""
         for part in self._options.part or PARTS:
             if part == "compare":
                 for workload in self._options.workload or WORKLOADS:
@@ -105,6 +105,7 @@ class Bench:
             )
             if len(seen) % len(options.sides) == 0:
                 console.print(comparison_table(seen, workload).rich(workload))
+                self._keep_comparison(workload, begun, seen)
 
         with object_store(self._work / f"s3-{workload}") as store:
             setting = Setting(
@@ -118,10 +119,12 @@ class Bench:
                 timeout=options.timeout,
                 lock=options.lock,
             )
-            runs = compare(setting, workload, options.sides, options.rounds, on_run)
+            compare(setting, workload, options.sides, options.rounds, on_run)
+
+    def _keep_comparison(self, workload: str, begun: float, runs: list[Run]) -> None:
         where = machine.circumstances(begun, machine.command_line())
+        measured = Comparison(circumstances=where, keys=self._options.keys, runs=tuple(runs))
         before = model.load(RESULTS)
-        measured = Comparison(circumstances=where, keys=options.keys, runs=tuple(runs))
         self._keep(before.model_copy(update={"comparison": {**before.comparison, workload: measured}}))
 
     def recovery(self) -> None:

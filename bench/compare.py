@@ -69,14 +69,11 @@ def order(sides: str, number: int) -> str:
     return turned if number % 2 == 0 else turned[::-1]
 
 
-def compare(setting: Setting, workload: str, sides: str, rounds: int, on_run: Callable[[Run], None]) -> list[Run]:
+def compare(setting: Setting, workload: str, sides: str, rounds: int, on_run: Callable[[Run], None]) -> None:
     """Run all sides of a workload, interleaved."""
-    runs: list[Run] = []
     for number in range(rounds):
         for side in order(sides, number):
-            runs.append(run(setting, workload, side, number))
-            on_run(runs[-1])
-    return runs
+            on_run(run(setting, workload, side, number))
 
 
 def run(setting: Setting, workload: str, side: str, number: int) -> Run:
