@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
@@ -25,7 +24,6 @@ from streamjob.protocol.cuts import Publications
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution
 from streamjob.protocol.triggers import SnapshotKind
-from streamjob.sink import Sink
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.acknowledging import Acknowledger
 from streamjob_runtime.chain import Chain, ChainStart
@@ -34,10 +32,11 @@ from streamjob_runtime.clock import Clock
 from streamjob_runtime.dataflow import DataflowBuilder, FilesRead
 from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
 from streamjob_runtime.ledger import Ledger, RestoreFrom
-from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.output_recovery import open_outputs, recover_output
+from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoring import Restored, check_compatible
-from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.relocate import relocate
 from streamjob_runtime.upload.uploader import Uploader
@@ -164,9 +163,10 @@ class Epoch:
             InvalidInput: the job cannot run.
         """
         resolution = self._ledger.resolve(self._restore_from)
-        outputs = self._open_outputs()
+        surroundings = self._surroundings()
+        outputs = self.outputs = open_outputs(self._job.chain, surroundings)
         try:
-            self._recover(outputs, fork=resolution.fork)
+            recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
             if self._ledger.finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
             if resolution.fork:
@@ -190,34 +190,6 @@ class Epoch:
 
     def _surroundings(self) -> SinkSurroundings:
         return SinkSurroundings(self._job.name, self._job.namespace, self._ledger.epoch, self._job.loaded.directory)
-
-    def _open_outputs(self) -> Outputs:
-        sinks = {sink.uid: build_sink(sink, self._surroundings()) for sink in self._job.chain.sinks}
-        self.outputs = Outputs(sinks)
-        return self.outputs
-
-    def _recover(self, outputs: Outputs, *, fork: bool) -> None:
-        """Publish the log's newest completion, which its owner may have left unpublished; drop what is behind it."""
-        now = {sink["uid"]: sink for sink in self._graph()["sinks"]}
-        newest = self._newest_graph(fork)
-        then = {sink["uid"]: sink for sink in newest.get("sinks", [])}
-        unchanged = frozenset(uid for uid, sink in now.items() if then.get(uid, sink) == sink)
-
-        def former(uid: OperatorUid) -> Sink | None:
-            return build_sink_from_graph(then[uid], self._surroundings()) if uid in then else None
-
-        recovered = self._ledger.recover(FormerOutputs(outputs, unchanged, former), now, fork=fork)
-        if recovered.unpublishable is not None:
-            log.warning("The last completion's output cannot be published: %s", recovered.unpublishable)
-
-    def _newest_graph(self, fork: bool) -> Mapping[str, Any]:
-        try:
-            newest = self._ledger.newest_manifest()
-        except CannotRestore:
-            if not fork:
-                raise
-            return {}
-        return newest.graph if newest is not None else {}
 
     def _run_chain(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
         uid = self._job.chain.uid

@@ -1,0 +1,64 @@
+"""First thing in an epoch: publish what the log's last completion left to be published, and drop what is behind it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import OperatorUid
+from streamjob.job.plan import ChainPlan
+from streamjob.sink import Sink
+from streamjob_runtime.ledger import Ledger
+from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+
+log = logging.getLogger("streamjob")
+
+
+def open_outputs(chain: ChainPlan, surroundings: SinkSurroundings) -> Outputs:
+    """Return the sinks of a chain, opened. Raises what `build_sink` raises."""
+    return Outputs({sink.uid: build_sink(sink, surroundings) for sink in chain.sinks})
+
+
+def recover_output(
+    ledger: Ledger,
+    outputs: Outputs,
+    sinks: Sequence[Mapping[str, Any]],
+    surroundings: SinkSurroundings,
+    *,
+    fork: bool,
+) -> None:
+    """Publish the newest completion, also in sinks that the job has otherwise now, or no longer.
+
+    Args:
+        ledger: the claimed log.
+        outputs: the job's sinks.
+        sinks: how its graph describes them.
+        surroundings: for sinks of the completion that are built anew.
+        fork: the job starts from another snapshot, so an unreadable newest completion is given up.
+
+    Raises:
+        CannotRestore: the newest completion cannot be read.
+    """
+    now = {sink["uid"]: sink for sink in sinks}
+    then = {sink["uid"]: sink for sink in _newest_graph(ledger, fork).get("sinks", [])}
+    unchanged = frozenset(uid for uid, sink in now.items() if then.get(uid, sink) == sink)
+
+    def former(uid: OperatorUid) -> Sink | None:
+        return build_sink_from_graph(then[uid], surroundings) if uid in then else None
+
+    recovered = ledger.recover(FormerOutputs(outputs, unchanged, former), now, fork=fork)
+    if recovered.unpublishable is not None:
+        log.warning("The last completion's output cannot be published: %s", recovered.unpublishable)
+
+
+def _newest_graph(ledger: Ledger, fork: bool) -> Mapping[str, Any]:
+    try:
+        newest = ledger.newest_manifest()
+    except CannotRestore:
+        if not fork:
+            raise
+        return {}
+    return newest.graph if newest is not None else {}
