@@ -108,4 +108,7 @@ def start_session(settings: SessionSettings) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    assert session._jvm is not None
+    session._jvm.io.streamjob.StreamThreadDeaths.install()
+    return session
