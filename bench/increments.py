@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -126,6 +127,7 @@ class _Job:
 
     def checkpoint(self, keys: int, share: float, changed: int) -> Increment:
         """Take a checkpoint."""
+        load = os.getloadavg()[0]
         outcome = self._client.wait(self._client.trigger_checkpoint(), timeout=self._timeout, poll=_POLL_SECONDS)
         if outcome.checkpoint is None or outcome.failure:
             raise RunFailed(f"the checkpoint failed: {outcome.failure}")
@@ -137,6 +139,8 @@ class _Job:
             checkpointed_bytes=taken.checkpointed_size,
             state_bytes=taken.state_size,
             seconds=taken.end_to_end_duration / 1000,
+            load_before=load,
+            load_after=os.getloadavg()[0],
         )
 
     def _wait(self, condition: Callable[[], bool]) -> None:

@@ -80,6 +80,7 @@ class Recovery(Model):
     beyond: float
     published: float
     load_before: float
+    load_after: float
 
 
 class Increment(Model):
@@ -91,6 +92,8 @@ class Increment(Model):
     checkpointed_bytes: int
     state_bytes: int
     seconds: float
+    load_before: float | None = None
+    load_after: float | None = None
 
 
 class Comparison(Model):

@@ -144,6 +144,7 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
                     beyond=beyond - killed_at,
                     published=published - killed_at,
                     load_before=load,
+                    load_after=os.getloadavg()[0],
                 )
             if number == kills:
                 return

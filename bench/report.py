@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from bench.model import Circumstances, Comparison, Increments, Recoveries, Recovery, Results, Run
+from bench.compare import WORKLOADS
+from bench.model import Circumstances, Comparison, Increment, Increments, Recoveries, Recovery, Results, Run
 from bench.recovery import RECORDS_A_SECOND
 from bench.summary import (
+    ENOUGH_RUNS,
     FEWER_REQUESTS,
     FIRST_OUTPUT_SECONDS,
     NEAR_PLAIN,
@@ -53,8 +55,12 @@ def render(results: Results) -> str:
         parts.append(f"## Cost\n\n{_SIDES}")
         for workload, comparison in results.comparison.items():
             parts += _comparison(workload, comparison)
+        missing = [workload for workload in WORKLOADS if workload not in results.comparison]
+        parts += [f"{workload}: not measured yet.\n" for workload in missing]
     if results.recovery is not None:
         parts += _recovery(results.recovery)
+    else:
+        parts.append("## Time to recover\n\nNot measured yet.\n")
     if results.increments is not None:
         parts += _increments(results.increments)
     return "\n".join(parts)
@@ -65,6 +71,9 @@ def _comparison(workload: str, comparison: Comparison) -> Iterable[str]:
     records = max(run.records for run in runs)
     yield f"### {workload}: {records:,} records, {comparison.keys:,} keys\n"
     yield _measured(comparison.circumstances, runs)
+    fewest = min(len(side.runs) for side in sides(runs))
+    if fewest < ENOUGH_RUNS:
+        yield f"**Provisional**: {fewest} of at least {ENOUGH_RUNS} rounds were run.\n"
     yield comparison_table(runs, workload).markdown() + "\n"
     yield from _goals(cost_goals(runs, workload))
     yield "S3 requests of a run, median:\n"
@@ -136,19 +145,15 @@ batches or more, state maintenance passes, then a checkpoint is requested. Media
 snapshot of RocksDB fell between two checkpoints: what it had flushed and compacted is uploaded then. The first row of
 each size is the first checkpoint, of all state.
 """
-    yield _measured(increments.circumstances, ())
+    yield _measured(increments.circumstances, increments.runs)
     yield increments_table(list(increments.runs)).markdown() + "\n"
-    ratios = [
-        growth.median(lambda each: each.checkpointed_bytes / each.changed_bytes)
-        for growth in growths(increments.runs)
-        if growth.share < 1
-    ]
+    ratios = [growth.amplification for growth in growths(increments.runs) if growth.share < 1]
     if ratios:
-        yield f"Checkpointed bytes are {min(ratios):.1f} to {max(ratios):.1f} times the changed ones (medians).\n"
+        yield f"All in all, checkpointed bytes are {min(ratios):.1f} to {max(ratios):.1f} times the changed ones.\n"
 
 
-def _measured(where: Circumstances, runs: Iterable[Run | Recovery]) -> str:
-    loads = [run.load_before for run in runs]
+def _measured(where: Circumstances, runs: Iterable[Run | Recovery | Increment]) -> str:
+    loads = [run.load_before for run in runs if run.load_before is not None]
     load = f" Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}." if loads else ""
     versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
     return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.{load}\n"

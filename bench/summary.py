@@ -11,6 +11,9 @@ from bench.model import Increment, Run
 NEAR_PLAIN = 1.03
 """Most CPU of ours, as a multiple of plain Spark with the same settings."""
 
+ENOUGH_RUNS = 5
+"""Least number of runs that a median is to be of."""
+
 FEWER_REQUESTS = 10.0
 """Least number of times that plain Spark on s3a makes more requests than ours."""
 
@@ -70,6 +73,13 @@ class Growth:
     keys: int
     share: float
     checkpoints: tuple[Increment, ...]
+
+    @property
+    def amplification(self) -> float:
+        """All checkpointed bytes as a multiple of all changed ones."""
+        return sum(each.checkpointed_bytes for each in self.checkpoints) / sum(
+            each.changed_bytes for each in self.checkpoints
+        )
 
     def median(self, figure: Callable[[Increment], float]) -> float:
         """Return the median of a figure over the checkpoints."""

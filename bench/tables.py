@@ -119,7 +119,7 @@ def recovery_table(runs: list[Recovery]) -> Table:
 
 def increments_table(runs: list[Increment]) -> Table:
     """Return what checkpoints wrote for what had changed: median, and most in brackets."""
-    head = ("keys of 1 kB", "changed", "changed MB", "checkpointed MB", "× changed", "state MB", "seconds")
+    head = ("keys of 1 kB", "changed", "changed MB", "checkpointed MB", "× changed, all in all", "state MB", "seconds")
     rows = []
     for growth in growths(runs):
         changed = growth.median(lambda each: each.changed_bytes)
@@ -133,7 +133,7 @@ def increments_table(runs: list[Increment]) -> Table:
                 f"{growth.share:.0%}",
                 f"{changed / MB:.1f}",
                 f"{written / MB:.1f}{most}",
-                f"{written / changed:.2f}",
+                f"{growth.amplification:.2f}",
                 f"{growth.median(lambda each: each.state_bytes) / MB:.1f}",
                 f"{growth.median(lambda each: each.seconds):.2f}{slowest}",
             )

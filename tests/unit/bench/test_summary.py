@@ -104,6 +104,7 @@ def test_increments_are_grouped_by_size_and_share() -> None:
 
     assert (first.share, second.share) == (1.0, 0.01)
     assert second.median(lambda each: each.checkpointed_bytes) == 1200
+    assert second.amplification == pytest.approx(7300 / 3000)
     assert second.most(lambda each: each.checkpointed_bytes) == 5000
 
 
@@ -131,7 +132,8 @@ def test_requests_and_bytes_are_read_from_the_access_log() -> None:
 def test_the_report_says_which_goals_were_missed() -> None:
     runs = (run("b", 0, 10), run("d", 0, 20))
     kills = tuple(
-        Recovery(side=side, round=0, first=8.0, beyond=9.0, published=14.0, load_before=1.0) for side in ("a", "d")
+        Recovery(side=side, round=0, first=8.0, beyond=9.0, published=14.0, load_before=1.0, load_after=1.0)
+        for side in ("a", "d")
     )
     results = Results(
         comparison={"windows": Comparison(circumstances=WHERE, keys=100, runs=runs)},
@@ -141,6 +143,8 @@ def test_the_report_says_which_goals_were_missed() -> None:
 
     text = render(results)
 
+    assert "**Provisional**: 1 of at least 5 rounds were run." in text
+    assert "pass-through: not measured yet." in text
     assert "- **missed**: CPU of (d) within 3% of (b): +100.0%" in text
     assert "- reached: first new output within 9 s" in text
     assert "- **missed**: published within 13 s" in text
