@@ -17,7 +17,7 @@ from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.ownership import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
-from streamjob.store.base import StoreDenied, StoreError
+from streamjob.store.base import StoreError
 from streamjob_runtime.acknowledging import Acknowledger
 from streamjob_runtime.chain import describe
 from streamjob_runtime.clock import Clock
@@ -175,7 +175,9 @@ class Checkpoints:
             self._keep_held(action.id)
         except Superseded as error:
             self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
-        except StoreDenied as error:
+        except OutcomeUnknown as error:
+            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
+        except StoreError as error:
             self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
         except Exception as error:
             # The record may exist: to go on as if it did not could publish its output twice.
