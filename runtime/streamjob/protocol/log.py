@@ -11,7 +11,7 @@ nothing says nothing. `retention` has the whole argument.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -101,10 +101,6 @@ class LogView:
     def completion_of(self, manifest: str) -> LogRecord | None:
         """Return the completion that names a manifest, or None: then no such checkpoint exists."""
         return next((record for record in self.completions if record.manifest == manifest), None)
-
-    def with_record(self, record: LogRecord) -> LogView:
-        """Return the view with one more record on top."""
-        return replace(self, records=(*self.records, record))
 
 
 def follows(lower: LogRecord, upper: LogRecord) -> bool:
