@@ -163,11 +163,6 @@ class Checkpoints:
     def _complete(self, action: m.CompleteCheckpoint) -> None:
         try:
             manifest = self._manifest_of(action)
-            self._ledger.write(manifest)
-        except Exception as error:
-            self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
-            return
-        try:
             uri = self._settle(manifest)
             with self._publication.lock:
                 self._publication.publications.complete(action.id)
@@ -175,13 +170,11 @@ class Checkpoints:
             self._keep_held(action.id)
         except Superseded as error:
             self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
-        except OutcomeUnknown as error:
-            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
-        except StoreError as error:
-            self._completion_failed(action.id, m.CompletionFailure.NOT_WRITTEN, error)
         except Exception as error:
-            # The record may exist: to go on as if it did not could publish its output twice.
-            self._completion_failed(action.id, m.CompletionFailure.UNKNOWN, error)
+            # To go on as if there were no record when there may be one could publish its output twice.
+            unknown = self._ledger.may_name(action.id)
+            failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
+            self._completion_failed(action.id, failure, error)
         else:
             self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
             self._on_completed(action, manifest)

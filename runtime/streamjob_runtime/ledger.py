@@ -16,14 +16,14 @@ from pydantic import JsonValue
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.collector import Collector
-from streamjob.protocol.manifests import encode_manifest, read_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim, complete, unless_superseded, verify
+from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
 from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
-from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive
 from streamjob.store.opening import References, open_location
@@ -219,28 +219,25 @@ class Ledger:
         with self._lock:
             self._registry.aborted(checkpoint)
 
-    def write(self, manifest: Manifest) -> None:
-        """Write a manifest, all of whose files are in the store. Raises StoreError; it may be there then."""
-        with self._lock:
-            self._registry.check_protected(manifest)
-        self.store.put(keys.manifest(manifest.epoch, manifest.id), encode_manifest(manifest))
-
     def complete(self, manifest: Manifest) -> str:
-        """Make a checkpoint real, whose manifest is written; return the manifest's URI.
+        """Make a checkpoint real, all of whose files are in the store; return its manifest's URI.
 
         Raises:
             Superseded: another owner holds the log.
             OutcomeUnknown: whether it is completed is not known yet; call again, or end the epoch.
             StoreError: it is not completed.
         """
-        key = keys.manifest(manifest.epoch, manifest.id)
-        kind = RecordKind(manifest.kind)
-        completion = drive(self.store, complete(self._held, kind, manifest.id, key, self._clock()), guard=self._lock)
+        program = complete_snapshot(self._held, self._registry, manifest, self._clock())
+        completion = drive(self.store, program, guard=self._lock)
         with self._lock:
-            self._registry.completed(manifest)
             self._completion = completion
             self._builds_on = manifest
-        return self.store.uri + key
+        return self.store.uri + keys.manifest(manifest.epoch, manifest.id)
+
+    def may_name(self, checkpoint: CheckpointId) -> bool:
+        """Return whether the log names a checkpoint, or may come to; if not, it is certainly not completed."""
+        with self._lock:
+            return self._held.may_name(checkpoint)
 
     def published(self, checkpoint: CheckpointId) -> None:
         """Note that every sink has committed a completed checkpoint."""

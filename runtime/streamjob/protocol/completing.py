@@ -28,7 +28,8 @@ def complete_snapshot(
 
     Raises:
         Superseded: another owner holds the log, now and for ever.
-        OutcomeUnknown: whether the checkpoint is completed is unknown. Do not abort it in the registry; end the epoch.
+        OutcomeUnknown: whether the checkpoint is completed is unknown. Do not abort it in the registry; call again with
+            the same manifest, which is not written again, or end the epoch.
         StoreUnavailable, StoreDenied: it is not completed and never will be: abort it in the registry.
         IllegalStep: the manifest is not this epoch's, or refers to what may be deleted; or see `complete`.
     """
@@ -42,10 +43,11 @@ def complete_snapshot(
             raise IllegalStep(f"savepoint {manifest.id} has no place")
         reference = savepoint_uri
     else:
-        registry.check_protected(manifest)
-        key = keys.manifest(manifest.epoch, manifest.id)
-        yield from put(key, encode_manifest(manifest))
-        reference = key
+        reference = key = keys.manifest(manifest.epoch, manifest.id)
+        # Behind a record that may exist, a successor may have deleted the manifest: it must not come back.
+        if not held.may_name(manifest.id):
+            registry.check_protected(manifest)
+            yield from put(key, encode_manifest(manifest))
     completion = yield from complete(held, kind, manifest.id, reference, now)
     registry.completed(manifest)
     return completion

@@ -116,6 +116,13 @@ class Claim:
         numbers = {record.seq for record in subsumed}
         self._retained = [record for record in self._retained if record.seq not in numbers]
 
+    def may_name(self, checkpoint: CheckpointId) -> bool:
+        """Return whether the log names a checkpoint, or may come to: its record was tried, and not certainly refused.
+
+        Also true while the outcome of another one is unknown: nothing is certain then.
+        """
+        return self._unsettled is not None or checkpoint <= self.last_id
+
     def check_held(self) -> None:
         """Raise Superseded if the log is known to be lost."""
         if self._lost is not None:

@@ -3,49 +3,76 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from streamjob.errors import Superseded
-from streamjob.ids import ChainUid, CheckpointId
+from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, Owner
 from streamjob.protocol import messages as m
 from streamjob.protocol.cuts import Publications
-from streamjob.protocol.ownership import OutcomeUnknown
+from streamjob.protocol.log import JobId
+from streamjob.protocol.ownership import Identity, OutcomeUnknown
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
+from streamjob.testing.memory_store import FaultyStore, MemoryStore
 from streamjob_runtime.checkpoints import Checkpoints
+from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.publication import Publication
 
+JOB = JobId(namespace="default", name="job")
 FIVE = CheckpointId(5)
 WITHIN = 10.0
 
 
-class Ledger:
+class FailingStore(MemoryStore):
     """Fails where it is told to."""
 
-    def __init__(self, *, write: Exception | None = None, complete: Exception | None = None) -> None:
-        self._write, self._complete = write, complete
+    fails_to_put: Exception | None = None
+    fails_to_create: Exception | None = None
 
-    def write(self, manifest: object) -> None:
-        if self._write is not None:
-            raise self._write
+    def put(self, key: Key, content: bytes | Path) -> None:
+        if self.fails_to_put is not None:
+            raise self.fails_to_put
+        super().put(key, content)
 
-    def complete(self, manifest: object) -> str:
-        assert self._complete is not None
-        raise self._complete
+    def put_if_absent(self, key: Key, content: bytes) -> bool:
+        if self.fails_to_create is not None:
+            raise self.fails_to_create
+        return super().put_if_absent(key, content)
 
 
-def failure(ledger: Ledger, holds: Path) -> m.CompletionFailure:
+def claimed(store: MemoryStore | FaultyStore, owner: str = "owner") -> Ledger:
+    ledger = Ledger.claim(store, Identity(job=JOB, owner=Owner(owner), attempt=Attempt(0)), lambda: 1.0, 1)
+    ledger.begin(FIVE)
+    return ledger
+
+
+def manifest_of(ledger: Ledger) -> Manifest:
+    return Manifest(
+        job=JOB.name,
+        namespace=JOB.namespace,
+        id=FIVE,
+        epoch=ledger.epoch,
+        kind="checkpoint",
+        triggered=0.0,
+        completed=1.0,
+        graph={},
+    )
+
+
+def failure(ledger: Ledger, holds: Path, make: Callable[[Ledger], Manifest] = manifest_of) -> m.CompletionFailure:
     events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
     checkpoints = Checkpoints(
         acknowledgers={},
         publication=Publication(Publications([ChainUid("chain")])),
-        ledger=cast("Any", ledger),
+        ledger=ledger,
         outputs=cast("Any", SimpleNamespace()),
-        manifest_of=lambda action: cast("Any", SimpleNamespace(sinks=())),
+        manifest_of=lambda action: make(ledger),
         holds=holds,
         clock=lambda: 0.0,
         post=events.put,
@@ -62,20 +89,70 @@ def failure(ledger: Ledger, holds: Path) -> m.CompletionFailure:
 
 @pytest.mark.parametrize("error", [StoreFull("full"), StoreDenied("denied")], ids=["full", "denied"])
 def test_a_record_that_the_store_refused_was_not_written(error: Exception, tmp_path: Path) -> None:
-    assert failure(Ledger(complete=error), tmp_path) is m.CompletionFailure.NOT_WRITTEN
+    store = FailingStore()
+    ledger = claimed(store)
+    store.fails_to_create = error
+
+    assert failure(ledger, tmp_path) is m.CompletionFailure.NOT_WRITTEN
 
 
-def test_without_its_manifest_a_checkpoint_is_not_completed(tmp_path: Path) -> None:
-    assert failure(Ledger(write=StoreUnavailable("away")), tmp_path) is m.CompletionFailure.NOT_WRITTEN
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("a defect")], ids=["unavailable", "defect"])
+def test_without_its_manifest_a_checkpoint_is_not_completed(error: Exception, tmp_path: Path) -> None:
+    store = FailingStore()
+    ledger = claimed(store)
+    store.fails_to_put = error
+
+    assert failure(ledger, tmp_path) is m.CompletionFailure.NOT_WRITTEN
+
+
+def test_a_checkpoint_of_which_no_manifest_can_be_made_is_not_completed(tmp_path: Path) -> None:
+    def fail(ledger: Ledger) -> Manifest:
+        raise ValueError("a defect")
+
+    assert failure(claimed(MemoryStore()), tmp_path, fail) is m.CompletionFailure.NOT_WRITTEN
 
 
 def test_a_record_of_unknown_outcome_stays_unknown_at_the_end_of_the_epoch(tmp_path: Path) -> None:
-    assert failure(Ledger(complete=OutcomeUnknown("?")), tmp_path) is m.CompletionFailure.UNKNOWN
+    store = FailingStore()
+    ledger = claimed(store)
+    store.fails_to_create = StoreUnavailable("away")
+
+    assert failure(ledger, tmp_path) is m.CompletionFailure.UNKNOWN
+
+
+def test_a_defect_while_the_record_is_created_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    store = FailingStore()
+    ledger = claimed(store)
+    store.fails_to_create = ValueError("a defect")
+
+    assert failure(ledger, tmp_path) is m.CompletionFailure.UNKNOWN
 
 
 def test_a_defect_behind_the_record_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    assert failure(Ledger(complete=ValueError("a defect")), tmp_path) is m.CompletionFailure.UNKNOWN
+    store = MemoryStore()
+    ledger = claimed(store)
+
+    # It was completed without having been started: what is noted of it behind the record fails.
+    assert failure(ledger, tmp_path) is m.CompletionFailure.UNKNOWN
+    assert claimed(store, "next").newest_manifest() == manifest_of(ledger)
 
 
 def test_a_lost_log_is_told_as_lost(tmp_path: Path) -> None:
-    assert failure(Ledger(complete=Superseded("lost")), tmp_path) is m.CompletionFailure.SUPERSEDED
+    store = MemoryStore()
+    ledger = claimed(store)
+    claimed(store, "successor")
+
+    assert failure(ledger, tmp_path) is m.CompletionFailure.SUPERSEDED
+
+
+def test_asking_again_completes_a_checkpoint_and_leaves_its_manifest_alone() -> None:
+    inner = FailingStore()
+    store = FaultyStore(inner)
+    ledger = claimed(store)
+    inner.fails_to_create = StoreUnavailable("away")
+    with pytest.raises(OutcomeUnknown):
+        ledger.complete(manifest_of(ledger))
+    inner.fails_to_create = None
+
+    assert ledger.complete(manifest_of(ledger)) == store.uri + keys.manifest(ledger.epoch, FIVE)
+    assert store.calls["put"] == 1

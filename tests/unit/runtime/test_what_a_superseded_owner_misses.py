@@ -66,7 +66,6 @@ def checkpoint(ledger: Ledger, number: int) -> Manifest:
         graph={},
         chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(0), files=(file,)),),
     )
-    ledger.write(manifest)
     ledger.complete(manifest)
     ledger.published(checkpoint)
     ledger.collect()
