@@ -1,0 +1,130 @@
+"""A coordinator with a clock, and what its actions say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
+from streamjob.protocol import messages as m
+from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, TriggerOutcome, Triggers, TriggerState
+from streamjob.snapshot.manifest import ChainState
+
+A = TypeVar("A", bound=m.Action)
+
+
+class Driver:
+    """A coordinator with a clock; every method hands in one event and returns the actions."""
+
+    def __init__(
+        self,
+        policy: CheckpointPolicy | None = None,
+        chains: Sequence[str] = ("a",),
+        highest_id: int = 0,
+        running: bool = True,
+        in_flight_to_index: bool = False,
+        triggers: Triggers | None = None,
+    ) -> None:
+        self.now = 0.0
+        self.statistics = StatisticsTracker()
+        self.triggers = triggers or Triggers()
+        self.chains = [ChainUid(chain) for chain in chains]
+        self.coordinator = Coordinator(
+            chains=self.chains,
+            policy=policy or CheckpointPolicy(interval=None),
+            highest_id=CheckpointId(highest_id),
+            triggers=self.triggers,
+            statistics=self.statistics,
+            in_flight_to_index=in_flight_to_index,
+        )
+        if running:
+            self.all_chains(m.ChainStatus.RUNNING)
+
+    def send(self, event: m.Event) -> list[m.Action]:
+        return self.coordinator.handle(event)
+
+    def all_chains(self, status: m.ChainStatus) -> list[m.Action]:
+        actions: list[m.Action] = []
+        for chain in self.chains:
+            actions += self.send(m.ChainStateChanged(now=self.now, chain=chain, status=status))
+        return actions
+
+    def at(self, now: float) -> list[m.Action]:
+        self.now = now
+        return self.send(m.Tick(now=now))
+
+    def trigger(self, trigger_id: str, kind: SnapshotKind = SnapshotKind.CHECKPOINT) -> list[m.Action]:
+        assert kind is not SnapshotKind.FINAL
+        return self.send(m.TriggerRequested(now=self.now, trigger_id=TriggerId(trigger_id), kind=kind))
+
+    def savepoint(self, trigger_id: str) -> list[m.Action]:
+        return self.trigger(trigger_id, SnapshotKind.SAVEPOINT)
+
+    def stop(self, trigger_id: str, *, savepoint: bool = False, drain: bool = False) -> list[m.Action]:
+        trigger = TriggerId(trigger_id)
+        return self.send(m.StopRequested(now=self.now, trigger_id=trigger, savepoint=savepoint, drain=drain))
+
+    def acknowledge(self, checkpoint: int, chain: str = "a") -> list[m.Action]:
+        state = ChainState(uid=ChainUid(chain), operators=(), batch=BatchId(0))
+        acknowledgement = m.ChainAcknowledgement(state=state)
+        return self.send(
+            m.ChainAcknowledged(now=self.now, id=CheckpointId(checkpoint), acknowledgement=acknowledgement)
+        )
+
+    def decline(self, checkpoint: int, reason: AbortReason = AbortReason.DECLINED, chain: str = "a") -> list[m.Action]:
+        return self.send(
+            m.ChainDeclined(now=self.now, id=CheckpointId(checkpoint), chain=ChainUid(chain), reason=reason)
+        )
+
+    def stored(self, checkpoint: int) -> list[m.Action]:
+        return self.send(m.CompletionSucceeded(now=self.now, id=CheckpointId(checkpoint), uri=f"uri-{checkpoint}"))
+
+    def not_stored(
+        self, checkpoint: int, failure: m.CompletionFailure = m.CompletionFailure.NOT_WRITTEN
+    ) -> list[m.Action]:
+        return self.send(m.CompletionFailed(now=self.now, id=CheckpointId(checkpoint), failure=failure, message="no"))
+
+    def published(self, checkpoint: int) -> list[m.Action]:
+        return self.send(m.Published(now=self.now, id=CheckpointId(checkpoint)))
+
+    def completed(self, checkpoint: int) -> list[m.Action]:
+        actions: list[m.Action] = []
+        for chain in self.chains:
+            actions += self.acknowledge(checkpoint, chain)
+        return actions + self.stored(checkpoint) + self.published(checkpoint)
+
+    def fail_chain(self, chain: str = "a") -> list[m.Action]:
+        status = m.ChainStatus.FAILED
+        return self.send(m.ChainStateChanged(now=self.now, chain=ChainUid(chain), status=status, message="boom"))
+
+    def counts(self) -> tuple[int, int, int]:
+        counts = self.statistics.overview().counts
+        return counts.in_progress, counts.completed, counts.failed
+
+
+def of(kind: type[A], actions: Sequence[m.Action]) -> list[A]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def started(actions: Sequence[m.Action]) -> list[int]:
+    return [action.id for action in of(m.StartCheckpoint, actions)]
+
+
+def aborted(actions: Sequence[m.Action]) -> list[tuple[int, AbortReason]]:
+    return [(action.id, action.reason) for action in of(m.AbortCheckpoint, actions)]
+
+
+def resolved(actions: Sequence[m.Action]) -> dict[str, TriggerState]:
+    return {action.trigger_id: action.outcome.state for action in of(m.ResolveTrigger, actions)}
+
+
+def outcome(actions: Sequence[m.Action], trigger_id: str) -> TriggerOutcome:
+    (found,) = [action.outcome for action in of(m.ResolveTrigger, actions) if action.trigger_id == trigger_id]
+    return found
+
+
+def wishes(actions: Sequence[m.Action]) -> list[float | None]:
+    return [action.time for action in of(m.WakeAt, actions)]
