@@ -11,13 +11,23 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration
-from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+from streamjob.job.spec import (
+    ChannelPolicy,
+    CheckpointingPolicy,
+    Input,
+    JobSpec,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+    Watermark,
+)
 
 TARGET = Path(__file__).parent / "reference" / "job-file.md"
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Job", JobSpec),
     ("`checkpointing`", CheckpointingPolicy),
+    ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
     ("`sources[].watermark`", Watermark),
     ("`operators`", OperatorSpec),

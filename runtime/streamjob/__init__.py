@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamjob.job.dsl import Job, feedback
-    from streamjob.job.spec import CheckpointingPolicy, Watermark
+    from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Watermark
 
-__all__ = ["CheckpointingPolicy", "Job", "Watermark", "feedback"]
+__all__ = ["ChannelPolicy", "CheckpointingPolicy", "Job", "Watermark", "feedback"]
 
 _HOMES = {
+    "ChannelPolicy": "streamjob.job.spec",
     "CheckpointingPolicy": "streamjob.job.spec",
     "Job": "streamjob.job.dsl",
     "Watermark": "streamjob.job.spec",

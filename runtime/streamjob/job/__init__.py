@@ -4,13 +4,24 @@ from streamjob.job.dsl import Feedback, Handle, Job, OperatorHandle, feedback
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.options import resolve_options
-from streamjob.job.plan import ChainPlan, Plan, plan
+from streamjob.job.plan import ChainPlan, ChannelPlan, Plan, plan
 from streamjob.job.problem import Problem
-from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+from streamjob.job.spec import (
+    ChannelPolicy,
+    CheckpointingPolicy,
+    Input,
+    JobSpec,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+    Watermark,
+)
 from streamjob.job.validate import validate
 
 __all__ = [
     "ChainPlan",
+    "ChannelPlan",
+    "ChannelPolicy",
     "CheckpointingPolicy",
     "Feedback",
     "Handle",

@@ -13,7 +13,7 @@ from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.problem import Problem
 from streamjob.job.reading import read_spec
-from streamjob.job.spec import CheckpointingPolicy, Delivery, JobSpec, OutputMode, Spec, Watermark
+from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Delivery, JobSpec, OutputMode, Spec, Watermark
 
 Function = Callable[..., Any]
 """What an operator runs: a DataFrame for each input, in their order, to one DataFrame."""
@@ -62,6 +62,7 @@ class Job:
         parallelism: task slots.
         max_parallelism: state partitions; default twice the parallelism.
         checkpointing: the policy, or its fields by name, durations as `10s`.
+        channels: what channels between chains may hold: the policy, or its fields by name.
         spark_conf: Spark's configuration.
     """
 
@@ -72,6 +73,7 @@ class Job:
         parallelism: int | None = None,
         max_parallelism: int | None = None,
         checkpointing: CheckpointingPolicy | Mapping[str, Any] | None = None,
+        channels: ChannelPolicy | Mapping[str, Any] | None = None,
         spark_conf: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
@@ -80,6 +82,7 @@ class Job:
             parallelism=parallelism,
             maxParallelism=max_parallelism,
             checkpointing=_as_file(checkpointing),
+            channels=_as_file(channels),
             sparkConf=dict(spark_conf) if spark_conf else None,
         )
         self._sources: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""Plans a job: which operators are fused into which chain.
+"""Plans a job: which operators are fused into which chain, and which channels stand between the chains.
 
 A chain is a run of operators that one Spark query computes. A channel stands between two chains where one query cannot
-do it; this version has none, so a job that needs one is refused with the reason.
+do it, see `streamjob.job.fusing`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,29 @@ from dataclasses import dataclass
 
 from streamjob.errors import InvalidJob
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.fusing import Edge, Reason, channel_edges, inputs_of
 from streamjob.job.problem import Problem
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, OutputMode, SinkSpec, SourceSpec
+from streamjob.job.sql import NotAQuery, read_query
 
-_ONE_CHAIN = "this version runs jobs of one chain"
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """The way of rows from one chain to another.
+
+    Args:
+        source: the chain that writes it.
+        target: the chain that reads it.
+        name: what its rows are called in the job, which is the table's name in the SQL of the chain that reads it.
+        uid: the uid of the operator or source of that name.
+        reason: why it is there, for people.
+    """
+
+    source: ChainUid
+    target: ChainUid
+    name: str
+    uid: OperatorUid
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +40,14 @@ class ChainPlan:
     """A run of operators fused into one Spark query.
 
     Args:
-        uid: the chain's identity: the uid of what its sinks read.
-        sources: what it reads.
+        uid: the chain's identity: the uid of the operator or source whose rows leave it.
+        sources: what it reads from outside of the job.
         operators: what it computes, each after its inputs.
         sinks: what it writes; they all read `output`.
-        output: name of the operator or source whose rows go to the sinks.
+        output: name of the operator or source whose rows leave the chain: to its sinks, and to the chains that read it.
         output_mode: Spark's output mode of the query.
+        channels: what it reads from other chains.
+        bounded: everything that it reads, directly and through channels, will end.
     """
 
     uid: ChainUid
@@ -35,6 +56,8 @@ class ChainPlan:
     sinks: tuple[SinkSpec, ...]
     output: str
     output_mode: OutputMode
+    channels: tuple[ChannelPlan, ...] = ()
+    bounded: bool = False
 
     def uids(self) -> tuple[OperatorUid, ...]:
         """Return the uids of all that runs in the chain: sources, operators, sinks."""
@@ -43,39 +66,60 @@ class ChainPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelPlan:
-    """In-flight data from one chain to another."""
-
-    source: ChainUid
-    target: ChainUid
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """How a job runs: its chains, and the channels between them."""
+    """How a job runs.
+
+    Args:
+        chains: its chains, each after those that it reads.
+        channels: the channels between them, by the chain that reads, in the order of the chains.
+    """
 
     chains: tuple[ChainPlan, ...]
     channels: tuple[ChannelPlan, ...] = ()
 
+    def chain(self, uid: ChainUid) -> ChainPlan:
+        """Return the chain of that uid; KeyError if there is none."""
+        for chain in self.chains:
+            if chain.uid == uid:
+                return chain
+        raise KeyError(uid)
+
+    def readers(self, uid: ChainUid) -> tuple[ChainUid, ...]:
+        """Return the chains that read what the chain `uid` writes into its channels; none if it has none."""
+        return tuple(each.target for each in self.channels if each.source == uid)
+
 
 def plan(spec: JobSpec) -> Plan:
-    """Return how a valid job runs.
+    """Return how a valid job runs, in as few chains as possible.
 
     Raises:
-        InvalidJob: the job needs more than one chain.
+        InvalidJob: the job needs what no plan can give.
     """
     if problems := plan_problems(spec):
         raise InvalidJob(f"job {spec.name!r}", problems)
-    output = spec.sinks[0].input
     ordered = in_order(spec)
-    last = spec.inputs()[output]
-    mode = last.output_mode if isinstance(last, OperatorSpec) else "append"
-    return Plan((ChainPlan(ChainUid(last.uid), spec.sources, ordered, spec.sinks, output, mode),))
+    edges = channel_edges(spec, ordered, _may_keep_state)
+    fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
+    chains: dict[str, ChainPlan] = {}
+    parts: tuple[SourceSpec | OperatorSpec, ...] = (*spec.sources, *ordered)
+    for part in parts:
+        if part.name not in fused:
+            chains[part.name] = _chain(spec, ordered, part, edges, chains)
+    return Plan(tuple(chains.values()), tuple(channel for chain in chains.values() for channel in chain.channels))
 
 
 def plan_problems(spec: JobSpec) -> list[Problem]:
-    """Return why a job cannot run as one chain; none if it can. Unknown inputs and cycles are not its business."""
-    return [*_unfused(spec), *_fan_out(spec), *_scattered_sinks(spec)]
+    """Return why a job cannot be planned; none if it can. Unknown inputs and cycles are not its business."""
+    return [
+        Problem(
+            f"operator {operator.name!r}",
+            f"the input {edge.name!r} is marked as feedback, and this version runs no loops",
+            "write the loop as state of one operator",
+        )
+        for operator in spec.operators
+        for edge in operator.inputs
+        if edge.feedback
+    ]
 
 
 def in_order(spec: JobSpec) -> tuple[OperatorSpec, ...]:
@@ -96,39 +140,46 @@ def consumers(spec: JobSpec, name: str) -> list[str]:
     return [f"operator {each!r}" for each in operators] + [f"sink {s.name!r}" for s in spec.sinks if s.input == name]
 
 
-def _unfused(spec: JobSpec) -> list[Problem]:
-    problems = []
-    for operator in spec.operators:
-        where = f"operator {operator.name!r}"
-        if not operator.chain:
-            problems.append(Problem(where, f"chain: false asks for a channel, and {_ONE_CHAIN}", "leave out `chain`"))
-        for edge in operator.inputs:
-            if edge.feedback:
-                what = f"the feedback input {edge.name!r} needs a channel, and {_ONE_CHAIN}"
-                problems.append(Problem(where, what, "write the loop as state of one operator"))
-    return problems
+def _chain(
+    spec: JobSpec,
+    ordered: tuple[OperatorSpec, ...],
+    last: SourceSpec | OperatorSpec,
+    edges: dict[Edge, tuple[Reason, ...]],
+    earlier: dict[str, ChainPlan],
+) -> ChainPlan:
+    """Return the chain whose rows are those of `last`: all that is fused with it."""
+    members = {last.name}
+    for operator in reversed(ordered):
+        if operator.name in members:
+            members.update(name for name in inputs_of(operator) if (name, operator.name) not in edges)
+    operators = tuple(each for each in ordered if each.name in members)
+    sources = tuple(each for each in spec.sources if each.name in members)
+    reasons: dict[str, dict[Reason, None]] = {}
+    for operator in operators:
+        for name in inputs_of(operator):
+            if found := edges.get((name, operator.name)):
+                reasons.setdefault(name, {}).update(dict.fromkeys(found))
+    uid = ChainUid(last.uid)
+    parts = spec.inputs()
+    return ChainPlan(
+        uid=uid,
+        sources=sources,
+        operators=operators,
+        sinks=tuple(each for each in spec.sinks if each.input == last.name),
+        output=last.name,
+        output_mode=last.output_mode if isinstance(last, OperatorSpec) else "append",
+        channels=tuple(
+            ChannelPlan(earlier[name].uid, uid, name, parts[name].uid, "; ".join(why)) for name, why in reasons.items()
+        ),
+        bounded=all(each.bounded for each in sources) and all(earlier[name].bounded for name in reasons),
+    )
 
 
-def _fan_out(spec: JobSpec) -> list[Problem]:
-    problems = []
-    for kind, part in [("source", each) for each in spec.sources] + [("operator", each) for each in spec.operators]:
-        readers = consumers(spec, part.name)
-        if len(readers) > 1 and any(each.startswith("operator") for each in readers):
-            what = f"{' and '.join(readers)} read it: that needs a channel, and {_ONE_CHAIN}"
-            problems.append(Problem(f"{kind} {part.name!r}", what, "give each its own source, or run several jobs"))
-    return problems
-
-
-def _scattered_sinks(spec: JobSpec) -> list[Problem]:
-    known = spec.inputs()
-    first = next((each for each in spec.sinks if each.input in known), None)
-    return [
-        Problem(
-            f"sink {sink.name!r}",
-            f"reads {sink.input!r}, but the sink {first.name!r} reads {first.input!r}: that needs several chains, "
-            f"and {_ONE_CHAIN}",
-            "let all sinks read the same operator, or run several jobs",
-        )
-        for sink in spec.sinks
-        if first is not None and sink.input in known and sink.input != first.input
-    ]
+def _may_keep_state(operator: OperatorSpec) -> bool:
+    """Return whether an operator keeps state between batches; what cannot be told, such as a function, may."""
+    if operator.sql is None:
+        return True
+    try:
+        return read_query(operator.sql).keeps_state
+    except NotAQuery:
+        return True

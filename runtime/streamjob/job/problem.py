@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_PARTS = ("--set", "file", "spec", "job", "checkpointing", "source", "operator", "sink", "sparkConf")
+_PARTS = ("--set", "file", "spec", "job", "checkpointing", "channels", "source", "operator", "sink", "sparkConf")
 
 
 @dataclass(frozen=True, slots=True)

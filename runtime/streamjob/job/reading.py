@@ -11,7 +11,16 @@ from pydantic import BaseModel, ValidationError
 
 from streamjob.durations import format_duration
 from streamjob.job.problem import Problem
-from streamjob.job.spec import CheckpointingPolicy, Input, JobSpec, OperatorSpec, SinkSpec, SourceSpec, Watermark
+from streamjob.job.spec import (
+    ChannelPolicy,
+    CheckpointingPolicy,
+    Input,
+    JobSpec,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+    Watermark,
+)
 from streamjob.job.suggest import did_you_mean, nearest
 
 Location = tuple[int | str, ...]
@@ -20,6 +29,7 @@ _KINDS = {"sources": "source", "operators": "operator", "sinks": "sink"}
 _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): JobSpec,
     ("checkpointing",): CheckpointingPolicy,
+    ("channels",): ChannelPolicy,
     ("sources",): SourceSpec,
     ("sources", "watermark"): Watermark,
     ("operators",): OperatorSpec,
@@ -111,7 +121,7 @@ def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location
         name = part.get("name") if isinstance(part, Mapping) else None
         label = repr(name) if isinstance(name, str) else f"number {location[1] + 1}"
         return f"{_KINDS[str(head)]} {label}", location[2:]
-    if head in ("checkpointing", "sparkConf"):
+    if head in ("checkpointing", "channels", "sparkConf"):
         return str(head), location[1:]
     return "job", location
 

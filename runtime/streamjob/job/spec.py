@@ -108,6 +108,26 @@ class CheckpointingPolicy(Spec):
     )
 
 
+class ChannelPolicy(Spec):
+    """How much is on its way between chains; a job of one chain has no channels."""
+
+    capacity_bytes: int = Field(
+        default=67_108_864,
+        ge=1,
+        strict=True,
+        description="What a channel may hold before the chain that fills it waits, in bytes.",
+    )
+    capacity_records: int | None = Field(
+        default=None, ge=1, strict=True, description="The same in records. Default: any number."
+    )
+    max_batch_records: int = Field(
+        default=1_000_000,
+        ge=1,
+        strict=True,
+        description="Most records that a chain takes from its channels into one batch.",
+    )
+
+
 class Watermark(Spec):
     """How late a source's rows may be."""
 
@@ -204,6 +224,7 @@ class JobSpec(Spec):
     checkpointing: CheckpointingPolicy = Field(
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
     )
+    channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="How much is on its way between chains.")
     sources: tuple[SourceSpec, ...] = Field(default=(), description="Where rows come from.")
     operators: tuple[OperatorSpec, ...] = Field(default=(), description="What is done with them.")
     sinks: tuple[SinkSpec, ...] = Field(default=(), description="Where they go.")

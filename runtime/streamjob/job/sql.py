@@ -42,6 +42,7 @@ class Query:
         aggregation: the words that aggregate, such as `GROUP BY`; None if nothing does.
         state_joins: its joins that Spark takes on streams with a watermark only.
         unsupported: the words that no streaming query takes, such as `ORDER BY`.
+        keeps_state: Spark keeps state for it from batch to batch, or may: it aggregates, joins or limits.
         sets_watermark: it sets a watermark of its own; nothing else is then told of it.
     """
 
@@ -49,6 +50,7 @@ class Query:
     aggregation: str | None = None
     state_joins: tuple[Join, ...] = ()
     unsupported: tuple[str, ...] = ()
+    keeps_state: bool = True
     sets_watermark: bool = False
 
 
@@ -129,11 +131,13 @@ def _describe(tree: exp.Query) -> Query:
     from sqlglot import exp
 
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    aggregation = _aggregation(tree)
     return Query(
         tables=frozenset(name for table in tree.find_all(exp.Table) if (name := _table(table)) and name not in named),
-        aggregation=_aggregation(tree),
+        aggregation=aggregation,
         state_joins=tuple(_state_joins(tree)),
         unsupported=tuple(_unsupported(tree)),
+        keeps_state=aggregation is not None or _joins_or_limits(tree),
     )
 
 
@@ -183,6 +187,15 @@ def _state_joins(tree: exp.Query) -> list[Join]:
                 inputs = frozenset(str(_table(each)) for each in sides)
                 joins.append(Join(" ".join([*words, "JOIN"]), inputs))
     return joins
+
+
+def _joins_or_limits(tree: exp.Query) -> bool:
+    from sqlglot import exp
+
+    limited = any(query.args.get("limit") for query in tree.find_all(exp.Query))
+    return limited or any(
+        any(_table(table) for table in join.this.find_all(exp.Table)) for join in tree.find_all(exp.Join)
+    )
 
 
 def _unsupported(tree: exp.Query) -> list[str]:

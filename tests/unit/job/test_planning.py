@@ -1,14 +1,11 @@
-"""Operators are fused into one chain; what that cannot be is refused with the reason."""
+"""Operators are fused into one chain wherever they can be; a plan and a graph are shown."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import pytest
-
 from streamjob import Job
-from streamjob.errors import InvalidJob
 from streamjob.job import JobSpec, graph_of, plan
 from streamjob.job.drawing import as_json, as_mermaid, as_text
 
@@ -56,72 +53,6 @@ def test_the_query_has_the_output_mode_of_what_the_sinks_read() -> None:
     job.sink("out", input=counts, format="console")
 
     assert plan(job.spec()).chains[0].output_mode == "complete"
-
-
-def fan_out() -> JobSpec:
-    job = Job("fan-out")
-    source = job.source("in", format="rate")
-    a = job.sql("a", inputs=[source], sql="SELECT * FROM in")
-    b = job.sql("b", inputs=[source], sql="SELECT * FROM in")
-    job.sql("c", inputs=[a, b], sql="SELECT * FROM a, b")
-    job.sink("out", input="c", format="console")
-    return job.spec()
-
-
-def sinks_apart() -> JobSpec:
-    job = Job("apart")
-    source = job.source("in", format="rate")
-    job.sink("raw", input=source, format="console")
-    other = job.source("other", format="rate")
-    job.sink("out", input=other, format="console")
-    return job.spec()
-
-
-def unchained() -> JobSpec:
-    job = Job("unchained")
-    source = job.source("in", format="rate")
-    a = job.sql("a", inputs=[source], sql="SELECT * FROM in", chain=False)
-    job.sink("out", input=a, format="console")
-    return job.spec()
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        (
-            fan_out(),
-            (
-                "job 'fan-out': 1 problem\n"
-                "  - source 'in': operator 'a' and operator 'b' read it: that needs a channel, and this "
-                "version runs jobs of one chain\n"
-                "    fix: give each its own source, or run several jobs"
-            ),
-        ),
-        (
-            sinks_apart(),
-            (
-                "job 'apart': 1 problem\n"
-                "  - sink 'out': reads 'other', but the sink 'raw' reads 'in': that needs several chains, and this "
-                "version runs jobs of one chain\n"
-                "    fix: let all sinks read the same operator, or run several jobs"
-            ),
-        ),
-        (
-            unchained(),
-            (
-                "job 'unchained': 1 problem\n"
-                "  - operator 'a': chain: false asks for a channel, and this version runs jobs of one chain\n"
-                "    fix: leave out `chain`"
-            ),
-        ),
-    ],
-    ids=["fan-out", "sinks apart", "chain: false"],
-)
-def test_what_needs_a_channel_is_refused(spec: JobSpec, said: str) -> None:
-    with pytest.raises(InvalidJob) as caught:
-        plan(spec)
-
-    assert str(caught.value) == said
 
 
 def test_the_graph_says_all_that_a_restore_needs() -> None:

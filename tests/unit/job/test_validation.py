@@ -337,18 +337,6 @@ ONE_PROBLEM = {
         "source 'a': is bounded, and where 'kafka' ends cannot be told",
         "bounded sources are files: avro, csv, json, orc, parquet, text",
     ),
-    "one input ends": (
-        sql(
-            "SELECT a.x FROM a JOIN r ON a.x = r.value",
-            inputs="a, r",
-            sources=SOURCE.replace("format: csv", "format: csv, bounded: true") + ", {name: r, format: rate}",
-        ),
-        (
-            "job: the source 'a' will end and 'r' will not: inputs that end at different times need a channel, which "
-            "is not in this version"
-        ),
-        "make all sources `bounded: true`, or none",
-    ),
     "Spark's partitions": (
         job(more="sparkConf: {spark.sql.shuffle.partitions: 8}"),
         "sparkConf: spark.sql.shuffle.partitions is set by the runtime",
@@ -388,13 +376,23 @@ ONE_PROBLEM = {
         job(
             operators="{name: b, inputs: [a, {from: b, feedback: true}], python: 'os:getcwd'}", sinks=SINK[:-1] + "}"
         ).replace("input: a", "input: b"),
-        "operator 'b': the feedback input 'b' needs a channel, and this version runs jobs of one chain",
+        "operator 'b': the input 'b' is marked as feedback, and this version runs no loops",
         "write the loop as state of one operator",
     ),
-    "chain: false": (
-        sql("SELECT * FROM a", more=", chain: false"),
-        "operator 'b': chain: false asks for a channel, and this version runs jobs of one chain",
-        "leave out `chain`",
+    "channel without room": (
+        job(more="channels: {capacityBytes: 0}"),
+        "channels: capacityBytes must be at least 1",
+        "",
+    ),
+    "field of channels": (
+        job(more="channels: {capacityByte: 1}"),
+        "channels: has no field 'capacityByte'",
+        "did you mean 'capacityBytes'?",
+    ),
+    "channel in megabytes": (
+        job(more="channels: {capacityBytes: 64MB}"),
+        "channels: capacityBytes must be a whole number",
+        "",
     ),
 }
 
@@ -418,6 +416,13 @@ def test_one_mistake_is_one_problem(tmp_path: Path, case: str) -> None:
 
 
 VALID = {
+    "one input that ends": sql(
+        "SELECT a.x FROM a JOIN r ON a.x = r.value",
+        inputs="a, r",
+        sources=SOURCE.replace("format: csv", "format: csv, bounded: true") + ", {name: r, format: rate}",
+    ),
+    "an operator on its own": sql("SELECT * FROM a", more=", chain: false"),
+    "small channels": job(more="channels: {capacityBytes: 1000000, capacityRecords: 1000, maxBatchRecords: null}"),
     "the smallest job": job(sources="{name: a, format: rate}", sinks="{name: out, input: a, format: noop}"),
     "an aggregation with a watermark": sql("SELECT x, count(*) FROM a GROUP BY x, window(t, '1 hour')", sources=MARKED),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(

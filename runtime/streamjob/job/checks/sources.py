@@ -86,17 +86,8 @@ def _columns(source: SourceSpec) -> Mapping[str, str] | None:
 
 
 def bounds(subject: Subject) -> Iterator[Problem]:
-    """A bounded source can be, and all inputs end or none does."""
-    sources = subject.spec.sources
-    for source in sources:
+    """A bounded source can be."""
+    for source in subject.spec.sources:
         if source.bounded and source.format in SOURCE_FORMATS - BOUNDED_FORMATS:
             what = f"is bounded, and where {source.format!r} ends cannot be told"
             yield Problem(where(source), what, f"bounded sources are files: {', '.join(sorted(BOUNDED_FORMATS))}")
-    bounded = [repr(each.name) for each in sources if each.bounded]
-    endless = [repr(each.name) for each in sources if not each.bounded]
-    if bounded and endless:
-        what = (
-            f"the source{'s' * (len(bounded) > 1)} {' and '.join(bounded)} will end and {' and '.join(endless)} will "
-        )
-        what += "not: inputs that end at different times need a channel, which is not in this version"
-        yield Problem("job", what, "make all sources `bounded: true`, or none")

@@ -1,0 +1,116 @@
+"""Decides which operators are fused: which edges of a job's graph become channels, and why.
+
+As few as possible. After the edges that have to be channels whatever the rest looks like (several readers,
+`chain: false`), every source and operator has at most one reader that it may be fused with, so the rest is trees. In a
+tree, the edges are looked at from the sources on; an edge becomes a channel at the operator where it has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NewType
+
+from streamjob.job.spec import JobSpec, OperatorSpec, SourceSpec
+
+Edge = tuple[str, str]
+"""The name of what is read, and of the operator that reads it."""
+
+Reason = NewType("Reason", str)
+"""Why an edge is a channel, for people."""
+
+
+def channel_edges(
+    spec: JobSpec, ordered: tuple[OperatorSpec, ...], keeps_state: Callable[[OperatorSpec], bool]
+) -> dict[Edge, tuple[Reason, ...]]:
+    """Return the edges between operators that cannot be fused, with the reasons.
+
+    Args:
+        spec: the job; its graph has no cycle.
+        ordered: its operators, each after its inputs.
+        keeps_state: whether an operator keeps state, or may; asked only where it matters.
+    """
+    channels: dict[Edge, tuple[Reason, ...]] = {}
+    for operator in ordered:
+        for name in inputs_of(operator):
+            if reasons := [*_several_readers(spec, name), *_not_chained(spec, name, operator)]:
+                channels[name, operator.name] = tuple(reasons)
+    states = _States(spec.inputs(), channels, keeps_state)
+    unending = {each.name for each in spec.sources if not each.bounded}
+    # What is fused into a chain whose inputs all are bounded sources, read by the chain itself.
+    ending = {each.name for each in spec.sources if each.bounded}
+    for operator in ordered:
+        names = inputs_of(operator)
+        if operator.output_mode != "append":
+            for name in names:
+                if (name, operator.name) not in channels and (stateful := states.above(name)) is not None:
+                    channels[name, operator.name] = (_two_modes(stateful, operator),)
+        ends = [name for name in names if name in ending and (name, operator.name) not in channels]
+        if unending.intersection(names):
+            unending.add(operator.name)
+        if len(ends) == len(names):
+            ending.add(operator.name)
+            continue
+        other = next(name for name in names if name not in ends)
+        for name in ends:
+            channels[name, operator.name] = (_two_ends(name, other, endless=other in unending),)
+    return channels
+
+
+def inputs_of(operator: OperatorSpec) -> tuple[str, ...]:
+    """Return what an operator reads, each once."""
+    return tuple(dict.fromkeys(edge.name for edge in operator.inputs))
+
+
+def _several_readers(spec: JobSpec, name: str) -> list[Reason]:
+    operators = [f"operator {each.name!r}" for each in spec.operators if name in inputs_of(each)]
+    sinks = [f"sink {each.name!r}" for each in spec.sinks if each.input == name]
+    readers = operators + sinks
+    if not operators or len(readers) < 2:
+        return []
+    return [Reason(f"{', '.join(readers[:-1])} and {readers[-1]} read {name!r}")]
+
+
+def _not_chained(spec: JobSpec, name: str, reader: OperatorSpec) -> list[Reason]:
+    read = spec.inputs()[name]
+    ends = [each for each in (read, reader) if isinstance(each, OperatorSpec) and not each.chain]
+    return [Reason(f"operator {each.name!r} has chain: false") for each in ends]
+
+
+def _two_modes(stateful: OperatorSpec, reader: OperatorSpec) -> Reason:
+    state = "keeps state" if stateful.sql is not None else "may keep state"
+    return Reason(
+        f"operator {stateful.name!r} {state} and has outputMode {stateful.output_mode}, operator {reader.name!r} has "
+        f"{reader.output_mode}: a Spark query has one"
+    )
+
+
+def _two_ends(name: str, other: str, *, endless: bool) -> Reason:
+    if endless:
+        return Reason(f"{name!r} will end and {other!r} will not")
+    return Reason(f"{name!r} and {other!r} end at different times")
+
+
+class _States:
+    """Finds the state that a chain keeps above an operator."""
+
+    def __init__(
+        self,
+        parts: Mapping[str, SourceSpec | OperatorSpec],
+        channels: Mapping[Edge, tuple[Reason, ...]],
+        keeps_state: Callable[[OperatorSpec], bool],
+    ) -> None:
+        self._parts = parts
+        self._channels = channels
+        self._keeps_state = keeps_state
+
+    def above(self, name: str) -> OperatorSpec | None:
+        """Return the nearest operator that keeps state among `name` and what is fused with it; None if none does."""
+        waiting = [name]
+        while waiting:
+            part = self._parts[waiting.pop(0)]
+            if isinstance(part, SourceSpec):
+                continue
+            if self._keeps_state(part):
+                return part
+            waiting += [each for each in inputs_of(part) if (each, part.name) not in self._channels]
+        return None
