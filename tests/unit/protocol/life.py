@@ -10,9 +10,7 @@ from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, 
 from streamjob.protocol.collector import Collected, Collector
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import (
-    encode_manifest,
-)
+from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim
 from streamjob.protocol.publishing import Recovered, SinkEffect, publish, recover
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve
@@ -111,6 +109,14 @@ class Life:
 
     def collect(self) -> Collected:
         return drive(self.store, self.collector.collect(self.completion, self.num_retained))
+
+
+def without_recovery(store: FaultyStore) -> Life:
+    """Claim the log, and resolve and publish nothing yet."""
+    owner = Life.__new__(Life)
+    owner.store, owner.mode = store, ClaimMode.CLAIM
+    owner.held = drive(store, claim(Identity(job=JOB, owner=Owner("reader"), attempt=Attempt(0)), 1.0))
+    return owner
 
 
 def stored(store: FaultyStore, prefix: str) -> set[str]:

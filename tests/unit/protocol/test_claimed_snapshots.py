@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import (
-    Life,
-    key_of,
-    manifest_of,
-    objects,
-    once,
-    spoil,
-    stored,
-)
+from tests.unit.protocol.life import Life, key_of, manifest_of, objects, once, spoil, stored
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Key
 from streamjob.protocol.claiming import CannotClaim, CreateOutside, Marker, claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collected
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import (
-    SnapshotMissing,
-    encode_manifest,
-)
+from streamjob.protocol.manifests import SnapshotMissing, encode_manifest
 from streamjob.protocol.restore import ClaimMode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreUnavailable
 from streamjob.store.effects import Program, StoreEffect, drive
 from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
-
-
-@pytest.fixture
-def store() -> FaultyStore:
-    return FaultyStore(MemoryStore())
-
 
 OTHER = JobId("tests", "other")
 

@@ -77,11 +77,6 @@ def seqs(view: LogView) -> list[int]:
     return [found.seq for found in view.records]
 
 
-@pytest.fixture
-def store() -> FaultyStore:
-    return FaultyStore(MemoryStore())
-
-
 def test_an_empty_log_has_no_epoch_and_no_completion(store: FaultyStore) -> None:
     view = drive(store, read(JOB))
 

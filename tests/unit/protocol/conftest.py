@@ -1,0 +1,13 @@
+"""A store for the protocol's tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.testing.memory_store import FaultyStore, MemoryStore
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    """A store in memory; calls fail once it is given a plan."""
+    return FaultyStore(MemoryStore())

@@ -1,0 +1,156 @@
+"""What a job starts from, and what is said of a snapshot that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.protocol.life import Life, key_of, manifest_of, spoil, without_recovery
+
+from streamjob.errors import ExitCode, Superseded
+from streamjob.ids import Key
+from streamjob.protocol.manifests import SnapshotCorrupt, SnapshotMissing, UnknownManifestVersion, encode_manifest
+from streamjob.protocol.ownership import unless_superseded
+from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve
+from streamjob.store.effects import drive
+from streamjob.testing.memory_store import FaultyStore
+
+
+def test_latest_of_an_empty_log_is_a_fresh_start(store: FaultyStore) -> None:
+    resolution = Life(store).resolution
+
+    assert (resolution.manifest, resolution.fork, resolution.last_id) == (None, False, 0)
+
+
+def test_a_required_snapshot_that_is_not_there_is_an_error(store: FaultyStore) -> None:
+    with pytest.raises(NoSnapshot) as raised:
+        Life(store).resolve(require=True)
+    assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
+
+
+def test_latest_is_the_newest_completion_below_the_claim(store: FaultyStore) -> None:
+    first = Life(store)
+    first.checkpoint("a")
+    newest = first.checkpoint("b")
+
+    resolution = Life(store).resolution
+
+    assert (resolution.manifest, resolution.fork, resolution.reusable, resolution.last_id) == (newest, False, True, 2)
+
+
+def test_a_checkpoint_that_the_log_does_not_name_does_not_exist(store: FaultyStore) -> None:
+    first = Life(store)
+    named = first.checkpoint("a")
+    unnamed = manifest_of(1, 9)
+    store.put(key_of(unnamed), encode_manifest(unnamed))
+    second = Life(store)
+
+    assert second.resolution.manifest == named
+    with pytest.raises(NotCompleted, match="checkpoints/1-9"):
+        second.resolve(store.uri + "checkpoints/1-9")
+
+
+@pytest.mark.parametrize("form", ["checkpoints/1-1", "checkpoints/1-1/", "checkpoints/1-1/manifest.json", "URI"])
+def test_an_older_checkpoint_is_a_fork_that_refers_to_none_of_its_files(store: FaultyStore, form: str) -> None:
+    first = Life(store)
+    older = first.checkpoint("a")
+    first.checkpoint("b")
+
+    resolution = Life(store).resolve(store.uri + "checkpoints/1-1" if form == "URI" else form)
+
+    assert (resolution.manifest, resolution.fork, resolution.reusable, resolution.last_id) == (older, True, False, 2)
+
+
+def test_none_on_a_log_with_completions_is_a_fork(store: FaultyStore) -> None:
+    Life(store).checkpoint("a")
+
+    resolution = Life(store).resolve("none")
+
+    assert (resolution.manifest, resolution.fork, resolution.last_id) == (None, True, 1)
+
+
+def test_the_newest_checkpoint_by_name_is_no_fork(store: FaultyStore) -> None:
+    Life(store).checkpoint("a")
+
+    assert not Life(store).resolve("checkpoints/1-1").fork
+
+
+def test_a_snapshot_from_elsewhere_is_read_and_its_files_are_not_referred_to(store: FaultyStore) -> None:
+    store.put(Key("elsewhere/old-77-x"), encode_manifest(manifest_of(4, 77, kind="savepoint")))
+
+    resolution = Life(store).resolve("s3://savepoints/old-77-x")
+
+    assert (resolution.fork, resolution.reusable, resolution.record) == (False, False, None)
+    assert resolution.last_id == 77, "sinks remember ids"
+
+
+def test_a_savepoint_in_the_log_is_what_latest_restores_and_its_files_are_not_referred_to(store: FaultyStore) -> None:
+    first = Life(store)
+    first.checkpoint("a")
+    savepoint = first.savepoint("s3://savepoints/job-2-x/manifest.json")
+
+    resolution = without_recovery(store).resolve()
+
+    assert (resolution.manifest, resolution.fork, resolution.reusable) == (savepoint, False, False)
+
+
+def test_no_claim_refers_to_no_file_of_the_snapshot(store: FaultyStore) -> None:
+    Life(store).checkpoint("a")
+
+    assert not Life(store, mode=ClaimMode.NO_CLAIM).resolution.reusable
+
+
+SPOILT = ["manifest missing", "manifest corrupt", "file missing", "file truncated", "unknown version"]
+
+
+@pytest.mark.parametrize("how", [*SPOILT, "another's manifest"])
+def test_an_unusable_newest_checkpoint_is_an_error_that_names_a_whole_older_one(store: FaultyStore, how: str) -> None:
+    first = Life(store)
+    first.checkpoint("a")
+    spoil(store, first.checkpoint("b"), how)
+
+    with pytest.raises(LatestUnusable, match="checkpoint 2") as raised:
+        without_recovery(store).resolve()
+    assert "checkpoint 1 is whole: start with --from checkpoints/1-1/manifest.json" in raised.value.fix
+
+
+def test_an_older_checkpoint_that_is_not_whole_either_is_not_proposed(store: FaultyStore) -> None:
+    first = Life(store)
+    spoil(store, first.checkpoint("a"), "file missing")
+    spoil(store, first.checkpoint("b"), "file missing")
+
+    with pytest.raises(LatestUnusable) as raised:
+        without_recovery(store).resolve()
+    assert "no older completion is whole" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("manifest missing", SnapshotMissing),
+        ("manifest corrupt", SnapshotCorrupt),
+        ("unknown version", UnknownManifestVersion),
+        ("another's manifest", SnapshotCorrupt),
+    ],
+)
+def test_an_unusable_older_checkpoint_that_was_asked_for_is_an_error(
+    store: FaultyStore, how: str, error: type[Exception]
+) -> None:
+    first = Life(store)
+    first.checkpoint("a")
+    spoil(store, first.checkpoint("b"), how)
+    first.checkpoint("c")
+
+    with pytest.raises(error, match="checkpoints/1-2"):
+        Life(store).resolve("checkpoints/1-2")
+
+
+def test_what_a_superseded_owner_misses_is_no_damage(store: FaultyStore) -> None:
+    first = Life(store)
+    spoil(store, first.checkpoint("a"), "manifest missing")
+    reader = without_recovery(store)
+    program = resolve(reader.held.below, root=store.uri)
+    with pytest.raises(LatestUnusable):
+        drive(store, unless_superseded(reader.held, resolve(reader.held.below, root=store.uri)))
+    without_recovery(store)
+
+    with pytest.raises(Superseded):
+        drive(store, unless_superseded(reader.held, program))
