@@ -1,0 +1,369 @@
+"""Jobs with one mistake each: the text, what is said to be wrong, and the fix."""
+
+from __future__ import annotations
+
+from tests.unit.job.texts import MARKED, SINK, SOURCE, job, sql
+
+OF_FORM = {
+    "unknown field": (
+        job(more="paralelism: 3"),
+        "job: has no field 'paralelism'",
+        "did you mean 'parallelism'?",
+    ),
+    "field in snake case": (
+        job(more="max_parallelism: 3"),
+        "job: has no field 'max_parallelism'",
+        "did you mean 'maxParallelism'?",
+    ),
+    "unknown field of a source": (
+        job(sources=SOURCE.replace("schema:", "schma:")),
+        "source 'a': has no field 'schma'",
+        "did you mean 'schema'?",
+    ),
+    "option outside of options": (
+        job(sources=SOURCE.replace("}}", "}, maxFilesPerTrigger: 3}")),
+        "source 'a': has no field 'maxFilesPerTrigger'",
+        (
+            "an option of the format belongs under `options`; "
+            "the fields are name, uid, format, schema, options, bounded, watermark"
+        ),
+    ),
+    "unknown field of a watermark": (
+        job(sources=MARKED.replace("delay: 1h", "delay: 1h, colum: t")),
+        "source 'a': has no field 'watermark.colum'",
+        "did you mean 'column'?",
+    ),
+    "field that is missing": (
+        job(sources="{name: a}"),
+        "source 'a': lacks 'format'",
+        "add `format`: Spark's name of the source: csv, json, parquet, kafka, rate, …",
+    ),
+    "word of a few": (
+        job(more="checkpointing: {mode: unalligned}"),
+        "checkpointing: mode must be aligned or unaligned, not 'unalligned'",
+        "did you mean 'unaligned'?",
+    ),
+    "name with a space": (
+        job(name="name: my job"),
+        "job: name cannot be 'my job'",
+        "use letters, digits, '.', '_' and '-'",
+    ),
+    "name of a source that is no table": (
+        job(sources=SOURCE.replace("name: a", "name: a.b"), sinks=SINK.replace("input: a", "input: a-b")),
+        "source 'a.b': name cannot be 'a.b'",
+        "use letters, digits, '_' and '-', and begin with a letter",
+    ),
+    "parallelism of zero": (job(more="parallelism: 0"), "job: parallelism must be at least 1", ""),
+    "parallelism in words": (job(more="parallelism: two"), "job: parallelism must be a whole number", ""),
+    "max parallelism too small": (
+        job(more="parallelism: 4\nmaxParallelism: 2"),
+        "job: maxParallelism is 2, but parallelism is 4",
+        "set maxParallelism to 4 or more",
+    ),
+    "interval too short": (
+        job(more="checkpointing: {interval: 10ms}"),
+        "checkpointing: interval must be at least 100ms",
+        "",
+    ),
+    "no timeout": (job(more="checkpointing: {timeout: 0}"), "checkpointing: timeout must be more than 0s", ""),
+    "negative pause": (job(more="checkpointing: {minPause: -1}"), "checkpointing: minPause must be at least 0s", ""),
+    "none retained": (job(more="checkpointing: {numRetained: 0}"), "checkpointing: numRetained must be at least 1", ""),
+    "not a duration": (
+        job(more="checkpointing: {interval: often}"),
+        "checkpointing: interval: 'often' is not a duration; write it like 10s, 5m, 1h or 250ms",
+        "",
+    ),
+    "option that is a list": (
+        job(sources=SOURCE.replace("path: in", "path: in, x: [1]")),
+        "source 'a': options.x must be text, a number, true or false",
+        "write it as Spark takes it",
+    ),
+    "input that is no name": (
+        job(operators="{name: b, inputs: [a, 3], sql: 'SELECT * FROM a'}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': inputs[1] must be a name, or {from: name, feedback: true}",
+        "",
+    ),
+    "part that is no mapping": (job(sources=f"{SOURCE}, x"), "source number 2: must be a mapping", ""),
+    "key that is a number": (
+        job(sources=SOURCE.replace("path: in", "path: in, 3: x")),
+        "source 'a': has a key that is not text",
+        "put it in quotes",
+    ),
+    "inputs that are no list": (
+        job(operators="{name: b, inputs: a, sql: 'SELECT * FROM a'}"),
+        "operator 'b': inputs must be a list",
+        "",
+    ),
+    "unknown input of a sink": (
+        job(sources=SOURCE.replace("name: a", "name: flights"), sinks=SINK.replace("input: a", "input: flihgts")),
+        "sink 'out': has the unknown input 'flihgts'",
+        "did you mean 'flights'?",
+    ),
+    "sink as an input": (
+        job(sinks=f"{SINK}, {{name: out2, input: out, format: console}}"),
+        "sink 'out2': reads the sink 'out'",
+        "read what the sink reads",
+    ),
+    "input named twice": (
+        sql("SELECT * FROM a", inputs="a, a"),
+        "operator 'b': has the input 'a' twice",
+        "name it once; SQL can read it as often as needed",
+    ),
+    "no inputs": (
+        job(operators="{name: b, inputs: [], python: 'b:b'}", sinks=f"{SINK}, {{name: o2, input: b, format: console}}"),
+        "operator 'b': has no inputs",
+        "name at least one: a, b",
+    ),
+    "duplicate name": (
+        job(sinks=f"{SINK}, {{name: OUT, uid: x, input: a, format: console}}"),
+        "sink 'OUT': has the name of the sink 'out'",
+        "give each part a name of its own",
+    ),
+    "duplicate uid": (
+        job(sinks=f"{SINK}, {{name: out2, uid: a, input: a, format: console}}"),
+        "sink 'out2': has the uid 'a' of the source 'a'",
+        "give each part a uid of its own: state is matched by it",
+    ),
+    "unused source": (
+        job(sources=f"{SOURCE}, {{name: z, format: rate}}"),
+        "source 'z': nothing reads it",
+        "name it as an input, or remove it",
+    ),
+    "no sink": (job(sinks=""), "job: has no sink", "add one under `sinks`: a job without one computes nothing"),
+    "channel without room": (
+        job(more="channels: {capacityBytes: 0}"),
+        "channels: capacityBytes must be at least 1",
+        "",
+    ),
+    "field of channels": (
+        job(more="channels: {capacityByte: 1}"),
+        "channels: has no field 'capacityByte'",
+        "did you mean 'capacityBytes'?",
+    ),
+    "channel in megabytes": (
+        job(more="channels: {capacityBytes: 64MB}"),
+        "channels: capacityBytes must be a whole number",
+        "",
+    ),
+}
+"""What can be seen in the file alone: fields, values, names and inputs."""
+
+OF_MEANING = {
+    "unknown format of a source": (
+        job(sources="{name: a, format: kafak}"),
+        "source 'a': has the unknown format 'kafak'",
+        "did you mean 'kafka'?",
+    ),
+    "unknown format of a sink": (
+        job(sinks="{name: out, input: a, format: parqet}"),
+        "sink 'out': has the unknown format 'parqet'",
+        "did you mean 'parquet'?",
+    ),
+    "cleanSource": (
+        job(sources=SOURCE.replace("path: in", "path: in, cleansource: archive")),
+        "source 'a': has the option cleanSource: Spark would remove files that a restored checkpoint reads again",
+        "leave it out, and remove files older than the oldest checkpoint yourself",
+    ),
+    "no schema": (
+        job(sources="{name: a, format: json, options: {path: in}}"),
+        "source 'a': has no schema; a stream of json files needs one",
+        "give schema: 'name TYPE, name TYPE'",
+    ),
+    "schema that does not parse": (
+        job(sources=SOURCE.replace("TIMESTAMP", "TIMSTAMP")),
+        "source 'a': its schema gives the column 't' the unknown type 'TIMSTAMP'",
+        "did you mean 'timestamp'?",
+    ),
+    "schema of a source that has its own": (
+        job(sources="{name: a, format: rate, schema: 'x INT'}"),
+        "source 'a': has a schema, but the columns of 'rate' are fixed",
+        "leave it out",
+    ),
+    "no path": (
+        job(sources="{name: a, format: text}"),
+        "source 'a': lacks the option 'path'",
+        "give options: {path: …}; it is relative to the file",
+    ),
+    "watermark on no column": (
+        job(sources=MARKED.replace("column: t", "column: tt")),
+        "source 'a': its watermark is on 'tt', which is no column of its schema",
+        "did you mean 't'?",
+    ),
+    "watermark on another type": (
+        job(sources=MARKED.replace("TIMESTAMP", "TIMESTAMP_NTZ")),
+        "source 'a': its watermark is on 't', a column of type TIMESTAMP_NTZ",
+        "make it a TIMESTAMP in the schema, or take another column",
+    ),
+    "watermark inside of a column": (
+        job(sources=MARKED.replace("t TIMESTAMP", "s STRUCT<t: TIMESTAMP>").replace("column: t", "column: s.t")),
+        "source 'a': its watermark is on 's.t', a field inside of a column",
+        "the event time has to be a column of its own in the data",
+    ),
+    "watermark on no column of rate": (
+        job(sources="{name: a, format: rate, watermark: {column: time, delay: 1 hour}}"),
+        "source 'a': its watermark is on 'time', which is no column of its schema",
+        "did you mean 'timestamp'?",
+    ),
+    "watermark in SQL": (
+        sql("SELECT * FROM a WATERMARK t DELAY OF INTERVAL 1 HOUR"),
+        "operator 'b': its SQL sets a watermark; watermarks belong to sources, where each is kept across restarts",
+        "give the source `watermark: {column: …, delay: …}`",
+    ),
+    "aggregation without a watermark": (
+        sql("SELECT x, count(*) FROM a GROUP BY x"),
+        "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final without a watermark",
+        "give the source 'a' `watermark: {column: …, delay: …}`",
+    ),
+    "outer join without a watermark": (
+        sql(
+            "SELECT a.x FROM a LEFT JOIN r ON a.x = r.value",
+            inputs="a, r",
+            sources=f"{SOURCE}, {{name: r, format: rate}}",
+        ),
+        "operator 'b': its SQL has LEFT JOIN, which never knows when a row is final without a watermark",
+        "give the source 'a' or 'r' `watermark: {column: …, delay: …}`",
+    ),
+    "no stream can": (
+        sql("SELECT * FROM a ORDER BY x"),
+        "operator 'b': its SQL has ORDER BY, which Spark cannot compute on a stream",
+        "leave it out",
+    ),
+    "SQL that does not parse": (
+        sql("SELEC x FROM a"),
+        "operator 'b': its SQL does not parse: Invalid expression / Unexpected token (line 1, column 12, near 'FROM')",
+        "correct the query",
+    ),
+    "SQL of another table": (
+        sql("SELECT * FROM a JOIN flihgts f ON a.x = f.x", sources=SOURCE),
+        "operator 'b': its SQL reads 'flihgts', which is not one of its inputs",
+        "the inputs are a",
+    ),
+    "SQL that leaves out an input": (
+        sql("SELECT * FROM a", inputs="a, r", sources=f"{SOURCE}, {{name: r, format: rate}}"),
+        "operator 'b': its SQL does not read its input 'r'",
+        "remove the input",
+    ),
+    "no code": (
+        job(operators="{name: b, inputs: [a]}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': has no code",
+        "give it sql: 'SELECT …' or python: module:function",
+    ),
+    "two codes": (
+        sql("SELECT * FROM a", more=", python: 'os:getcwd'"),
+        "operator 'b': has both sql and python",
+        "keep one of them",
+    ),
+    "function without a module": (
+        job(operators="{name: b, inputs: [a], python: enrich}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': python cannot be 'enrich'",
+        "write it as module:function",
+    ),
+    "module that is not there": (
+        job(operators="{name: b, inputs: [a], python: 'nowhere:f'}", sinks=SINK.replace("input: a", "input: b")),
+        "operator 'b': there is no module 'nowhere'",
+        "put nowhere.py beside the job file",
+    ),
+    "updates into an exactly-once sink": (
+        sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update"),
+        "sink 'out': delivers exactly-once, which takes append only, but operator 'b' has outputMode update",
+        "use outputMode append, or delivery: at-least-once",
+    ),
+    "updates into an operator": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) AS n FROM a GROUP BY x', outputMode: update}, "
+            "{name: c, inputs: [b], sql: 'SELECT n FROM b'}",
+            sinks=SINK.replace("input: a", "input: c"),
+        ),
+        (
+            "operator 'b': has outputMode update, but the operator 'c' reads it and would count a row again each "
+            "time it is updated"
+        ),
+        "use outputMode append",
+    ),
+    "exactly-once into a bucket": (
+        job(sinks="{name: out, input: a, format: json, options: {path: 's3://bucket/x'}}"),
+        "sink 'out': delivers exactly-once, which takes a directory that can rename files, and not s3://bucket/x",
+        "name a directory, which may be a mounted volume, or say delivery: at-least-once",
+    ),
+    "exactly-once of what cannot": (
+        job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
+        "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
+        "use one of csv, json, orc, parquet, text, your own module:Class, or delivery: at-least-once",
+    ),
+    "partitions of what has none": (
+        job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),
+        "sink 'out': has partitionBy, which the format 'console' does not know",
+        "leave it out; only files are partitioned",
+    ),
+    "sinks at one place": (
+        job(sinks=f"{SINK}, {{name: out2, input: a, format: json, options: {{path: './x/../out/'}}}}"),
+        "sink 'out2': writes where the sink 'out' writes: DIR/out",
+        "give it its own path",
+    ),
+    "sink inside of a sink": (
+        job(sinks=f"{SINK}, {{name: out2, input: a, format: json, options: {{path: out/more}}}}"),
+        "sink 'out2': writes inside of where the sink 'out' writes: DIR/out/more",
+        "give it its own path",
+    ),
+    "sinks at one place in a bucket": (
+        job(
+            sinks="{name: out, input: a, format: json, delivery: at-least-once, options: {path: 's3a://bucket/x'}}, "
+            "{name: out2, input: a, format: json, delivery: at-least-once, options: {path: 's3://bucket/x/'}}"
+        ),
+        "sink 'out2': writes where the sink 'out' writes: s3://bucket/x",
+        "give it its own path",
+    ),
+    "sink in a source's directory": (
+        job(sources=SOURCE.replace("path: in", "path: 'in/*.csv'"), sinks=SINK.replace("path: out", "path: in")),
+        "sink 'out': writes where the source 'a' reads: DIR/in",
+        "give it its own path",
+    ),
+    "bounded stream": (
+        job(sources="{name: a, format: kafka, bounded: true}"),
+        "source 'a': is bounded, and where 'kafka' ends cannot be told",
+        "bounded sources are files: avro, csv, json, orc, parquet, text",
+    ),
+    "Spark's partitions": (
+        job(more="sparkConf: {spark.sql.shuffle.partitions: 8}"),
+        "sparkConf: spark.sql.shuffle.partitions is set by the runtime",
+        "set maxParallelism: it is the number of state partitions",
+    ),
+    "Spark's checkpoint": (
+        job(more="sparkConf: {spark.sql.streaming.checkpointLocation: x}"),
+        "sparkConf: spark.sql.streaming.checkpointLocation is set by the runtime",
+        "set checkpointing.location",
+    ),
+    "Spark's state store": (
+        job(more="sparkConf: {spark.sql.streaming.stateStore.providerClass: x}"),
+        "sparkConf: spark.sql.streaming.stateStore.providerClass is set by the runtime",
+        "leave it out: snapshots rely on one format of state",
+    ),
+    "not Spark's": (
+        job(more="sparkConf: {driver.memory: 2g}"),
+        "sparkConf: driver.memory does not begin with 'spark.', so Spark ignores it",
+        "write spark.driver.memory",
+    ),
+    "password": (
+        job(sinks="{name: out, input: a, format: jdbc, options: {password: hunter2}}"),
+        "sink 'out': the option 'password' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:PASSWORD}",
+    ),
+    "login in a URL": (
+        job(sinks="{name: out, input: a, format: jdbc, options: {url: 'jdbc:postgresql://me:hunter2@host/db'}}"),
+        "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:URL}",
+    ),
+    "secret key of a bucket": (
+        job(more="sparkConf: {spark.hadoop.fs.s3a.secret.key: hunter2}"),
+        "sparkConf: the option 'spark.hadoop.fs.s3a.secret.key' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:FS_S3A_SECRET_KEY}",
+    ),
+    "feedback": (
+        job(
+            operators="{name: b, inputs: [a, {from: b, feedback: true}], python: 'os:getcwd'}", sinks=SINK[:-1] + "}"
+        ).replace("input: a", "input: b"),
+        "operator 'b': the input 'b' is marked as feedback, and this version runs no loops",
+        "write the loop as state of one operator",
+    ),
+}
+"""What Spark and the sinks would not do: formats, schemas, watermarks, SQL, delivery, settings."""
