@@ -7,14 +7,17 @@ in the manifest, and is put back inside the first batch after a restore.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructField, StructType
+
+_DELAY = "spark.watermarkDelayMs"  # by this key in a column's metadata Spark knows event time
 
 
 class InputWatermarks:
@@ -53,3 +56,32 @@ def watermark_node(frame: DataFrame) -> str:
     """Return the id of the watermark node of a DataFrame that `withWatermark` just returned."""
     node: str = frame._jdf.queryExecution().analyzed().nodeId().toString()
     return node
+
+
+def event_time_columns(schema: StructType) -> tuple[str, ...]:
+    """Return the columns that carry event time, in their order."""
+    return tuple(column.name for column in schema.fields if _DELAY in column.metadata)
+
+
+def without_event_time(schema: StructType) -> StructType:
+    """Return a schema none of whose columns carries event time."""
+    from pyspark.sql.types import StructField, StructType
+
+    def plain(column: StructField) -> StructField:
+        metadata = {key: value for key, value in column.metadata.items() if key != _DELAY}
+        return StructField(column.name, column.dataType, column.nullable, metadata)
+
+    return StructType([plain(column) for column in schema.fields])
+
+
+def mark_event_time(frame: DataFrame, columns: Collection[str]) -> DataFrame:
+    """Return a DataFrame in which these columns carry event time as well, under the watermark that it has."""
+    if not columns:
+        return frame
+    from pyspark.sql import functions
+
+    def column(field: StructField) -> Column:
+        plain = functions.col("`" + field.name.replace("`", "``") + "`")
+        return plain.alias(field.name, metadata={**field.metadata, _DELAY: 0}) if field.name in columns else plain
+
+    return frame.select([column(field) for field in frame.schema.fields])

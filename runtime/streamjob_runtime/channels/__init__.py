@@ -1,0 +1,1 @@
+"""Streams between chains, on Spark: what a producer writes and its consumers read."""

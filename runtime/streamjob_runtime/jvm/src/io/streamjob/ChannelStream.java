@@ -1,0 +1,120 @@
+package io.streamjob;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/** One consumer's reading of a stream. Its position is the index of the entry that it reads next. */
+final class ChannelStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+  /** A task costs milliseconds, whatever it reads: fewer records than this are not worth another one. */
+  private static final long RECORDS_WORTH_A_TASK = 128;
+
+  private static final Pattern POSITION = Pattern.compile("\\{\"pos\":(\\d+)}");
+
+  private final String stream;
+  private final String consumer;
+  private final String directory;
+  private long last = Long.MAX_VALUE;
+
+  ChannelStream(String stream, String consumer, String directory) {
+    this.stream = stream;
+    this.consumer = consumer;
+    this.directory = directory;
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return new Position(0);
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    Matcher matcher = POSITION.matcher(json);
+    if (!matcher.matches()) {
+      throw new IllegalArgumentException("No position in a channel: " + json);
+    }
+    return new Position(Long.parseLong(matcher.group(1)));
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("latestOffset(start, limit) is called instead");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    long from = ((Position) start).index;
+    return from < last ? new Position(Math.min(Channels.end(stream, consumer, from), last)) : start;
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    return new Position(Channels.frontier(stream, consumer));
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    last = Channels.frontier(stream, consumer);
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    List<Channels.Segment> segments = Channels.segments(stream, ((Position) start).index, ((Position) end).index);
+    long records = segments.stream().mapToLong(Channels.Segment::records).sum();
+    long slots = Math.min(SparkContext.getOrCreate().defaultParallelism(), segments.size());
+    long tasks = Math.max(1, Math.min(slots, records / RECORDS_WORTH_A_TASK));
+    List<InputPartition> partitions = new ArrayList<>();
+    List<String> names = new ArrayList<>();
+    long planned = 0;
+    for (Channels.Segment segment : segments) {
+      // Contiguous, so that a partition keeps the order of the stream.
+      if (!names.isEmpty() && planned >= records * (partitions.size() + 1) / tasks) {
+        partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0])));
+        names.clear();
+      }
+      names.add(segment.name());
+      planned += segment.records();
+    }
+    if (!names.isEmpty()) {
+      partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0])));
+    }
+    return partitions.toArray(new InputPartition[0]);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new ChannelReaderFactory();
+  }
+
+  @Override
+  public void commit(Offset end) {}
+
+  @Override
+  public void stop() {}
+
+  @Override
+  public String toString() {
+    return "channel " + stream + " to " + consumer;
+  }
+
+  private static final class Position extends Offset {
+    private final long index;
+
+    Position(long index) {
+      this.index = index;
+    }
+
+    @Override
+    public String json() {
+      return "{\"pos\":" + index + "}";
+    }
+  }
+}
