@@ -10,13 +10,11 @@ nothing says nothing. `retention` has the whole argument.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-
-from pydantic import ValidationError
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq
+from streamjob.protocol.decoding import decode
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LOG_FORMAT_VERSION, LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing
@@ -24,6 +22,8 @@ from streamjob.store.effects import Page, Program, get, list_page
 
 JOBS_OWN = frozenset({RecordKind.CHECKPOINT, RecordKind.FINAL})
 """The completions whose snapshots belong to the job; a savepoint belongs to its user."""
+
+_FROM_A_BACKUP = "restore the object from a backup of the store; nothing else tells what was completed"
 
 
 class CorruptRecord(CannotRestore):
@@ -126,26 +126,21 @@ def decode_record(seq: LogSeq, content: bytes, job: JobId) -> LogRecord:
         ForeignLog: it belongs to another job.
     """
     key = keys.log_record(seq)
-    try:
-        fields = json.loads(content)
-        version = fields.get("formatVersion")
-        if version != LOG_FORMAT_VERSION:
-            raise UnknownRecordVersion(
-                f"{key} of job {job} has format version {version!r}; this streamjob reads {LOG_FORMAT_VERSION}",
-                "run the version of streamjob that wrote it, or a later one",
-            )
-        record = LogRecord.model_validate(fields)
-    except (ValueError, AttributeError, ValidationError) as error:
-        raise CorruptRecord(
-            f"{key} of job {job} is not a log record: {_first_line(error)}",
-            "restore the object from a backup of the store; nothing else tells what was completed",
-        ) from error
+    name = f"{key} of job {job}"
+    record = decode(
+        LogRecord,
+        content,
+        name=name,
+        known_version=LOG_FORMAT_VERSION,
+        unknown=UnknownRecordVersion,
+        corrupt=lambda reason: CorruptRecord(f"{name} is not a log record: {reason}", _FROM_A_BACKUP),
+    )
     complete = record.kind is RecordKind.CLAIM or (record.id is not None and record.manifest is not None)
     if record.seq != seq or not complete:
         raise CorruptRecord(
-            f"{key} of job {job} is not the record of its number: it says seq {record.seq}, kind {record.kind}, "
+            f"{name} is not the record of its number: it says seq {record.seq}, kind {record.kind}, "
             f"id {record.id}, manifest {record.manifest}",
-            "restore the object from a backup of the store; nothing else tells what was completed",
+            _FROM_A_BACKUP,
         )
     owner = JobId(record.namespace or job.namespace, record.job or job.name)
     if owner != job:
@@ -235,7 +230,3 @@ def _walk_down(job: JobId, highest: LogSeq, checkpoints: int | None) -> Program[
         if checkpoints is not None and owned >= checkpoints and any(found.completes for found in records):
             break
     return records
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-
-from pydantic import ValidationError
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
+from streamjob.protocol.decoding import decode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import MANIFEST_FORMAT_VERSION, Manifest
 from streamjob.store.base import ObjectMissing
@@ -41,18 +39,14 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
         UnknownManifestVersion: its format is none that is known here.
         SnapshotCorrupt: it is no manifest, or the key says that it is another snapshot's.
     """
-    try:
-        fields = json.loads(content)
-        version = fields.get("formatVersion")
-        if version != MANIFEST_FORMAT_VERSION:
-            raise UnknownManifestVersion(
-                f"{reference} has format version {version!r}; this streamjob reads {MANIFEST_FORMAT_VERSION}",
-                "run the version of streamjob that wrote it, or a later one",
-            )
-        manifest = Manifest.model_validate(fields)
-    except (ValueError, AttributeError, ValidationError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SnapshotCorrupt(f"{reference} is not a manifest: {reason}") from error
+    manifest = decode(
+        Manifest,
+        content,
+        name=reference,
+        known_version=MANIFEST_FORMAT_VERSION,
+        unknown=UnknownManifestVersion,
+        corrupt=lambda reason: SnapshotCorrupt(f"{reference} is not a manifest: {reason}"),
+    )
     ids = keys.manifest_ids(Key(reference))
     if ids is not None and ids != (manifest.epoch, manifest.id):
         raise SnapshotCorrupt(f"{reference} holds the manifest of checkpoint {manifest.epoch}-{manifest.id}")
