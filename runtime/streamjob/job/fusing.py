@@ -7,10 +7,11 @@ tree, the edges are looked at from the sources on; an edge becomes a channel at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import NewType
 
-from streamjob.job.spec import JobSpec, OperatorSpec, SourceSpec
+from streamjob.job.spec import JobSpec, OperatorSpec, OutputMode, SourceSpec
 
 Edge = tuple[str, str]
 """The name of what is read, and of the operator that reads it."""
@@ -20,21 +21,22 @@ Reason = NewType("Reason", str)
 
 
 def channel_edges(
-    spec: JobSpec, ordered: tuple[OperatorSpec, ...], keeps_state: Callable[[OperatorSpec], bool]
+    spec: JobSpec, ordered: tuple[OperatorSpec, ...], fits: Callable[[OperatorSpec, OutputMode], bool]
 ) -> dict[Edge, tuple[Reason, ...]]:
     """Return the edges between operators that cannot be fused, with the reasons.
 
     Args:
         spec: the job; its graph has no cycle.
         ordered: its operators, each after its inputs.
-        keeps_state: whether an operator keeps state, or may; asked only where it matters.
+        fits: whether an operator of append mode can be part of a query that has another output mode; asked only where
+            there is such a query.
     """
     channels: dict[Edge, tuple[Reason, ...]] = {}
     for operator in ordered:
         for name in inputs_of(operator):
             if reasons := [*_several_readers(spec, name), *_not_chained(spec, name, operator)]:
                 channels[name, operator.name] = tuple(reasons)
-    states = _States(spec.inputs(), channels, keeps_state)
+    parts = spec.inputs()
     unending = {each.name for each in spec.sources if not each.bounded}
     # What is fused into a chain whose inputs all are bounded sources, read by the chain itself.
     ending = {each.name for each in spec.sources if each.bounded}
@@ -42,8 +44,11 @@ def channel_edges(
         names = inputs_of(operator)
         if operator.output_mode != "append":
             for name in names:
-                if (name, operator.name) not in channels and (stateful := states.above(name)) is not None:
-                    channels[name, operator.name] = (_two_modes(stateful, operator),)
+                if (name, operator.name) in channels:
+                    continue
+                fused = _operators_above(name, parts, channels)
+                if (unfit := next((each for each in fused if not fits(each, operator.output_mode)), None)) is not None:
+                    channels[name, operator.name] = (_two_modes(unfit, operator),)
         ends = [name for name in names if name in ending and (name, operator.name) not in channels]
         if unending.intersection(names):
             unending.add(operator.name)
@@ -76,11 +81,11 @@ def _not_chained(spec: JobSpec, name: str, reader: OperatorSpec) -> list[Reason]
     return [Reason(f"operator {each.name!r} has chain: false") for each in ends]
 
 
-def _two_modes(stateful: OperatorSpec, reader: OperatorSpec) -> Reason:
-    state = "keeps state" if stateful.sql is not None else "may keep state"
+def _two_modes(unfit: OperatorSpec, reader: OperatorSpec) -> Reason:
+    needs = "needs" if unfit.sql is not None else "may need"
     return Reason(
-        f"operator {stateful.name!r} {state} and has outputMode {stateful.output_mode}, operator {reader.name!r} has "
-        f"{reader.output_mode}: a Spark query has one"
+        f"operator {reader.name!r} has outputMode {reader.output_mode} and operator {unfit.name!r} {needs} "
+        f"{unfit.output_mode}: a Spark query has one"
     )
 
 
@@ -90,27 +95,13 @@ def _two_ends(name: str, other: str, *, endless: bool) -> Reason:
     return Reason(f"{name!r} and {other!r} end at different times")
 
 
-class _States:
-    """Finds the state that a chain keeps above an operator."""
-
-    def __init__(
-        self,
-        parts: Mapping[str, SourceSpec | OperatorSpec],
-        channels: Mapping[Edge, tuple[Reason, ...]],
-        keeps_state: Callable[[OperatorSpec], bool],
-    ) -> None:
-        self._parts = parts
-        self._channels = channels
-        self._keeps_state = keeps_state
-
-    def above(self, name: str) -> OperatorSpec | None:
-        """Return the nearest operator that keeps state among `name` and what is fused with it; None if none does."""
-        waiting = [name]
-        while waiting:
-            part = self._parts[waiting.pop(0)]
-            if isinstance(part, SourceSpec):
-                continue
-            if self._keeps_state(part):
-                return part
-            waiting += [each for each in inputs_of(part) if (each, part.name) not in self._channels]
-        return None
+def _operators_above(
+    name: str, parts: Mapping[str, SourceSpec | OperatorSpec], channels: Mapping[Edge, tuple[Reason, ...]]
+) -> Iterator[OperatorSpec]:
+    """Yield the operators that are fused into the source or operator `name`, nearest first."""
+    waiting = deque([name])
+    while waiting:
+        part = parts[waiting.popleft()]
+        if isinstance(part, OperatorSpec):
+            yield part
+            waiting.extend(each for each in inputs_of(part) if (each, part.name) not in channels)

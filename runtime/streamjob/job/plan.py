@@ -98,7 +98,7 @@ def plan(spec: JobSpec) -> Plan:
     if problems := plan_problems(spec):
         raise InvalidJob(f"job {spec.name!r}", problems)
     ordered = in_order(spec)
-    edges = channel_edges(spec, ordered, _may_keep_state)
+    edges = channel_edges(spec, ordered, _is_the_same_in)
     fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
     chains: dict[str, ChainPlan] = {}
     parts: tuple[SourceSpec | OperatorSpec, ...] = (*spec.sources, *ordered)
@@ -175,11 +175,11 @@ def _chain(
     )
 
 
-def _may_keep_state(operator: OperatorSpec) -> bool:
-    """Return whether an operator keeps state between batches; what cannot be told, such as a function, may."""
+def _is_the_same_in(operator: OperatorSpec, mode: OutputMode) -> bool:
+    """Return whether an operator surely gives the rows of append mode in a query of another output mode."""
     if operator.sql is None:
-        return True
+        return False
     try:
-        return read_query(operator.sql).keeps_state
+        return mode in read_query(operator.sql).modes
     except NotAQuery:
-        return True
+        return False

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from streamjob.job.spec import OutputMode
+
 _WATERMARK = re.compile(r"\bwatermark\b.+?\bdelay\s+of\b", re.IGNORECASE | re.DOTALL)
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
@@ -42,7 +44,7 @@ class Query:
         aggregation: the words that aggregate, such as `GROUP BY`; None if nothing does.
         state_joins: its joins that Spark takes on streams with a watermark only.
         unsupported: the words that no streaming query takes, such as `ORDER BY`.
-        keeps_state: Spark keeps state for it from batch to batch, or may: it aggregates, joins or limits.
+        modes: the output modes of Spark in which it gives the rows that it gives in append mode.
         sets_watermark: it sets a watermark of its own; nothing else is then told of it.
     """
 
@@ -50,7 +52,7 @@ class Query:
     aggregation: str | None = None
     state_joins: tuple[Join, ...] = ()
     unsupported: tuple[str, ...] = ()
-    keeps_state: bool = True
+    modes: frozenset[OutputMode] = frozenset({"append"})
     sets_watermark: bool = False
 
 
@@ -137,7 +139,7 @@ def _describe(tree: exp.Query) -> Query:
         aggregation=aggregation,
         state_joins=tuple(_state_joins(tree)),
         unsupported=tuple(_unsupported(tree)),
-        keeps_state=aggregation is not None or _joins_or_limits(tree),
+        modes=_modes(tree) if aggregation is None else frozenset({"append"}),
     )
 
 
@@ -189,13 +191,19 @@ def _state_joins(tree: exp.Query) -> list[Join]:
     return joins
 
 
-def _joins_or_limits(tree: exp.Query) -> bool:
+def _modes(tree: exp.Query) -> frozenset[OutputMode]:
+    """Return the output modes in which a query without aggregation gives one and the same rows.
+
+    What Spark 4.3 refuses outside of append mode, and what it takes and computes otherwise, is told in
+    docs/decisions/fuse-what-one-query-can-hold.md.
+    """
     from sqlglot import exp
 
-    limited = any(query.args.get("limit") for query in tree.find_all(exp.Query))
-    return limited or any(
-        any(_table(table) for table in join.this.find_all(exp.Table)) for join in tree.find_all(exp.Join)
-    )
+    joins = [join for join in tree.find_all(exp.Join) if any(_table(table) for table in join.this.find_all(exp.Table))]
+    limited = any(query.args.get("limit") or query.args.get("offset") for query in tree.find_all(exp.Query))
+    if limited or any(join.side or join.kind not in ("", "INNER", "CROSS") for join in joins):
+        return frozenset({"append"})
+    return frozenset({"append", "update"} if joins else {"append", "update", "complete"})
 
 
 def _unsupported(tree: exp.Query) -> list[str]:

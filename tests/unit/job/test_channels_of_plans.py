@@ -219,20 +219,19 @@ def counted(sql: str, mode: OutputMode = "update") -> JobSpec:
     [
         WINDOWS.format("in"),
         "SELECT DISTINCT value AS n, timestamp FROM in",
-        "SELECT x.value AS n FROM in x JOIN in y ON x.value = y.value",
-        "SELECT x.value AS n FROM in x, in y WHERE x.value = y.value",
+        "SELECT x.value AS n FROM in x LEFT JOIN in y ON x.value = y.value AND x.timestamp = y.timestamp",
         "SELECT value AS n FROM in LIMIT 5",
     ],
-    ids=["windows", "distinct", "join", "join with a comma", "limit"],
+    ids=["windows", "distinct", "outer join", "limit"],
 )
-def test_state_in_append_mode_is_kept_apart_from_an_operator_in_another_mode(sql: str, mode: OutputMode) -> None:
+def test_what_gives_its_rows_in_append_mode_only_is_kept_apart_from_another_mode(sql: str, mode: OutputMode) -> None:
     planned = plan(counted(sql, mode))
 
     assert shape(planned) == {"between": ("in", "first", "between"), "last": ("last", "out")}
     assert [chain.output_mode for chain in planned.chains] == ["append", mode]
     assert channels(planned) == {
         ("between", "last"): (
-            f"operator 'first' keeps state and has outputMode append, operator 'last' has {mode}: a Spark query has one"
+            f"operator 'last' has outputMode {mode} and operator 'first' needs append: a Spark query has one"
         )
     }
 
@@ -246,15 +245,29 @@ def test_state_in_append_mode_is_kept_apart_from_an_operator_in_another_mode(sql
     ],
     ids=["filter", "lateral view", "union"],
 )
-def test_what_keeps_no_state_is_fused_with_an_operator_in_any_mode(sql: str) -> None:
-    assert len(plan(counted(sql)).chains) == 1
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_what_keeps_no_state_is_fused_with_an_operator_in_any_mode(sql: str, mode: OutputMode) -> None:
+    assert len(plan(counted(sql, mode)).chains) == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x.value AS n FROM in x JOIN in y ON x.value = y.value",
+        "SELECT x.value AS n FROM in x, in y WHERE x.value = y.value",
+    ],
+    ids=["JOIN", "comma"],
+)
+def test_an_inner_join_is_the_same_in_update_mode_and_not_taken_in_complete_mode(sql: str) -> None:
+    assert len(plan(counted(sql, "update")).chains) == 1
+    assert len(plan(counted(sql, "complete")).chains) == 2
 
 
 def test_operators_with_state_are_fused_in_append_mode() -> None:
     assert len(plan(counted(WINDOWS.format("in"), "append")).chains) == 1
 
 
-def test_a_function_may_keep_state() -> None:
+def test_a_function_may_need_append_mode() -> None:
     job = Job("function")
     job.operator(inputs=[job.source("in", format="rate")], name="function")(lambda frame: frame)
     last = job.sql("last", inputs=["function"], sql="SELECT count(*) FROM function", output_mode="complete")
@@ -262,8 +275,7 @@ def test_a_function_may_keep_state() -> None:
 
     assert channels(plan(job.spec())) == {
         ("function", "last"): (
-            "operator 'function' may keep state and has outputMode append, operator 'last' has complete: a Spark "
-            "query has one"
+            "operator 'last' has outputMode complete and operator 'function' may need append: a Spark query has one"
         )
     }
 
