@@ -274,9 +274,9 @@ class EpochRun:
 
     def _trigger(self, start: m.StartCheckpoint) -> None:
         self.registry.begin(start.id)
-        cuts = self.publications.trigger(start.id, seal=start.properties.stopping)
-        self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cuts[CHAIN].batch}")
-        self.spawn(f"upload {start.id}", self._upload(start, cuts[CHAIN]))
+        (cut,) = self.publications.trigger(start.id, seal=start.properties.stopping).cuts
+        self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cut.batch}")
+        self.spawn(f"upload {start.id}", self._upload(start, cut))
 
     def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
         checkpoint = start.id

@@ -3,8 +3,9 @@
 How to drive it. Make one `Coordinator` per epoch, after the restore, with all chains STARTING. Feed every event of
 `streamjob.protocol.messages` to `handle`, one at a time, and execute the actions that it returns in their order:
 
-- `StartCheckpoint`: under the publication lock, `Publications.trigger`; hold the files; upload beside the stream; then
-  per chain a `ChainAcknowledged` or `ChainDeclined`. A finished chain acknowledges, too, with the state it ended in.
+- `StartCheckpoint`: under the publication lock, `Publications.trigger`; for each cut, now or later, hold the files,
+  upload beside the stream, then a `ChainAcknowledged` or `ChainDeclined`. A finished chain acknowledges, too, with the
+  state it ended in. `SwitchToUnaligned`: under the lock, `Publications.switch`, which cuts what is left.
 - `CompleteCheckpoint`: write the manifest, then the log record; `CompletionSucceeded` or `CompletionFailed`. On success
   call `Publications.complete` before the event is handed in. Until one of the two comes, nothing else starts.
 - `Publish`: commit in all sinks; `Published` or `PublicationFailed`. No checkpoint starts in between.
@@ -101,6 +102,7 @@ class Coordinator:
         else:
             self._dispatch(event)
         if not self._ended:
+            self._switch(event.now)
             self._start_next(event.now)
         if not self._ended:
             self._announce_wake(repeat=isinstance(event, m.Tick))
@@ -201,6 +203,14 @@ class Coordinator:
         if self._pending and expires is not None and now >= expires:
             missing = ", ".join(self._pending.missing(self._chains))
             self._abort(now, AbortReason.EXPIRED, f"no acknowledgement from {missing}")
+
+    def _switch(self, now: float) -> None:
+        """Let a checkpoint whose barriers take too long go on unaligned, once (FLIP-76's aligned timeout)."""
+        pending = self._pending
+        switches = pending.switches() if pending else None
+        if pending is not None and switches is not None and now >= switches:
+            pending.switched = True
+            self._emit(m.SwitchToUnaligned(id=pending.id))
 
     def _on_completed(self, event: m.CompletionSucceeded) -> None:
         pending = self._pending_in(event.id, Phase.COMPLETING)
@@ -357,7 +367,8 @@ class Coordinator:
         """Wish for a Tick; a Tick used the last wish up, even if it came too early."""
         wake: float | None = None
         if self._pending is not None:
-            wake = self._pending.expires(self.policy.timeout)
+            wakes = (self._pending.expires(self.policy.timeout), self._pending.switches())
+            wake = min((time for time in wakes if time is not None), default=None)
         elif self._requests.stop is None and not self._in_flight_to_index:
             wake = self._schedule.next_start(self._chains)
         if wake != self._woken or (repeat and wake is not None):

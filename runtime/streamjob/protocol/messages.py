@@ -13,7 +13,7 @@ from enum import StrEnum
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, TriggerOutcome
-from streamjob.snapshot.manifest import ChainState, OperatorState, SinkState, SourceState
+from streamjob.snapshot.manifest import ChainState, ChannelState, OperatorState, SinkState, SourceState
 
 
 class ChainStatus(StrEnum):
@@ -33,7 +33,10 @@ class AcknowledgementMetrics:
     """What an acknowledgement adds to the statistics; sizes in bytes, durations in seconds.
 
     `checkpointed_size` was written for this checkpoint, `state_size` is all that it refers to. `sync_duration` is the
-    time under the publication lock and the hold on the files, `async_duration` the upload's.
+    time under the publication lock and the hold on the files, `async_duration` the upload's. `start_delay` lasts from
+    the trigger to the first barrier, `alignment_duration` from there to the cut. `persisted_data` of what was in flight
+    went into the checkpoint, `processed_data` was processed during the alignment; `unaligned`: the cut did not wait for
+    all barriers.
     """
 
     checkpointed_size: int = 0
@@ -49,9 +52,13 @@ class AcknowledgementMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAcknowledgement:
-    """A chain's part of a snapshot, all of it stored: what goes into the manifest, and its figures."""
+    """A chain's part of a snapshot, all of it stored: what goes into the manifest, and its figures.
+
+    `channels` are those that the chain reads.
+    """
 
     state: ChainState
+    channels: tuple[ChannelState, ...] = ()
     operators: tuple[OperatorState, ...] = ()
     sources: tuple[SourceState, ...] = ()
     sinks: tuple[SinkState, ...] = ()
@@ -201,6 +208,13 @@ class StartCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchToUnaligned:
+    """Go on unaligned: cut the chains that still wait for barriers where they are; the others keep their cuts."""
+
+    id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCheckpoint:
     """Forget the cut; its committables go into the next one. With `keep_files`, delete nothing that it wrote."""
 
@@ -281,6 +295,7 @@ class EndJob:
 
 Action = (
     StartCheckpoint
+    | SwitchToUnaligned
     | AbortCheckpoint
     | CompleteCheckpoint
     | Publish

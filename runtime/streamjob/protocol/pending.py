@@ -32,6 +32,7 @@ class PendingCheckpoint:
     trigger_ids: tuple[TriggerId, ...]
     phase: Phase = Phase.COLLECTING
     uri: str | None = None
+    switched: bool = False
     acknowledgements: dict[ChainUid, ChainAcknowledgement] = field(default_factory=dict)
 
     @property
@@ -42,6 +43,12 @@ class PendingCheckpoint:
     def expires(self, timeout: float) -> float | None:
         """Return when it expires, None if it no longer can; a record that is being written cannot be taken back."""
         return self.triggered + timeout if self.phase is Phase.COLLECTING else None
+
+    def switches(self) -> float | None:
+        """Return when it goes on unaligned unless all chains have acknowledged by then; None for never."""
+        timeout = self.properties.aligned_timeout
+        may_switch = self.phase is Phase.COLLECTING and not self.switched and not self.properties.unaligned
+        return self.triggered + timeout if may_switch and timeout is not None else None
 
     def missing(self, chains: Iterable[ChainUid]) -> tuple[ChainUid, ...]:
         """Return the chains that have not acknowledged yet."""

@@ -117,8 +117,12 @@ class Schedule:
         stopping: bool = False,
         drained: bool = False,
     ) -> CheckpointProperties:
-        """Return the properties of a snapshot under the policy: only plain checkpoints may be unaligned."""
-        unaligned = kind is SnapshotKind.CHECKPOINT and self.policy.mode == "unaligned"
+        """Return the properties of a snapshot under the policy: only plain checkpoints may be unaligned.
+
+        A checkpoint that would switch at its trigger is unaligned from the start.
+        """
+        policy = self.policy
+        unaligned = kind is SnapshotKind.CHECKPOINT and (policy.mode == "unaligned" or policy.aligned_timeout == 0)
         may_switch = kind is SnapshotKind.CHECKPOINT and not unaligned
         return CheckpointProperties(
             kind=kind,
@@ -127,5 +131,5 @@ class Schedule:
             stopping=stopping,
             drained=drained,
             unaligned=unaligned,
-            aligned_timeout=self.policy.aligned_timeout if may_switch else None,
+            aligned_timeout=policy.aligned_timeout if may_switch else None,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -60,12 +61,43 @@ class ChainState(Part):
     files: tuple[FileRef, ...] = ()
 
 
+class EntryKind(StrEnum):
+    """Kinds of entries in the stream from one chain to another."""
+
+    DATA = "data"
+    BARRIER = "barrier"
+    END = "end"
+
+
+class ChannelSegment(FileRef):
+    """A file of whole records that is in flight; `path` ends with its name in the producer's stream."""
+
+    records: int
+
+
+class ChannelEntry(Part):
+    """An entry in flight: data in its segments with the watermark behind it (ms since 1970), a barrier, or the end."""
+
+    index: int
+    kind: EntryKind
+    watermark: int | None = None
+    barrier: CheckpointId | None = None
+    segments: tuple[ChannelSegment, ...] = ()
+
+
 class ChannelState(Part):
-    """In-flight data of a channel: what the producer's cut has published minus what the consumer's has consumed."""
+    """In-flight data of a channel: what the producer's cut has published minus what the consumer's has consumed.
+
+    `consumed` is the index of the entry that the consumer reads next, `next` that of the entry which the producer
+    appends next; `entries` are those between. `ended` says that the producer appends none any more.
+    """
 
     source: ChainUid
     target: ChainUid
-    entries: tuple[dict[str, JsonValue], ...] = ()
+    consumed: int = 0
+    next: int = 0
+    ended: bool = False
+    entries: tuple[ChannelEntry, ...] = ()
 
     model_config = ConfigDict(
         frozen=True,
@@ -115,9 +147,14 @@ class Manifest(Part):
     sinks: tuple[SinkState, ...] = ()
 
     def files(self) -> Iterator[FileRef]:
-        """Yield every file of every chain."""
+        """Yield every file of every chain, and every segment in flight; once, however many channels it is in."""
         for chain in self.chains:
             yield from chain.files
+        seen: set[tuple[str, int]] = set()
+        for segment in (each for channel in self.channels for entry in channel.entries for each in entry.segments):
+            if (segment.object, segment.offset) not in seen:
+                seen.add((segment.object, segment.offset))
+                yield segment
 
     def objects(self) -> frozenset[str]:
         """Return the objects that the manifest refers to: what must not be deleted while it is retained."""

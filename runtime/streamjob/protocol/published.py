@@ -1,0 +1,91 @@
+"""What chains publish, and what the publications and cuts of a job mean for the world: values without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.protocol.channels import Entry, Segment
+
+Channel = tuple[ChainUid, ChainUid]
+"""Producer and consumer."""
+
+
+class IllegalPublication(RuntimeError):
+    """A batch was published or committed out of its order: the job's state cannot be trusted, so its epoch must end."""
+
+
+class PublicationSealed(RuntimeError):
+    """A batch came behind the cut of a stopping snapshot; it belongs to nobody and must not be committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a batch hands to its chain's readers; `watermark_ms` is the chain's watermark behind it, since 1970."""
+
+    segments: tuple[Segment, ...] = ()
+    watermark_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What a batch publishes: where its inputs stand behind it, what it staged and hands on, its inputs' watermarks.
+
+    `staged` has a sink's committable where there is something to commit. `watermarks` are in ms since 1970. `consumed`
+    has the positions in the streams of other chains; with several readers of one stream, the smallest.
+    """
+
+    batch: BatchId
+    positions: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    staged: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+    consumed: Mapping[ChainUid, int] = field(default_factory=dict)
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainCut:
+    """A chain's place in a checkpoint: behind `batch`, which is NO_BATCH for a chain that has published none.
+
+    `committables` has everything that the chain's sinks staged up to here and no completed checkpoint has taken yet,
+    oldest first. `consumed`, `in_flight` and `ended_inputs` tell of every stream that the chain reads, by producer: its
+    position, the entries from there to the producer's cut, and whether the stream has ended at that cut. `next_index`
+    and `ended` tell of the chain's own stream behind its cut. Durations are in seconds: from the trigger to the first
+    barrier, and from there to the cut.
+    """
+
+    chain: ChainUid
+    batch: BatchId
+    positions: Mapping[OperatorUid, JsonValue]
+    watermarks: Mapping[OperatorUid, int]
+    committables: Mapping[OperatorUid, tuple[JsonValue, ...]]
+    consumed: Mapping[ChainUid, int] = field(default_factory=dict)
+    in_flight: Mapping[ChainUid, tuple[Entry, ...]] = field(default_factory=dict)
+    ended_inputs: frozenset[ChainUid] = frozenset()
+    next_index: int = 0
+    ended: bool = False
+    unaligned: bool = False
+    start_delay: float = 0.0
+    alignment_duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What a step means for the world: to be executed before the publication lock is let go.
+
+    Args:
+        checkpoint: the checkpoint that `cuts` belong to; None without cuts.
+        cuts: chains that were cut, to be acknowledged.
+        appended: new entries, with the producer to whose stream they belong, in order.
+        frontiers: how far consumers may read, by producer and consumer; changed ones only.
+        dropped: by producer, the index below which entries may be deleted; changed ones only.
+    """
+
+    checkpoint: CheckpointId | None = None
+    cuts: tuple[ChainCut, ...] = ()
+    appended: tuple[tuple[ChainUid, Entry], ...] = ()
+    frontiers: Mapping[Channel, int] = field(default_factory=dict)
+    dropped: Mapping[ChainUid, int] = field(default_factory=dict)

@@ -1,0 +1,187 @@
+"""The streams of a job and how far each chain has read and may read them; whoever calls holds the publication lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streamjob.ids import ChainUid, CheckpointId
+from streamjob.protocol.channels import Backlog, ChannelLog, Entry
+from streamjob.protocol.published import Channel, IllegalPublication
+
+_NO_CHECKPOINT = CheckpointId(-1)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A channel from its consumer's side: positions behind the last published and the last committed batch."""
+
+    consumed: int = 0
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has changed for readers: how far they may read, and which entries no one needs."""
+
+    frontiers: Mapping[Channel, int] = field(default_factory=dict)
+    dropped: Mapping[ChainUid, int] = field(default_factory=dict)
+
+
+class Streams:
+    """One log per producer, and its readers' positions.
+
+    A reader may read up to and including the first barrier that is not released for it.
+
+    Args:
+        chains: the job's chains.
+        channels: pairs of producer and consumer.
+
+    Raises:
+        ValueError: a channel names a chain that is not there, stands twice, or the channels form a cycle.
+    """
+
+    def __init__(self, chains: Iterable[ChainUid], channels: Iterable[Channel]) -> None:
+        self._readers: dict[Channel, _Reader] = {}
+        known = tuple(chains)
+        for channel in channels:
+            for end in channel:
+                if end not in known:
+                    raise ValueError(f"channel {channel[0]} -> {channel[1]} names an unknown chain {end}")
+            if channel in self._readers:
+                raise ValueError(f"channel {channel[0]} -> {channel[1]} is given twice")
+            self._readers[channel] = _Reader()
+        self._inputs = {chain: tuple(p for p, c in self._readers if c == chain) for chain in known}
+        self._consumers = {chain: tuple(c for p, c in self._readers if p == chain) for chain in known}
+        self._refuse_cycles()
+        self._logs = {chain: ChannelLog(chain) for chain in known if self._consumers[chain]}
+        self._released = dict.fromkeys(known, _NO_CHECKPOINT)
+        self._frontiers = dict.fromkeys(self._readers, 0)
+        self._bases = dict.fromkeys(self._logs, 0)
+
+    def _refuse_cycles(self) -> None:
+        left = dict(self._inputs)
+        while free := [chain for chain, producers in left.items() if not any(p in left for p in producers)]:
+            for chain in free:
+                del left[chain]
+        if left:
+            raise ValueError(
+                f"the channels between {', '.join(sorted(left))} form a cycle: no barrier could align there"
+            )
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """All channels, in the order in which they were given."""
+        return tuple(self._readers)
+
+    def inputs(self, chain: ChainUid) -> tuple[ChainUid, ...]:
+        """Return the producers that a chain reads."""
+        return self._inputs[chain]
+
+    def log(self, producer: ChainUid) -> ChannelLog | None:
+        """Return a chain's log, None if no chain reads it."""
+        return self._logs.get(producer)
+
+    def restore_log(self, producer: ChainUid, log: ChannelLog, released: CheckpointId) -> None:
+        """Let a producer's stream begin as it stood in a checkpoint, whose barriers up to `released` are obsolete."""
+        self._logs[producer] = log
+        for consumer in self._consumers[producer]:
+            self._released[consumer] = max(self._released[consumer], released)
+        log.forget_barriers(released)
+        self._bases[producer] = log.base
+        self.changes()
+
+    def restore_position(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
+        """Let a consumer begin at positions of the streams that it reads. Raises IllegalPublication for another."""
+        for producer, position in consumed.items():
+            reader = self._reader(producer, consumer)
+            reader.consumed = reader.committed = position
+
+    def check_restored(self) -> None:
+        """Raise IllegalPublication if a consumer stands where its producer's stream has nothing."""
+        for (producer, consumer), reader in self._readers.items():
+            log = self._logs[producer]
+            if not log.base <= reader.consumed <= log.next:
+                raise IllegalPublication(f"chain {consumer} is to read from position {reader.consumed} of {log}")
+
+    def consumed(self, consumer: ChainUid) -> dict[ChainUid, int]:
+        """Return how far a chain has consumed its producers' streams, behind its last published batch."""
+        return {producer: self._readers[producer, consumer].consumed for producer in self._inputs[consumer]}
+
+    def consume(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
+        """Note the positions behind a published batch; a producer that is left out stands where it stood.
+
+        Raises:
+            IllegalPublication: a position went back, or is behind what the chain may read; nothing is noted, then.
+        """
+        for producer, position in consumed.items():
+            before, frontier = self._reader(producer, consumer).consumed, self.frontier(producer, consumer)
+            if not before <= position <= frontier:
+                raise IllegalPublication(
+                    f"chain {consumer} has read {producer} up to {position}; it stood at {before}, "
+                    f"and may read up to {frontier}"
+                )
+        for producer, position in consumed.items():
+            self._readers[producer, consumer].consumed = position
+
+    def commit(self, consumer: ChainUid) -> None:
+        """Note that all that a chain has consumed is committed: its published batch need not be run again."""
+        for producer in self._inputs[consumer]:
+            reader = self._readers[producer, consumer]
+            reader.committed = reader.consumed
+
+    def release(self, checkpoint: CheckpointId, consumers: Iterable[ChainUid] | None = None) -> None:
+        """Let chains, by default all, pass the barriers up to a checkpoint's."""
+        for consumer in self._released if consumers is None else consumers:
+            self._released[consumer] = max(self._released[consumer], checkpoint)
+
+    def frontier(self, producer: ChainUid, consumer: ChainUid) -> int:
+        """Return how far a chain may read a stream: the position behind the last entry that it may read.
+
+        Raises:
+            IllegalPublication: there is no such channel.
+        """
+        self._reader(producer, consumer)
+        log = self._logs[producer]
+        barrier = log.first_barrier_behind(self._released[consumer])
+        return log.next if barrier is None else barrier + 1
+
+    def has_reached(self, producer: ChainUid, consumer: ChainUid, checkpoint: CheckpointId) -> bool:
+        """Return whether a chain has consumed a checkpoint's barrier in a stream."""
+        barrier = self._logs[producer].barrier_at(checkpoint)
+        return barrier is not None and barrier < self._readers[producer, consumer].consumed
+
+    def has_consumed_end(self, producer: ChainUid, consumer: ChainUid) -> bool:
+        """Return whether a chain has consumed all that a stream will ever hold."""
+        log = self._logs[producer]
+        return log.ended and self._readers[producer, consumer].consumed == log.next
+
+    def in_flight(self, producer: ChainUid, position: int, end: int) -> tuple[Entry, ...]:
+        """Return the entries of a stream from a position to below an index."""
+        return self._logs[producer].between(position, end)
+
+    def backlog(self, producer: ChainUid, consumer: ChainUid | None) -> Backlog:
+        """Return the data that a consumer, by default the slowest, has not consumed; none if nobody reads it."""
+        consumers = self._consumers[producer] if consumer is None else (consumer,)
+        positions = [self._reader(producer, each).consumed for each in consumers]
+        return self._logs[producer].backlog(min(positions)) if positions else Backlog()
+
+    def changes(self) -> Changes:
+        """Drop what every reader has committed, and return what has changed since the last call."""
+        dropped: dict[ChainUid, int] = {}
+        for producer, log in self._logs.items():
+            consumers = self._consumers[producer]
+            log.drop_below(min(self._readers[producer, consumer].committed for consumer in consumers))
+            log.forget_barriers(min(self._released[consumer] for consumer in consumers))
+            if log.base != self._bases[producer]:
+                self._bases[producer] = dropped[producer] = log.base
+        frontiers = {channel: self.frontier(*channel) for channel in self._readers}
+        changed = {channel: at for channel, at in frontiers.items() if at != self._frontiers[channel]}
+        self._frontiers = frontiers
+        return Changes(changed, dropped)
+
+    def _reader(self, producer: ChainUid, consumer: ChainUid) -> _Reader:
+        try:
+            return self._readers[producer, consumer]
+        except KeyError:
+            raise IllegalPublication(f"there is no channel {producer} -> {consumer}") from None

@@ -1,0 +1,98 @@
+"""How far each chain has come, and the checkpoint that is cutting them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.protocol.published import ChainCut
+from streamjob.protocol.streams import Streams
+
+
+@dataclass(slots=True)
+class ChainProgress:
+    """What a chain has published and not yet handed to a completed checkpoint; `ended` is for good."""
+
+    published: BatchId = NO_BATCH
+    committed: BatchId = NO_BATCH
+    positions: dict[OperatorUid, JsonValue] = field(default_factory=dict)
+    watermarks: dict[OperatorUid, int] = field(default_factory=dict)
+    staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
+    ended: bool = False
+
+    def committables(self) -> dict[OperatorUid, tuple[JsonValue, ...]]:
+        """Return what is staged by sink, oldest first."""
+        by_sink: dict[OperatorUid, list[JsonValue]] = {}
+        for _, sink, committable in self.staged:
+            by_sink.setdefault(sink, []).append(committable)
+        return {sink: tuple(staged) for sink, staged in by_sink.items()}
+
+
+@dataclass(slots=True)
+class CheckpointUnderWay:
+    """A checkpoint from its trigger to its end.
+
+    Args:
+        id: its identity, and its barriers'.
+        triggered: when it was, in seconds.
+        aligning: whether its barriers still cut chains; they are obsolete once it goes on unaligned.
+        first_barriers: when the first barrier reached a chain.
+        cuts: the cuts made so far.
+    """
+
+    id: CheckpointId
+    triggered: float
+    aligning: bool = True
+    first_barriers: dict[ChainUid, float] = field(default_factory=dict)
+    cuts: dict[ChainUid, ChainCut] = field(default_factory=dict)
+
+    def cut(
+        self,
+        chain: ChainUid,
+        chains: Mapping[ChainUid, ChainProgress],
+        streams: Streams,
+        now: float,
+        *,
+        unaligned: bool,
+    ) -> ChainCut:
+        """Cut a chain behind its last published batch.
+
+        What is in flight to it lasts to its producers' cuts; a producer that is not cut yet must be cut before anything
+        else happens.
+        """
+        progress, consumed = chains[chain], streams.consumed(chain)
+        ends = {producer: self._end_of(producer, chains, streams) for producer in consumed}
+        next_index, ended = self._end_of(chain, chains, streams)
+        first_barrier = self.first_barriers.get(chain, now)
+        self.cuts[chain] = ChainCut(
+            chain=chain,
+            batch=progress.published,
+            positions=dict(progress.positions),
+            watermarks=dict(progress.watermarks),
+            committables=progress.committables(),
+            consumed=consumed,
+            in_flight={
+                producer: streams.in_flight(producer, position, ends[producer][0])
+                for producer, position in consumed.items()
+            },
+            ended_inputs=frozenset(producer for producer, (_, has_ended) in ends.items() if has_ended),
+            next_index=next_index,
+            ended=ended,
+            unaligned=unaligned,
+            start_delay=first_barrier - self.triggered,
+            alignment_duration=now - first_barrier,
+        )
+        return self.cuts[chain]
+
+    def _end_of(
+        self, producer: ChainUid, chains: Mapping[ChainUid, ChainProgress], streams: Streams
+    ) -> tuple[int, bool]:
+        """Return where a chain's stream ends in the checkpoint, and whether it has ended there."""
+        cut = self.cuts.get(producer)
+        if cut is not None:
+            return cut.next_index, cut.ended
+        log = streams.log(producer)
+        return (0 if log is None else log.next), chains[producer].ended
