@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -150,11 +150,22 @@ class Manifest(Part):
         """Yield every file of every chain, and every segment in flight; once, however many channels it is in."""
         for chain in self.chains:
             yield from chain.files
+        yield from self._segments({channel.source for channel in self.channels})
+
+    def files_of(self, chain: ChainUid) -> Iterator[FileRef]:
+        """Yield the files of a chain, and the segments in flight from those that it reads, also to others."""
+        for state in self.chains:
+            if state.uid == chain:
+                yield from state.files
+        yield from self._segments({channel.source for channel in self.channels if channel.target == chain})
+
+    def _segments(self, producers: Set[ChainUid]) -> Iterator[ChannelSegment]:
         seen: set[tuple[str, int]] = set()
-        for segment in (each for channel in self.channels for entry in channel.entries for each in entry.segments):
-            if (segment.object, segment.offset) not in seen:
-                seen.add((segment.object, segment.offset))
-                yield segment
+        for entry in (entry for each in self.channels if each.source in producers for entry in each.entries):
+            for segment in entry.segments:
+                if (segment.object, segment.offset) not in seen:
+                    seen.add((segment.object, segment.offset))
+                    yield segment
 
     def objects(self) -> frozenset[str]:
         """Return the objects that the manifest refers to: what must not be deleted while it is retained."""
