@@ -36,20 +36,36 @@ class InputWatermarks:
 
     def read(self, query: StreamingQuery) -> dict[OperatorUid, int]:
         """Return the watermark of each input that has had one, in milliseconds since 1970."""
-        if not self._nodes:
-            return {}
-        pairs = self._jvm.read(query._jsq)
-        result = {}
-        for node, _, milliseconds in (pair.partition("=") for pair in pairs.split(",") if pair):
-            if node in self._inputs:
-                result[self._inputs[node]] = int(milliseconds)
-        return result
+        return self._by_input(self._jvm.read(query._jsq)) if self._nodes else {}
+
+    def preview(self, query: StreamingQuery) -> dict[OperatorUid, int]:
+        """Return the watermarks, in milliseconds since 1970, as they will be behind the batch that runs.
+
+        Call it inside a batch of the query, after the action that read all of its rows.
+        """
+        return self._by_input(self._jvm.preview(query._jsq)) if self._nodes else {}
+
+    def output(self, query: StreamingQuery) -> int | None:
+        """Return the watermark that the rows of later batches obey, in milliseconds since 1970; None without one.
+
+        Call it as `preview`. Without state it is the query's watermark behind this batch; with state, what its
+        operators make of the watermark that this batch runs with.
+        """
+        milliseconds: int | None = self._jvm.output(query._jsq)
+        return milliseconds
 
     def advance(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970; call it inside a batch of the query only."""
         for uid, milliseconds in watermarks.items():
             if uid in self._nodes:
                 self._jvm.advance(query._jsq, self._nodes[uid], milliseconds)
+
+    def _by_input(self, pairs: str) -> dict[OperatorUid, int]:
+        result = {}
+        for node, _, milliseconds in (pair.partition("=") for pair in pairs.split(",") if pair):
+            if node in self._inputs:
+                result[self._inputs[node]] = int(milliseconds)
+        return result
 
 
 def watermark_node(frame: DataFrame) -> str:
@@ -74,6 +90,11 @@ def without_event_time(schema: StructType) -> StructType:
     return StructType([plain(column) for column in schema.fields])
 
 
+def quoted(column: str) -> str:
+    """Return a column's name as Spark's functions and `withWatermark` take it, whatever characters it has."""
+    return "`" + column.replace("`", "``") + "`"
+
+
 def mark_event_time(frame: DataFrame, columns: Collection[str]) -> DataFrame:
     """Return a DataFrame in which these columns carry event time as well, under the watermark that it has."""
     if not columns:
@@ -81,7 +102,7 @@ def mark_event_time(frame: DataFrame, columns: Collection[str]) -> DataFrame:
     from pyspark.sql import functions
 
     def column(field: StructField) -> Column:
-        plain = functions.col("`" + field.name.replace("`", "``") + "`")
+        plain = functions.col(quoted(field.name))
         return plain.alias(field.name, metadata={**field.metadata, _DELAY: 0}) if field.name in columns else plain
 
     return frame.select([column(field) for field in frame.schema.fields])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
 from streamjob.protocol.channels import Segment
-from streamjob_runtime.watermarks import mark_event_time, watermark_node, without_event_time
+from streamjob_runtime.watermarks import mark_event_time, quoted, watermark_node, without_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,7 +98,7 @@ class Stream:
         frame = self._spark.readStream.format(FORMAT).options(**options).schema(without_event_time(schema)).load()
         if not event_time:
             return Reading(frame, None)
-        marked = frame.withWatermark(event_time[0], _NEVER)
+        marked = frame.withWatermark(quoted(event_time[0]), _NEVER)
         return Reading(mark_event_time(marked, event_time[1:]), watermark_node(marked))
 
     def close(self) -> None:

@@ -1,9 +1,23 @@
 package io.streamjob;
 
 import java.lang.reflect.Field;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.StringJoiner;
 import java.util.UUID;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStats;
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
+import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -15,21 +29,42 @@ import scala.jdk.javaapi.CollectionConverters;
  * has ended, would hold the whole query back.
  */
 public final class Watermarks {
+  private static final long NONE = Long.MIN_VALUE;
+
   private Watermarks() {}
 
   /** Returns `node=milliseconds` pairs, separated by commas: one answer costs one call across the language border. */
   public static String read(StreamingQuery query) throws ReflectiveOperationException {
-    StringJoiner result = new StringJoiner(",");
     Object tracker = tracker(query);
-    if (tracker != null) {
-      CollectionConverters.asJava(byNode(tracker))
-          .forEach((node, watermark) -> {
-            if (watermark.isDefined()) {
-              result.add(node + "=" + watermark.get());
-            }
-          });
+    return tracker == null ? "" : text(current(tracker));
+  }
+
+  /**
+   * Returns, like `read`, the watermarks as they will be behind the batch that runs.
+   *
+   * <p>Call it in a batch's foreachBatch function, after the action that read all of its rows.
+   */
+  public static String preview(StreamingQuery query) throws ReflectiveOperationException {
+    return text(previewed(query));
+  }
+
+  /**
+   * Returns the watermark that the rows of later batches obey, null if there is none; call it as `preview`.
+   *
+   * <p>A query without state passes rows on at once, so it is what Spark will take for the query's watermark behind
+   * this batch. State holds rows back until the watermark that a batch runs with has passed them, and each operator
+   * knows what its later rows obey then. Source: Spark's `WatermarkTracker` and `PropagateWatermarkSimulator`.
+   */
+  public static Long output(StreamingQuery query) throws ReflectiveOperationException {
+    IncrementalExecution batch = ((StreamingQueryWrapper) query).streamingQuery().lastExecution();
+    Long result;
+    if (hasState(batch.executedPlan())) {
+      long now = batch.offsetSeqMetadata().batchWatermarkMs();
+      result = now > 0 ? propagated(batch.executedPlan(), now) : null;
+    } else {
+      result = chosen((WatermarkTracker) tracker(query), previewed(query));
     }
-    return result.toString();
+    return result == null || result <= 0 ? null : result;
   }
 
   /**
@@ -46,6 +81,87 @@ public final class Watermarks {
     if (now.isEmpty() || now.get().isEmpty() || (Long) now.get().get() < milliseconds) {
       byNode.put(id, Option.apply((Object) milliseconds));
     }
+  }
+
+  private static Map<UUID, Long> current(Object tracker) throws ReflectiveOperationException {
+    Map<UUID, Long> result = new HashMap<>();
+    CollectionConverters.asJava(byNode(tracker))
+        .forEach((node, watermark) -> result.put(node, watermark.isDefined() ? (Long) watermark.get() : NONE));
+    return result;
+  }
+
+  private static Map<UUID, Long> previewed(StreamingQuery query) throws ReflectiveOperationException {
+    Map<UUID, Long> result = current(tracker(query));
+    for (EventTimeWatermarkExec node : watermarkNodes(query)) {
+      EventTimeStats seen = node.eventTimeStats().value();
+      if (seen.count() > 0) {
+        result.merge(node.nodeId(), seen.max() - node.delayMs(), Math::max);
+      }
+    }
+    return result;
+  }
+
+  private static List<EventTimeWatermarkExec> watermarkNodes(StreamingQuery query) {
+    List<EventTimeWatermarkExec> result = new ArrayList<>();
+    Deque<SparkPlan> open = new ArrayDeque<>();
+    open.add(((StreamingQueryWrapper) query).streamingQuery().lastExecution().executedPlan());
+    while (!open.isEmpty()) {
+      SparkPlan node = open.remove();
+      if (node instanceof EventTimeWatermarkExec) {
+        result.add((EventTimeWatermarkExec) node);
+      }
+      open.addAll(inputs(node));
+    }
+    return result;
+  }
+
+  private static boolean hasState(SparkPlan node) {
+    return node instanceof StateStoreWriter || inputs(node).stream().anyMatch(Watermarks::hasState);
+  }
+
+  private static Long propagated(SparkPlan node, long watermark) {
+    if (node instanceof EventTimeWatermarkExec) {
+      return watermark;
+    }
+    Long input = null;
+    for (SparkPlan each : inputs(node)) {
+      Long output = propagated(each, watermark);
+      input = input == null || output != null && output < input ? output : input;
+    }
+    if (input != null && node instanceof StateStoreWriter) {
+      Option<Object> output = ((StateStoreWriter) node).produceOutputWatermark(input);
+      return output.isDefined() ? (Long) output.get() : null;
+    }
+    return input;
+  }
+
+  private static List<SparkPlan> inputs(SparkPlan node) {
+    // An exchange that the plan holds twice stands there once, and for the other one a leaf that refers to it.
+    return node instanceof ReusedExchangeExec
+        ? List.of(((ReusedExchangeExec) node).child())
+        : CollectionConverters.asJava(node.children());
+  }
+
+  private static Long chosen(WatermarkTracker tracker, Map<UUID, Long> byNode) throws ReflectiveOperationException {
+    if (byNode.isEmpty()) {
+      return null;
+    }
+    List<Object> watermarks = new ArrayList<>();
+    byNode.values().forEach(watermark -> watermarks.add(Math.max(watermark, 0)));
+    MultipleWatermarkPolicy policy = (MultipleWatermarkPolicy) value(tracker, "policy");
+    return Math.max(
+        tracker.currentWatermark(), policy.chooseGlobalWatermark(CollectionConverters.asScala(watermarks).toSeq()));
+  }
+
+  private static String text(Map<UUID, Long> watermarks) {
+    StringJoiner result = new StringJoiner(",");
+    watermarks.forEach((node, watermark) -> {
+      // Spark's watermarks begin at 0: a lower one, as an input has whose rows must not move it, is none.
+      if (watermark >= 0) {
+        result.add(node + "=" + watermark);
+      }
+    });
+    return result.toString();
   }
 
   private static Object tracker(StreamingQuery query) throws ReflectiveOperationException {
