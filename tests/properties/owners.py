@@ -39,6 +39,7 @@ class Habits:
     turns: int = 0b0110
     savepoint_at: int | None = None
     final_at: int | None = None
+    asks_again: int = 1
 
 
 def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
@@ -174,13 +175,13 @@ class EpochRun:
             if kind is RecordKind.SAVEPOINT:
                 place = f"savepoints/{self.held.epoch}-{self.last_id}/manifest.json"
                 yield from put(Key(place), encode_manifest(manifest))
-            completion = yield from complete_snapshot(
-                self.held, self.registry, manifest, float(self.last_id), savepoint_uri=place
-            )
+            completion = yield from self._complete(manifest, place)
         except OutcomeUnknown:
+            assert self.held.may_name(self.last_id)
             self.unknown = True
             return None
         except StoreUnavailable:
+            assert not self.held.may_name(self.last_id), "a checkpoint is given up that the log may name"
             self.registry.aborted(self.last_id)
             return None
         assert self.world.log[completion.record.seq] == completion.record, "a stray record passed for a completion"
@@ -188,6 +189,21 @@ class EpochRun:
         self.staged = []
         yield from publish(completion, manifest)
         return completion
+
+    def _complete(self, manifest: Manifest, place: str | None) -> Generator[Effect, object, Completion]:
+        tries = 0
+        while True:
+            try:
+                return (
+                    yield from complete_snapshot(
+                        self.held, self.registry, manifest, float(self.last_id + tries), savepoint_uri=place
+                    )
+                )
+            except OutcomeUnknown:
+                if tries == self.habits.asks_again:
+                    raise
+                event("an owner asked again")
+                tries += 1
 
     def collect(self, completion: Completion) -> Life:
         try:

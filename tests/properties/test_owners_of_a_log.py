@@ -58,13 +58,15 @@ class Actor:
 class Burst:
     """One owner takes some steps, or fewer if it wants a certain effect before; that one ends as told, or has to wait.
 
-    An owner whose life has ended is born again first, as pods are.
+    In an outage the effects behind that one end the same way. An owner whose life has ended is born again first, as
+    pods are.
     """
 
     actor: int
     steps: int
     until: type[Any] | None
     outcome: Outcome | None
+    outage: int
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,11 @@ habits = st.builds(
     turns=st.integers(0, 2**16 - 1),
     savepoint_at=st.none() | st.integers(0, 3),
     final_at=st.sampled_from([None] * 7 + [0, 3]),
+    asks_again=st.integers(0, 2),
 )
 VISITOR = 3
+OUTAGES = (1,) * 7 + (10, 12, 23)
+"""In calls; ten are what completing a checkpoint tries before its outcome is unknown."""
 actors = st.integers(0, VISITOR)
 bursts = st.builds(
     Burst,
@@ -101,6 +106,7 @@ bursts = st.builds(
     steps=st.integers(1, 12) | st.integers(40, 300),
     until=st.sampled_from([None, None, PutIfAbsent, PutIfAbsent, Delete, Delete, Commit, Abort, List]),
     outcome=st.sampled_from([None, None, *Outcome]),
+    outage=st.sampled_from(OUTAGES),
 )
 rebirths = st.builds(Rebirth, actor=st.integers(0, VISITOR - 1), attempts=st.integers(0, 1), habits=habits)
 lands = st.builds(Land, number=st.integers(0, 5), count=st.integers(1, 4))
@@ -128,7 +134,7 @@ def play(schedule: list[Burst | Rebirth | Land]) -> World:
     lives.append(send_visitor())
     for move in schedule:
         match move:
-            case Burst(actor, steps, until, outcome):
+            case Burst(actor, steps, until, outcome, outage):
                 if lives[actor].ended:
                     lives[actor] = send_visitor() if actor == VISITOR else bear(Habits())
                 for _ in range(steps):
@@ -138,7 +144,8 @@ def play(schedule: list[Burst | Rebirth | Land]) -> World:
                         break
                     lives[actor].step(world, Outcome.DONE)
                 if outcome is not None:
-                    lives[actor].step(world, outcome)
+                    for _ in range(outage):
+                        lives[actor].step(world, outcome)
             case Rebirth(actor, attempts, habits):
                 lives[actor].life.close()
                 attempt += attempts
@@ -173,6 +180,7 @@ def random_schedule(random: Random) -> list[Burst | Rebirth | Land]:
             checkpoints=random.randint(1, 8),
             turns=random.getrandbits(16),
             savepoint_at=random.choice([None, None, 0, 1, 2]),
+            asks_again=random.randrange(3),
         )
 
     def move() -> Burst | Rebirth | Land:
@@ -184,7 +192,8 @@ def random_schedule(random: Random) -> list[Burst | Rebirth | Land]:
             return Land(random.randrange(6), random.randint(1, 4))
         steps = random.choice([random.randint(1, 12), random.randint(40, 300)])
         until = random.choice([None, PutIfAbsent, PutIfAbsent, Delete, Delete, Commit, Abort, List])
-        return Burst(actor, steps, until, random.choice([None, None, None, *Outcome]))
+        outcome = random.choice([None, None, None, *Outcome])
+        return Burst(actor, steps, until, outcome, random.choice(OUTAGES))
 
     return [move() for _ in range(random.randint(20, 120))]
 
