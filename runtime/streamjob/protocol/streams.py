@@ -60,10 +60,11 @@ class Streams:
         self._bases = dict.fromkeys(self._logs, 0)
 
     def _refuse_cycles(self) -> None:
-        left = dict(self._inputs)
-        while free := [chain for chain, producers in left.items() if not any(p in left for p in producers)]:
-            for chain in free:
-                del left[chain]
+        left = set(self._inputs)
+        while free := {
+            chain for chain in left if left.isdisjoint(self._inputs[chain]) or left.isdisjoint(self._consumers[chain])
+        }:
+            left -= free
         if left:
             raise ValueError(
                 f"the channels between {', '.join(sorted(left))} form a cycle: no barrier could align there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -185,3 +186,29 @@ def test_an_id_that_an_earlier_epoch_gave_up_may_come_again() -> None:
     complete(tracker, 1, 1)
 
     assert [(shown["id"], shown["status"]) for shown in rendered(tracker)["history"]] == [(1, "COMPLETED")]
+
+
+def test_a_checkpoint_is_unaligned_as_soon_as_one_chain_was_cut_so() -> None:
+    """CheckpointStatsTrackerTest; AlternatingCheckpointsTest.testMetricsAlternation"""
+    tracker = StatisticsTracker()
+    tracker.started(CheckpointId(1), CHECKPOINT, 10.0, (ChainUid("a"), ChainUid("b")))
+    tracker.acknowledged(CheckpointId(1), acknowledgement("a"), 11.0)
+    assert rendered(tracker)["history"][0]["checkpoint_type"] == "CHECKPOINT"
+    switched = AcknowledgementMetrics(
+        unaligned=True, start_delay=0.5, alignment_duration=2.0, persisted_data=70, processed_data=30
+    )
+    tracker.acknowledged(CheckpointId(1), replace(acknowledgement("b"), metrics=switched), 13.0)
+    tracker.completed(CheckpointId(1), "uri")
+
+    (shown,) = rendered(tracker)["history"]
+    assert (shown["checkpoint_type"], shown["persisted_data"], shown["processed_data"]) == (
+        "UNALIGNED_CHECKPOINT",
+        70,
+        30,
+    )
+    details = tracker.details(CheckpointId(1))
+    assert details is not None
+    a, b = details.tasks["a"], details.tasks["b"]
+    assert (a.unaligned_checkpoint, a.start_delay, a.alignment_duration, a.persisted_data) == (False, 0, 0, 0)
+    assert (b.unaligned_checkpoint, b.start_delay, b.alignment_duration, b.persisted_data) == (True, 500, 2000, 70)
+    assert rendered(tracker)["summary"]["persisted_data"]["max"] == 70
