@@ -27,7 +27,7 @@ def plan_command(
     format: Annotated[PlanFormat, typer.Option(help="How to show it.")] = PlanFormat.TEXT,  # noqa: A002
     overrides: SetOption = None,
 ) -> None:
-    """Show the chains that a job is run as."""
+    """Show the chains that a job is run as, and why a channel stands between two."""
     spec = load_job(file, overrides or ()).spec
     planned = plan(spec)
     match format:

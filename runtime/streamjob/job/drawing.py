@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from streamjob.durations import format_duration
+from streamjob.job.fusing import inputs_of
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
@@ -22,43 +23,57 @@ def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
                 "sinks": [each.uid for each in chain.sinks],
                 "output": chain.output,
                 "outputMode": chain.output_mode,
+                "bounded": chain.bounded,
             }
             for chain in plan.chains
         ],
-        "channels": [{"from": each.source, "to": each.target} for each in plan.channels],
+        "channels": [
+            {"from": each.source, "to": each.target, "name": each.name, "uid": each.uid, "reason": each.reason}
+            for each in plan.channels
+        ],
         "graph": graph_of(spec),
     }
 
 
 def as_text(spec: JobSpec, plan: Plan) -> str:
     """Return the plan as lines for people."""
-    interval = format_duration(spec.checkpointing.interval)
-    size = f"{_count(spec.parallelism, 'task slot')}, {_count(spec.max_parallelism, 'state partition')}"
-    lines = [f"{spec.name}: {_count(len(plan.chains), 'chain')}, {size}, a checkpoint every {interval}"]
+    parts = [_count(len(plan.chains), "chain")]
+    parts += [_count(len(plan.channels), "channel")] if plan.channels else []
+    parts += [_count(spec.parallelism, "task slot"), _count(spec.max_parallelism, "state partition")]
+    lines = [f"{spec.name}: {', '.join(parts)}, a checkpoint every {format_duration(spec.checkpointing.interval)}"]
     for chain in plan.chains:
-        lines += ["", f"chain {chain.uid} ({chain.output_mode})", *_rows(chain)]
+        lines += ["", f"chain {chain.uid} ({chain.output_mode})", *_rows(chain, plan)]
     return "\n".join(lines)
 
 
 def as_mermaid(spec: JobSpec, plan: Plan) -> str:
-    """Return the plan as a Mermaid flowchart."""
+    """Return the plan as a Mermaid flowchart: chains as boxes, channels as thick arrows that say why."""
     ids = {node.name: f"n{index}" for index, node in enumerate(spec.nodes())}
     lines = ["flowchart LR"]
-    lines += [f'  {ids[each.name]}[("{each.name}<br/>{each.format}")]' for each in spec.sources]
     for index, chain in enumerate(plan.chains):
         lines.append(f'  subgraph c{index}["chain {chain.uid}"]')
+        lines += [f'    {ids[each.name]}[("{each.name}<br/>{each.format}")]' for each in chain.sources]
         lines += [f'    {ids[each.name]}["{each.name}"]' for each in chain.operators]
+        lines += [f'    {ids[each.name]}[["{each.name}<br/>{each.format}, {each.delivery}"]]' for each in chain.sinks]
         lines.append("  end")
-    lines += [f'  {ids[each.name]}[["{each.name}<br/>{each.format}, {each.delivery}"]]' for each in spec.sinks]
-    lines += [f"  {ids[edge.name]} --> {ids[each.name]}" for each in spec.operators for edge in each.inputs]
-    lines += [f"  {ids[each.input]} --> {ids[each.name]}" for each in spec.sinks]
+    for chain in plan.chains:
+        reasons = {channel.name: channel.reason for channel in chain.channels}
+        for operator in chain.operators:
+            for name in inputs_of(operator):
+                arrow = f'== "{reasons[name]}" ==>' if name in reasons else "-->"
+                lines.append(f"  {ids[name]} {arrow} {ids[operator.name]}")
+        lines += [f"  {ids[each.input]} --> {ids[each.name]}" for each in chain.sinks]
     return "\n".join(lines)
 
 
-def _rows(chain: ChainPlan) -> list[str]:
+def _rows(chain: ChainPlan, plan: Plan) -> list[str]:
+    rows = [("channel", each.name, f"from chain {each.source}: {each.reason}") for each in chain.channels]
     nodes: list[Node] = [*chain.sources, *chain.operators, *chain.sinks]
-    width = max(len(each.name) for each in nodes)
-    return [f"  {_kind(each):<8}  {each.name:<{width}}  {_summary(each)}" for each in nodes]
+    rows += [(_kind(each), each.name, _summary(each)) for each in nodes]
+    if readers := plan.readers(chain.uid):
+        rows.append(("channel", chain.output, f"to chain{'s' * (len(readers) > 1)} {', '.join(readers)}"))
+    width = max(len(name) for _, name, _ in rows)
+    return [f"  {kind:<8}  {name:<{width}}  {summary}" for kind, name, summary in rows]
 
 
 def _kind(node: Node) -> str:

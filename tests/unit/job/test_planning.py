@@ -162,8 +162,10 @@ def test_a_plan_is_shown_as_json() -> None:
             "sinks": ["report", "copy"],
             "output": "hours",
             "outputMode": "append",
+            "bounded": True,
         }
     ]
+    assert shown["channels"] == []
     assert shown["graph"] == graph_of(spec)
 
 
@@ -172,15 +174,72 @@ def test_a_plan_is_shown_as_a_diagram() -> None:
 
     assert as_mermaid(spec, plan(spec)).splitlines() == [
         "flowchart LR",
-        '  n0[("flights<br/>csv")]',
         '  subgraph c0["chain hours-1"]',
+        '    n0[("flights<br/>csv")]',
         '    n2["late"]',
         '    n1["hours"]',
+        '    n3[["report<br/>parquet, exactly-once"]]',
+        '    n4[["copy<br/>console, at-least-once"]]',
         "  end",
-        '  n3[["report<br/>parquet, exactly-once"]]',
-        '  n4[["copy<br/>console, at-least-once"]]',
-        "  n2 --> n1",
         "  n0 --> n2",
+        "  n2 --> n1",
         "  n1 --> n3",
         "  n1 --> n4",
+    ]
+
+
+def chains_of_two() -> JobSpec:
+    job = Job("two-ways")
+    flights = job.source("flights", format="rate")
+    job.sql("early", inputs=[flights], sql="SELECT * FROM flights")
+    job.sql("late", inputs=[flights], sql="SELECT * FROM flights", uid="late-1")
+    job.sink("report", input="early", format="noop")
+    job.sink("copy", input="late", format="noop")
+    return job.spec()
+
+
+def test_channels_are_shown_at_both_ends_and_say_why() -> None:
+    spec = chains_of_two()
+
+    assert as_text(spec, plan(spec)).splitlines() == [
+        "two-ways: 3 chains, 2 channels, 2 task slots, 4 state partitions, a checkpoint every 10s",
+        "",
+        "chain flights (append)",
+        "  source    flights  rate",
+        "  channel   flights  to chains early, late-1",
+        "",
+        "chain early (append)",
+        "  channel   flights  from chain flights: operator 'early' and operator 'late' read 'flights'",
+        "  operator  early    SQL over flights",
+        "  sink      report   noop, at-least-once, from early",
+        "",
+        "chain late-1 (append)",
+        "  channel   flights  from chain flights: operator 'early' and operator 'late' read 'flights'",
+        "  operator  late     SQL over flights",
+        "  sink      copy     noop, at-least-once, from late",
+    ]
+
+
+def test_programs_are_told_of_channels_and_their_reasons() -> None:
+    spec = chains_of_two()
+
+    assert as_json(spec, plan(spec))["channels"] == [
+        {
+            "from": "flights",
+            "to": target,
+            "name": "flights",
+            "uid": "flights",
+            "reason": "operator 'early' and operator 'late' read 'flights'",
+        }
+        for target in ("early", "late-1")
+    ]
+
+
+def test_channels_are_thick_arrows_of_the_diagram() -> None:
+    spec = chains_of_two()
+    lines = as_mermaid(spec, plan(spec)).splitlines()
+
+    assert [line for line in lines if "=" in line and "subgraph" not in line] == [
+        """  n0 == "operator 'early' and operator 'late' read 'flights'" ==> n1""",
+        """  n0 == "operator 'early' and operator 'late' read 'flights'" ==> n2""",
     ]
