@@ -96,8 +96,7 @@ def checkpoint(
 ) -> None:
     """Take a checkpoint of a running job now."""
     with _client(url, workdir, token_file) as (client, _):
-        trigger_id = client.trigger_checkpoint()
-        _report(_outcome(client, trigger_id, wait, timeout), as_json)
+        _report(_outcome(client, client.trigger_checkpoint(), wait, timeout), as_json)
 
 
 def savepoint(
@@ -111,8 +110,7 @@ def savepoint(
 ) -> None:
     """Take a savepoint of a running job. It is self-contained, and yours to keep and to delete."""
     with _client(url, workdir, token_file) as (client, _):
-        trigger_id = client.trigger_savepoint(location)
-        _report(_outcome(client, trigger_id, wait, timeout), as_json)
+        _report(_outcome(client, client.trigger_savepoint(location), wait, timeout), as_json)
 
 
 def stop(
