@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.snapshot.manifest import ChainState, FileRef, InputState, OperatorState, SinkState, SourceState
+from streamjob.snapshot.manifest import (
+    ChainState,
+    FileRef,
+    InputState,
+    OperatorState,
+    SinkState,
+    SourceState,
+)
 from streamjob_runtime.chain import Chain
+from streamjob_runtime.channels.in_flight import channel_states, is_segment, segment_path
+from streamjob_runtime.publication import Publication
+from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_commit, read_offsets
 from streamjob_runtime.upload.packing import Identity
@@ -22,13 +35,43 @@ from streamjob_runtime.upload.uploader import KeyOf, Progress, UploadCancelled, 
 _POLL_SECONDS = 0.005
 
 
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What is fused into a chain: all uids, those of native sources, and those of sinks."""
+
+    all: tuple[OperatorUid, ...]
+    sources: tuple[OperatorUid, ...]
+    sinks: tuple[OperatorUid, ...]
+
+
+class Acknowledges(Protocol):
+    """A chain's part in checkpoints."""
+
+    def hold_directory(self, checkpoint: CheckpointId) -> Path:
+        """Return where the chain's files of a checkpoint are held."""
+        ...
+
+    def acknowledge(
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        *,
+        known: Mapping[Identity, FileRef],
+        key_of: KeyOf,
+        progress: Progress,
+    ) -> ChainAcknowledgement:
+        """Store what the cut consists of; blocks."""
+        ...
+
+
 class Acknowledger:
-    """Takes a chain's part of a checkpoint.
+    """Takes the part of a chain that runs.
 
     Args:
         chain: the chain.
-        operators: uids of everything fused into it: sources, operators, sinks.
-        sinks: uids of its sinks.
+        nodes: what is fused into it.
+        segments: directories with the segments of the streams that it reads.
+        publication: lets go of in-flight segments once they are held.
         uploader: shared by all chains.
         holds: directory for the holds; on the file system of the chain's checkpoint.
     """
@@ -36,14 +79,16 @@ class Acknowledger:
     def __init__(
         self,
         chain: Chain,
-        operators: tuple[OperatorUid, ...],
-        sinks: tuple[OperatorUid, ...],
+        nodes: Nodes,
+        segments: Mapping[ChainUid, Path],
+        publication: Publication,
         uploader: Uploader,
         holds: Path,
     ) -> None:
         self._chain = chain
-        self._operators = operators
-        self._sinks = sinks
+        self._nodes = nodes
+        self._segments = dict(segments)
+        self._publication = publication
         self._uploader = uploader
         self._holds = holds
 
@@ -61,23 +106,19 @@ class Acknowledger:
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
-        finished: bool,
         known: Mapping[Identity, FileRef],
         key_of: KeyOf,
         progress: Progress,
-        sync_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> ChainAcknowledgement:
-        """Wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
+        """Hold what is in flight, wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
 
         Args:
             checkpoint: the checkpoint.
             cut: where it cut the chain.
-            finished: whether the chain's work is done for good.
             known: files that need no upload.
             key_of: names new objects.
             progress: to watch and cancel.
-            sync_seconds: how long the cut itself took.
             clock: seconds, for the figures.
 
         Raises:
@@ -85,30 +126,61 @@ class Acknowledger:
             StoreError: the store failed.
             CheckpointError: the chain's Spark checkpoint lacks what the cut needs.
         """
-        if cut.batch == NO_BATCH:
-            return self._acknowledgement(cut, finished, None, (), AcknowledgementMetrics(sync_duration=sync_seconds))
-        while not self._chain.is_committed(cut.batch):
-            if progress.cancelled:
-                raise UploadCancelled(f"Chain {self.chain!r} had not committed batch {cut.batch} when it was aborted")
-            time.sleep(_POLL_SECONDS)
+        directory = self.hold_directory(checkpoint)
+        # Apart at first: the hold of Spark's files makes the directory, and makes it anew when a file has vanished.
+        in_flight = directory.with_name(f".{directory.name}")
         begun = clock()
-        directories = self._chain.dataflow.directories
-        held = hold(self._chain.checkpoint, cut.batch, self.hold_directory(checkpoint), directories)
-        linked = clock()
-        files = self._uploader.upload(held, known, key_of, progress)
+        segments = self._hold_in_flight(checkpoint, cut, in_flight)
+        linked = clock() - begun
+        held = None
+        if cut.batch != NO_BATCH:
+            self._await_commit(cut, progress)
+            begun = clock()
+            held = hold(self._chain.checkpoint, cut.batch, directory, self._chain.dataflow.directories)
+            linked += clock() - begun
+        begun = clock()
+        files: tuple[FileRef, ...] = ()
+        if segments:
+            directory.mkdir(exist_ok=True)
+            for folder in in_flight.iterdir():
+                folder.rename(directory / folder.name)
+        if held is not None or segments:
+            files = self._uploader.upload(_with_segments(held, directory, segments), known, key_of, progress)
         statistics = progress.statistics()
         metrics = AcknowledgementMetrics(
             checkpointed_size=statistics.upload_bytes,
             state_size=statistics.total_bytes,
-            sync_duration=sync_seconds + linked - begun,
-            async_duration=clock() - linked,
+            sync_duration=linked,
+            async_duration=clock() - begun,
+            alignment_duration=cut.alignment_duration,
+            start_delay=cut.start_delay,
+            persisted_data=sum(file.length for file in files if is_segment(file.path)),
+            unaligned=cut.unaligned,
         )
-        return self._acknowledgement(cut, finished, held, files, metrics)
+        return self._acknowledgement(cut, held, files, metrics)
+
+    def _await_commit(self, cut: ChainCut, progress: Progress) -> None:
+        while not self._chain.is_committed(cut.batch):
+            if progress.cancelled:
+                raise UploadCancelled(f"Chain {self.chain!r} had not committed batch {cut.batch} when it was aborted")
+            time.sleep(_POLL_SECONDS)
+
+    def _hold_in_flight(self, checkpoint: CheckpointId, cut: ChainCut, directory: Path) -> tuple[str, ...]:
+        paths = []
+        for producer, entries in cut.in_flight.items():
+            names = [segment.name for entry in entries for segment in entry.segments]
+            if names:
+                (directory / segment_path(producer, names[0])).parent.mkdir(parents=True)
+            for name in names:
+                path = segment_path(producer, name)
+                os.link(self._segments[producer] / name, directory / path)
+                paths.append(path)
+        self._publication.unpin(checkpoint, cut.chain)
+        return tuple(paths)
 
     def _acknowledgement(
         self,
         cut: ChainCut,
-        finished: bool,
         held: Hold | None,
         files: tuple[FileRef, ...],
         metrics: AcknowledgementMetrics,
@@ -116,24 +188,31 @@ class Acknowledger:
         dataflow = self._chain.dataflow
         positions = self._positions(held) if held else {}
         watermarks = self._chain.watermarks_behind(cut.batch)
+        ended = {
+            uid
+            for uid, producer in dataflow.channels.items()
+            if producer in cut.ended_inputs and not cut.in_flight.get(producer)
+        }
         state = ChainState(
             uid=self.chain,
-            operators=self._operators,
+            operators=self._nodes.all,
             batch=cut.batch,
             watermark=read_commit(held.directory, cut.batch).next_watermark_ms if held else None,
             inputs=tuple(
-                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=finished) for uid in dataflow.sources
+                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
+                for uid in dataflow.sources
             ),
-            files=files,
+            files=tuple(file for file in files if not is_segment(file.path)),
         )
         return ChainAcknowledgement(
             state=state,
-            operators=tuple(OperatorState(uid=uid, chain=self.chain, finished=finished) for uid in self._operators),
+            operators=_operator_states(self._nodes, self.chain, finished=cut.ended),
+            channels=channel_states(cut, files),
             sources=tuple(
                 SourceState(uid=uid, position=positions.get(uid), end=dataflow.ends.get(uid))
-                for uid in dict.fromkeys(dataflow.sources)
+                for uid in self._nodes.sources
             ),
-            sinks=tuple(SinkState(uid=uid, committables=cut.committables.get(uid, ())) for uid in self._sinks),
+            sinks=tuple(SinkState(uid=uid, committables=cut.committables.get(uid, ())) for uid in self._nodes.sinks),
             metrics=metrics,
         )
 
@@ -144,3 +223,54 @@ class Acknowledger:
             for uid, (_, offset) in zip(self._chain.dataflow.sources, offsets, strict=True)
             if offset != VOID_OFFSET
         }
+
+
+class FinishedChain:
+    """Takes the part of a chain whose work was done before this epoch: it is never run again.
+
+    Args:
+        state: the chain as the restored snapshot has it.
+        nodes: what is fused into it.
+        sources: where its sources ended.
+        holds: directory for the holds.
+    """
+
+    def __init__(self, state: ChainState, nodes: Nodes, sources: Iterable[SourceState], holds: Path) -> None:
+        # Nothing reads its state any more.
+        self._state = state.model_copy(update={"files": ()})
+        self._nodes = nodes
+        self._sources = tuple(each for each in sources if each.uid in nodes.sources)
+        self._holds = holds
+
+    def hold_directory(self, checkpoint: CheckpointId) -> Path:
+        """Return where the chain's files of a checkpoint are held, or rather none."""
+        return self._holds / str(checkpoint) / self._state.uid
+
+    def acknowledge(
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        *,
+        known: Mapping[Identity, FileRef],
+        key_of: KeyOf,
+        progress: Progress,
+    ) -> ChainAcknowledgement:
+        """Return the acknowledgement: what the restored snapshot says of the chain."""
+        return ChainAcknowledgement(
+            state=self._state,
+            operators=_operator_states(self._nodes, self._state.uid, finished=True),
+            channels=channel_states(cut, ()),
+            sources=self._sources,
+            sinks=tuple(SinkState(uid=uid) for uid in self._nodes.sinks),
+            metrics=AcknowledgementMetrics(start_delay=cut.start_delay, unaligned=cut.unaligned),
+        )
+
+
+def _operator_states(nodes: Nodes, chain: ChainUid, *, finished: bool) -> tuple[OperatorState, ...]:
+    return tuple(OperatorState(uid=uid, chain=chain, finished=finished) for uid in nodes.all)
+
+
+def _with_segments(held: Hold | None, directory: Path, segments: tuple[str, ...]) -> Hold:
+    """Add segments, whose names are unique, to the files of a cut."""
+    files = CutFiles(NO_BATCH, (), ()) if held is None else held.files
+    return Hold(directory, replace(files, unique=(*files.unique, *segments)))

@@ -1,8 +1,8 @@
 """A chain in one epoch: one streaming query, what each of its batches publishes, and the flush at its end.
 
-Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks;
-publication under the job-wide lock is the last thing that it does. A published batch that Spark then fails to commit
-ends the epoch, as does any other failure: recovery is from the store only.
+Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks
+and hands them to the chain's readers; publication under the job-wide lock is the last thing that it does. A published
+batch that Spark then fails to commit ends the epoch, as does any other failure: recovery is from the store only.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
-from streamjob.protocol.cuts import Batch, Publications, PublicationSealed
+from streamjob.protocol.cuts import Batch, Output, PublicationSealed
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.bounded import BoundedEnd
 from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.outputs import Outputs
+from streamjob_runtime.outputs import ChainOutput
+from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.forced_batch import force_batch, force_flush, needs_another_flush
-from streamjob_runtime.spark_checkpoint.logs import last_committed, read_commit
+from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
 from streamjob_runtime.watermarks import InputWatermarks
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED_BATCHES = 1000
 _LONGEST_DESCRIPTION = 4000
+_LOOK_SECONDS = 0.1
+_IDLE = "Waiting for data to arrive"
 
 StatusListener = Callable[[ChainUid, ChainStatus, str], None]
 
@@ -55,10 +58,11 @@ class Chain:
         uid: the chain's identity.
         spark: the session.
         dataflow: the query.
-        outputs: where its batches go.
+        output: where its batches go.
+        read_by_others: whether other chains read what it hands out.
+        bounded: whether all its input ends.
         checkpoint: Spark's checkpoint directory, restored if `start` is behind a batch.
-        publications: what the publication lock guards.
-        lock: the publication lock.
+        publication: the publication lock and what it guards.
         start: where it begins.
         clock_ms: the time, in ms since 1970.
         on_status: is told of RUNNING, FINISHED and FAILED, from the chain's own thread.
@@ -71,10 +75,11 @@ class Chain:
         uid: ChainUid,
         spark: SparkSession,
         dataflow: Dataflow,
-        outputs: Outputs,
+        output: ChainOutput,
+        read_by_others: bool,
+        bounded: bool,
         checkpoint: Path,
-        publications: Publications,
-        lock: threading.Lock,
+        publication: Publication,
         start: ChainStart,
         clock_ms: Callable[[], int],
         on_status: StatusListener,
@@ -83,9 +88,11 @@ class Chain:
         self.uid = uid
         self.dataflow = dataflow
         self.checkpoint = checkpoint
-        self.outputs = outputs
-        self._publications = publications
-        self._lock = lock
+        self.output = output
+        self.bounded = bounded
+        self._spark = spark
+        self._read_by_others = read_by_others
+        self._publication = publication
         self._start = start
         self._clock_ms = clock_ms
         self._on_status = on_status
@@ -94,6 +101,7 @@ class Chain:
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._query: StreamingQuery | None = None
+        self._query_known = threading.Event()
         self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
         self._sealed = False
@@ -106,11 +114,6 @@ class Chain:
         return tuple(self._queries)
 
     @property
-    def bounded(self) -> bool:
-        """Whether all sources end."""
-        return set(self.dataflow.sources) <= set(self.dataflow.ends)
-
-    @property
     def ended(self) -> bool:
         """Whether all input has ended and is processed."""
         return self._finished
@@ -118,7 +121,7 @@ class Chain:
     @property
     def last_published(self) -> BatchId:
         """The last published batch, NO_BATCH before the first."""
-        return self._publications.last_published(self.uid)
+        return self._publication.last_published(self.uid)
 
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' watermarks as they stand; none before the query runs."""
@@ -131,6 +134,7 @@ class Chain:
     def stop(self, timeout: float) -> bool:
         """Stop the query; return whether it has ended within `timeout` seconds."""
         self._ended.set()
+        self._publication.wake()
         query = self._query
         if query is not None:
             stopper = threading.Thread(target=query.stop, name=f"stop-{self.uid}", daemon=True)
@@ -146,8 +150,8 @@ class Chain:
 
     def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
         """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
-        with self._lock:
-            if batch == self._publications.last_published(self.uid):
+        with self._publication.lock:
+            if batch == self.last_published:
                 # Spark updates them between a batch's publication and its commit: what stands now is from this batch.
                 self._note_watermarks(batch)
             return self._watermarks_behind[batch]
@@ -160,21 +164,23 @@ class Chain:
 
     def _run(self) -> None:
         try:
+            # A pool of its own: the slots are shared fairly among the chains, whatever their batches' sizes.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.uid)
             has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
             if has_state:
                 force_batch(self.checkpoint, self._clock_ms())
-            self._execute()
+            self._execute(to_the_end=not self.dataflow.channels)
             if self._over():
                 return
             self._check_that_all_is_read()
-            with self._lock:
+            with self._publication.lock:
                 # The flush runs as another query, which does not know the watermarks of this one.
-                self._note_watermarks(self._publications.last_published(self.uid))
+                self._note_watermarks(self.last_published)
             self._flush()
             if self._over():
                 return
-            with self._lock:
-                self._publications.committed(self.uid, self._publications.last_published(self.uid))
+            self._publication.committed(self.uid, self.last_published)
+            self._publication.end(self.uid)
             self._finished = True
             self._on_status(self.uid, ChainStatus.FINISHED, "")
         except Exception as error:
@@ -182,18 +188,20 @@ class Chain:
             if not self._over():
                 self._on_status(self.uid, ChainStatus.FAILED, describe(error))
 
-    def _execute(self) -> None:
+    def _execute(self, *, to_the_end: bool) -> None:
+        """Run the query until it ends by itself, having read all (`to_the_end`), or until its channels have ended."""
         writer = (
             self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
             .outputMode(self.dataflow.output_mode)
             .queryName(self.uid)
             .foreachBatch(self._process)
         )
-        writer = writer.trigger(availableNow=True) if self.bounded else writer.trigger(processingTime="0 seconds")
-        with self._lock:
-            # Under the lock, so that no batch asks for the query before it is known.
-            self._query = writer.start()
-            self._queries.append(self._query)
+        by_itself = self.bounded and to_the_end
+        writer = writer.trigger(availableNow=True) if by_itself else writer.trigger(processingTime="0 seconds")
+        self._query_known.clear()
+        self._query = writer.start()
+        self._queries.append(self._query)
+        self._query_known.set()
         if self._ended.is_set():
             # `stop` came before there was a query that it could stop.
             self._query.stop()
@@ -201,14 +209,30 @@ class Chain:
         if len(self._queries) == 1:
             # The flush is no new beginning: a job that is stopping must not seem to run again.
             self._on_status(self.uid, ChainStatus.RUNNING, "")
-        self._query.awaitTermination()
+        if by_itself or not self.bounded:
+            self._query.awaitTermination()
+        else:
+            self._await_end_of_channels(self._query)
+
+    def _await_end_of_channels(self, query: StreamingQuery) -> None:
+        # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
+        # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
+        # PySpark takes fractions of a second, though its signature does not say so.
+        while not query.awaitTermination(cast("int", _LOOK_SECONDS)):
+            if self._publication.input_ended(self.uid) and query.status["message"] == _IDLE:
+                query.stop()
+                return
 
     def _check_that_all_is_read(self) -> None:
         """A query may end without an error though it has not come to its end, such as when its thread dies."""
         if not self.bounded:
             raise QueryEndedEarly(f"The query of chain {self.uid!r} ended, though its input has no end")
+        if self.dataflow.channels and not self._publication.input_ended(self.uid):
+            raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before its channels did")
         last = last_committed(self.checkpoint)
         for index, uid in enumerate(self.dataflow.sources):
+            if uid in self.dataflow.channels:
+                continue
             expected = BoundedEnd.from_json(self.dataflow.ends[uid]).paths
             directory = self.dataflow.directories[index]
             read = files_read(self.checkpoint, index, last, directory) if last is not None else frozenset()
@@ -221,7 +245,7 @@ class Chain:
         if last is None or not self._has_state(last):
             return
         while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
-            self._execute()
+            self._execute(to_the_end=True)
             if self._over() or not needs_another_flush(self._state_operators(flush)):
                 return
 
@@ -243,23 +267,54 @@ class Chain:
 
     def _process(self, frame: DataFrame, number: int) -> None:
         batch = BatchId(number)
-        with self._lock:
-            query = self._query
-            previous = self._publications.last_published(self.uid)
+        self._query_known.wait()
+        query = self._query
+        assert query is not None
+        with self._publication.lock:
+            previous = self.last_published
             self._note_watermarks(previous)
-            self._publications.committed(self.uid, previous)
-        if query is not None and batch == self._start.batch + 1 and self._start.watermarks:
+            self._publication.committed(self.uid, previous)
+        if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
-        staged = self.outputs.write(frame, batch)
-        with self._lock:
-            try:
-                self._publications.publish(self.uid, Batch(batch=batch, staged=staged))
-            except PublicationSealed:
-                self._sealed = True
-                raise
-        if staged and not self._has_output:
+        consumed = self._consumed(batch)
+        self._watermarks.advance(query, self._watermarks_of_channels(consumed))
+        if self._read_by_others:
+            self._publication.wait_for_room(self.uid, self._over)
+        written = self.output.write(frame, batch)
+        output = None
+        if self._read_by_others:
+            output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
+        try:
+            self._publication.publish(
+                self.uid, Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
+            )
+        except PublicationSealed:
+            self._sealed = True
+            raise
+        if written.staged and not self._has_output:
             self._has_output = True
             self._on_first_output()
+
+    def _consumed(self, batch: BatchId) -> dict[ChainUid, int]:
+        """Return how far the chain has read each channel behind a batch; the least far where it reads one twice."""
+        if not self.dataflow.channels:
+            return {}
+        consumed: dict[ChainUid, int] = {}
+        offsets = read_offsets(self.checkpoint, batch).offsets(self.dataflow.directories)
+        for uid, (_, offset) in zip(self.dataflow.sources, offsets, strict=True):
+            producer = self.dataflow.channels.get(uid)
+            if producer is not None and offset != VOID_OFFSET:
+                position = int(json.loads(offset)["pos"])
+                consumed[producer] = min(position, consumed.get(producer, position))
+        return consumed
+
+    def _watermarks_of_channels(self, consumed: Mapping[ChainUid, int]) -> dict[OperatorUid, int]:
+        at = {
+            uid: self._publication.watermark_at(producer, consumed[producer])
+            for uid, producer in self.dataflow.channels.items()
+            if producer in consumed
+        }
+        return {uid: watermark for uid, watermark in at.items() if watermark is not None}
 
 
 def describe(error: BaseException) -> str:

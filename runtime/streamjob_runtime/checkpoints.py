@@ -18,7 +18,7 @@ from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.ownership import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
-from streamjob_runtime.acknowledging import Acknowledger
+from streamjob_runtime.acknowledging import Acknowledges
 from streamjob_runtime.chain import describe
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.ledger import Ledger
@@ -39,7 +39,7 @@ log = logging.getLogger("streamjob")
 
 @dataclass
 class _UnderWay:
-    progress: dict[ChainUid, Progress] = field(default_factory=dict)
+    progress: dict[ChainUid, Progress]
     acknowledging: list[Future[None]] = field(default_factory=list)
     sinks: tuple[SinkState, ...] = ()
 
@@ -63,7 +63,7 @@ class Checkpoints:
     def __init__(
         self,
         *,
-        acknowledgers: Mapping[ChainUid, Acknowledger],
+        acknowledgers: Mapping[ChainUid, Acknowledges],
         publication: Publication,
         ledger: Ledger,
         outputs: Outputs,
@@ -90,39 +90,40 @@ class Checkpoints:
         self._chains_pool = ThreadPoolExecutor(max(1, len(acknowledgers)), thread_name_prefix="acknowledge")
         # One thread: the claim is not for several, and completing, publishing and deleting have an order.
         self._log_pool = ThreadPoolExecutor(1, thread_name_prefix="log")
+        publication.on_cut = self._on_cut
 
     @property
     def held(self) -> Path | None:
         """The files of the last completed checkpoint of this epoch, a directory per chain; None if there is none."""
         return None if self._last_held is None else self._holds / str(self._last_held)
 
-    def start(self, action: m.StartCheckpoint, finished: frozenset[ChainUid]) -> None:
-        """Cut all chains at once, and let each acknowledge."""
-        begun = self._clock()
-        with self._publication.lock:
-            cuts = self._publication.publications.trigger(action.id, seal=action.properties.stopping)
-        cut_seconds = self._clock() - begun
+    def start(self, action: m.StartCheckpoint) -> None:
+        """Cut the chains that wait for no barrier at once, and let each chain acknowledge once it is cut."""
         self._ledger.begin(action.id)
-        under_way = self._under_way[action.id] = _UnderWay({chain: Progress() for chain in cuts})
-        for chain, cut in cuts.items():
-            progress = under_way.progress[chain]
-            under_way.acknowledging.append(
-                self._chains_pool.submit(self._acknowledge, action.id, cut, chain in finished, progress, cut_seconds)
-            )
+        self._under_way[action.id] = _UnderWay({chain: Progress() for chain in self._acknowledgers})
+        properties = action.properties
+        self._publication.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
 
-    def _acknowledge(
-        self, checkpoint: CheckpointId, cut: ChainCut, finished: bool, progress: Progress, cut_seconds: float
-    ) -> None:
+    def switch(self, action: m.SwitchToUnaligned) -> None:
+        """Cut the chains that still wait for a barrier where they are."""
+        self._publication.switch(action.id)
+
+    def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:
+        under_way = self._under_way.get(checkpoint)
+        if under_way is not None and not self._closing.is_set():
+            progress = under_way.progress[cut.chain]
+            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, progress)
+            under_way.acknowledging.append(task)
+
+    def _acknowledge(self, checkpoint: CheckpointId, cut: ChainCut, progress: Progress) -> None:
         acknowledger = self._acknowledgers[cut.chain]
         try:
             acknowledgement = acknowledger.acknowledge(
                 checkpoint,
                 cut,
-                finished=finished,
                 known=self._ledger.reusable_files(checkpoint, cut.chain),
                 key_of=partial(self._ledger.allocate, checkpoint),
                 progress=progress,
-                sync_seconds=cut_seconds,
             )
         except UploadCancelled:
             release(acknowledger.hold_directory(checkpoint))
@@ -141,8 +142,7 @@ class Checkpoints:
     def abort(self, action: m.AbortCheckpoint) -> None:
         """Forget a checkpoint: what it uploaded is garbage now, unless its outcome is unknown."""
         under_way = self._under_way.pop(action.id, None)
-        with self._publication.lock:
-            self._publication.publications.abort(action.id)
+        self._publication.abort(action.id)
         if under_way is None:
             return
         for progress in under_way.progress.values():
@@ -164,8 +164,7 @@ class Checkpoints:
         try:
             manifest = self._manifest_of(action)
             uri = self._settle(manifest)
-            with self._publication.lock:
-                self._publication.publications.complete(action.id)
+            self._publication.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
         except Superseded as error:

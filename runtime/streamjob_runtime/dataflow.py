@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
-from streamjob.ids import OperatorUid
+from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.bounded import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.channels.stream import Reading
 from streamjob_runtime.watermarks import watermark_node
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Dataflow:
 
     `sources` are uids in the order in which Spark lists their positions, `directories` the numbers that Spark gives
     their directories below `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones.
+    What comes from another chain counts as a source, under the uid of the node that made it; `channels` has its chain.
     """
 
     output: DataFrame
@@ -41,6 +43,7 @@ class Dataflow:
     directories: tuple[int, ...]
     watermark_nodes: Mapping[OperatorUid, str]
     ends: Mapping[OperatorUid, JsonValue]
+    channels: Mapping[OperatorUid, ChainUid] = field(default_factory=dict)
 
 
 class DataflowBuilder:
@@ -53,6 +56,7 @@ class DataflowBuilder:
         ends: ends of bounded sources from the restored manifest; a source without one is fixed now.
         files_read: tells which files the restored state has read already of each bounded source, given `sources` and
             `directories` of the dataflow.
+        readings: what comes from other chains, by the name of the node that made it.
     """
 
     def __init__(
@@ -62,12 +66,14 @@ class DataflowBuilder:
         chain: ChainPlan,
         ends: Mapping[OperatorUid, JsonValue],
         files_read: FilesRead,
+        readings: Mapping[str, Reading] | None = None,
     ) -> None:
         self._spark = spark
         self._job = job
         self._chain = chain
         self._known_ends = ends
         self._files_read = files_read
+        self._readings = dict(readings or {})
         self._frames: dict[str, DataFrame] = {}
         self._relations: dict[int, OperatorUid] = {}
         self._nodes: dict[OperatorUid, str] = {}
@@ -83,6 +89,8 @@ class DataflowBuilder:
         """
         for source in self._chain.sources:
             self._add(source.name, self._source(source))
+        for channel in self._chain.channels:
+            self._add(channel.name, self._channel(channel.name, channel.uid))
         for operator in self._chain.operators:
             self._add(operator.name, self._operator(operator))
         frame = self._frames[self._chain.output]
@@ -96,7 +104,8 @@ class DataflowBuilder:
         for uid, reader in self._bounded_readers.items():
             end = BoundedEnd.from_json(self._ends[uid])
             check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
-        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends)
+        channels = {channel.uid: channel.source for channel in self._chain.channels}
+        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends, channels)
 
     def _add(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -119,6 +128,13 @@ class DataflowBuilder:
         except PySparkException as error:
             raise InvalidOperator(f"Source {source.name!r}: {_reason(error)}") from error
         return frame
+
+    def _channel(self, name: str, uid: OperatorUid) -> DataFrame:
+        reading = self._readings[name]
+        self._remember(uid, reading.frame)
+        if reading.node is not None:
+            self._nodes[uid] = reading.node
+        return reading.frame
 
     def _bounded(self, source: SourceSpec, options: dict[str, str]) -> dict[str, str]:
         path = options.pop("path")

@@ -12,33 +12,27 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
-
-from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid, TriggerId
+from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
-from streamjob.job.plan import ChainPlan
+from streamjob.job.plan import Plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.cuts import Publications
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
-from streamjob_runtime.acknowledging import Acknowledger
-from streamjob_runtime.chain import Chain, ChainStart
+from streamjob_runtime.assembly import Assembled, Assembler, Workdir
+from streamjob_runtime.chain import Chain
 from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
-from streamjob_runtime.dataflow import DataflowBuilder, FilesRead
-from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
+from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.ledger import Ledger, RestoreFrom
 from streamjob_runtime.output_recovery import open_outputs, recover_output
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoring import Restored, check_compatible
 from streamjob_runtime.sinks.factory import SinkSurroundings
-from streamjob_runtime.spark_checkpoint.files_read import files_read
-from streamjob_runtime.spark_checkpoint.relocate import relocate
 from streamjob_runtime.upload.uploader import Uploader
 
 if TYPE_CHECKING:
@@ -73,7 +67,7 @@ class Job:
 
     Args:
         loaded: the job.
-        chain: its one chain.
+        plan: its chains.
         namespace: the job's namespace.
         name: the job's name in the store.
         workdir: its local directory.
@@ -82,7 +76,7 @@ class Job:
     """
 
     loaded: LoadedJob
-    chain: ChainPlan
+    plan: Plan
     namespace: str
     name: str
     workdir: Path
@@ -135,8 +129,8 @@ class Epoch:
         self._directory = job.workdir / str(ledger.epoch)
         self._wake_at: float | None = None
         self._settled = False
-        self.chain: Chain | None = None
-        self.outputs: Outputs | None = None
+        self.chains: Mapping[ChainUid, Chain] = {}
+        self.publication: Publication | None = None
         self.restored: Restored | None = None
         self.coordinator: Coordinator | None = None
         self._checkpoints: Checkpoints | None = None
@@ -164,7 +158,7 @@ class Epoch:
         """
         resolution = self._ledger.resolve(self._restore_from)
         surroundings = self._surroundings()
-        outputs = self.outputs = open_outputs(self._job.chain, surroundings)
+        outputs = open_outputs(self._job.plan, surroundings)
         try:
             recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
             if self._ledger.finished:
@@ -178,9 +172,9 @@ class Epoch:
             if resolution.manifest is not None:
                 self.restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
                 max_parallelism = check_compatible(
-                    self._job.loaded.spec, self._job.chain, self.restored, self._restore_from.allow_non_restored_state
+                    self._job.loaded.spec, self._job.plan, self.restored, self._restore_from.allow_non_restored_state
                 )
-            return self._run_chain(outputs, resolution, max_parallelism)
+            return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
 
@@ -191,48 +185,35 @@ class Epoch:
     def _surroundings(self) -> SinkSurroundings:
         return SinkSurroundings(self._job.name, self._job.namespace, self._ledger.epoch, self._job.loaded.directory)
 
-    def _run_chain(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
-        uid = self._job.chain.uid
-        checkpoint = self._directory / uid / "checkpoint"
+    def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
+        job, workdir = self._job, Workdir(self._directory, self._held)
+        assembler = Assembler(job.loaded, job.plan, self.restored, workdir, job.clock)
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; the files come meanwhile.
-            files = pool.submit(self._restore_files, resolution, checkpoint)
-            spark = self._job.spark(max_parallelism)
+            files = pool.submit(self._download, assembler, resolution)
+            spark = job.spark(max_parallelism)
             files.result()
-        chain_state = self.restored.chain if self.restored else None
-        start = ChainStart()
-        if chain_state is not None:
-            watermarks = {each.uid: each.watermark_ms for each in chain_state.inputs if each.watermark_ms is not None}
-            start = ChainStart(batch=chain_state.batch, watermarks=watermarks)
-        dataflow = DataflowBuilder(
-            spark, self._job.loaded, self._job.chain, self._ends(), self._files_read(checkpoint)
-        ).build()
-        publication = Publication(Publications([uid]))
-        publication.publications.restore(uid, start.batch, {}, {})
-        self.chain = Chain(
-            uid=uid,
-            spark=spark,
-            dataflow=dataflow,
-            outputs=outputs,
-            checkpoint=checkpoint,
-            publications=publication.publications,
-            lock=publication.lock,
-            start=start,
-            clock_ms=lambda: round(self._job.clock() * 1000),
-            on_status=self._chain_status,
-            on_first_output=self._first_output,
-        )
         uploader = Uploader(self._ledger.store)
-        holds = self._directory / "holds"
-        operators = tuple(each.uid for each in (*self._job.chain.sources, *self._job.chain.operators))
-        sinks = tuple(each.uid for each in self._job.chain.sinks)
+        try:
+            assembled = assembler.build(spark, outputs, uploader, self._chain_status, self._first_output)
+            try:
+                return self._run_assembled(assembled, outputs, max_parallelism, workdir)
+            finally:
+                assembled.close()
+        finally:
+            uploader.close()
+
+    def _run_assembled(
+        self, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
+    ) -> EpochOutcome:
+        self.publication = assembled.publication
         self._checkpoints = Checkpoints(
-            acknowledgers={uid: Acknowledger(self.chain, (*operators, *sinks), sinks, uploader, holds)},
-            publication=publication,
+            acknowledgers=assembled.acknowledgers,
+            publication=assembled.publication,
             ledger=self._ledger,
             outputs=outputs,
             manifest_of=self._manifest(max_parallelism),
-            holds=holds,
+            holds=workdir.holds,
             clock=self._job.clock,
             post=self.post,
             on_completed=self._on_completed,
@@ -240,48 +221,35 @@ class Epoch:
         )
         with self._state_lock:
             self.coordinator = self._coordinate(self._ledger.last_id)
+        self.chains = assembled.chains
         self._on_restored(self)
-        self.chain.start()
+        assembled.publication.open_channels(assembled.streams)
+        for uid in assembled.finished:
+            self._chain_status(uid, m.ChainStatus.FINISHED, "")
+        for chain in assembled.chains.values():
+            chain.start()
         try:
             return self._loop()
         finally:
-            self.chain.stop(_STOP_SECONDS)
+            self._stop_chains()
             self._checkpoints.close()
-            uploader.close()
             self._settle()
 
-    def _restore_files(self, resolution: Resolution, checkpoint: Path) -> None:
-        if self.restored is None or self.restored.chain is None or self.restored.chain.batch == NO_BATCH:
+    def _stop_chains(self) -> None:
+        # All at once: each waits for its batch, and a producer's may wait for room.
+        stoppers = [threading.Thread(target=chain.stop, args=(_STOP_SECONDS,)) for chain in self.chains.values()]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join()
+
+    def _download(self, assembler: Assembler, resolution: Resolution) -> None:
+        if self.restored is None:
             return
-        held = [self._held / self._job.chain.uid] if self._held else []
         try:
-            download(self.restored.chain.files, self._ledger.locate(resolution), checkpoint, held)
+            assembler.download(self._ledger.locate(resolution))
         except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
             raise self._ledger.explain_unusable(resolution, error.what) or error from error
-        relocate(checkpoint)
-
-    def _ends(self) -> Mapping[OperatorUid, JsonValue]:
-        if self.restored is None:
-            return {}
-        return {source.uid: source.end for source in self.restored.manifest.sources if source.end is not None}
-
-    def _files_read(self, checkpoint: Path) -> FilesRead:
-        def read(
-            sources: tuple[OperatorUid, ...], directories: tuple[int, ...]
-        ) -> Mapping[OperatorUid, frozenset[str]]:
-            chain = self.restored.chain if self.restored else None
-            if chain is None or chain.batch == NO_BATCH:
-                return {}
-            found: dict[OperatorUid, frozenset[str]] = {}
-            inputs = tuple(each.uid for each in chain.inputs)
-            # Spark itself refuses a query with other sources than those of its checkpoint.
-            for index, uid in enumerate(inputs if inputs == sources else ()):
-                if uid in self._ends():
-                    files = files_read(checkpoint, index, chain.batch, directories[index])
-                    found[uid] = found.get(uid, files) & files
-            return found
-
-        return read
 
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
@@ -297,13 +265,14 @@ class Epoch:
                 id=action.id,
                 epoch=self._ledger.epoch,
                 kind=action.properties.kind.value,
-                unaligned=action.properties.unaligned,
+                unaligned=any(part.metrics.unaligned for part in parts),
                 drained=action.properties.drained,
                 triggered=action.triggered,
                 completed=self._job.clock(),
                 graph=graph,
                 operators=tuple(operator for part in parts for operator in part.operators),
                 chains=tuple(part.state for part in parts),
+                channels=tuple(channel for part in parts for channel in part.channels),
                 sources=tuple(source for part in parts for source in part.sources),
                 sinks=tuple(sink for part in parts for sink in part.sinks),
             )
@@ -323,11 +292,7 @@ class Epoch:
         while True:
             event = self._next_event()
             if isinstance(event, m.ChainStateChanged):
-                self._statuses[event.chain] = event.status
-                if event.status is m.ChainStatus.RUNNING:
-                    self._on_state(JobState.RUNNING)
-                elif event.status is m.ChainStatus.FINISHED:
-                    self._on_state(JobState.FINISHING)
+                self._note_status(event)
             elif isinstance(event, m.StopRequested):
                 self._on_state(JobState.STOPPING)
             assert self.coordinator is not None
@@ -337,6 +302,14 @@ class Epoch:
                 outcome = self._execute(action)
                 if outcome is not None:
                     return outcome
+
+    def _note_status(self, event: m.ChainStateChanged) -> None:
+        self._statuses[event.chain] = event.status
+        statuses = [self._statuses.get(chain.uid) for chain in self._job.plan.chains]
+        if all(status is m.ChainStatus.FINISHED for status in statuses):
+            self._on_state(JobState.FINISHING)
+        elif all(status in (m.ChainStatus.RUNNING, m.ChainStatus.FINISHED) for status in statuses):
+            self._on_state(JobState.RUNNING)
 
     def _settle(self) -> None:
         """Hand in what the workers still reported, such as a completion that was under way."""
@@ -360,8 +333,9 @@ class Epoch:
         assert self._checkpoints is not None
         match action:
             case m.StartCheckpoint():
-                done = frozenset(c for c, status in self._statuses.items() if status is m.ChainStatus.FINISHED)
-                self._checkpoints.start(action, done)
+                self._checkpoints.start(action)
+            case m.SwitchToUnaligned():
+                self._checkpoints.switch(action)
             case m.AbortCheckpoint():
                 self._checkpoints.abort(action)
             case m.CompleteCheckpoint():

@@ -199,8 +199,8 @@ class Ledger:
     def reusable_files(self, checkpoint: CheckpointId, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:
         """Return the files of a chain that need no upload; whatever is looked up there is kept for the checkpoint."""
         with self._lock:
-            states = self._builds_on.chains if self._builds_on and self.incremental else ()
-            files = [file for state in states if state.uid == chain for file in state.files]
+            known = self._builds_on if self.incremental else None
+            files = list(known.files_of(chain)) if known is not None else []
         return _Reusable(self, checkpoint, known_files(files))
 
     def reuse(self, checkpoint: CheckpointId, file: FileRef) -> FileRef | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.plan import Plan
 from streamjob.sink import Sink
 from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.outputs import FormerOutputs, Outputs
@@ -17,9 +17,9 @@ from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_
 log = logging.getLogger("streamjob")
 
 
-def open_outputs(chain: ChainPlan, surroundings: SinkSurroundings) -> Outputs:
-    """Return the sinks of a chain, opened. Raises what `build_sink` raises."""
-    return Outputs({sink.uid: build_sink(sink, surroundings) for sink in chain.sinks})
+def open_outputs(plan: Plan, surroundings: SinkSurroundings) -> Outputs:
+    """Return the sinks of all chains, opened. Raises what `build_sink` raises."""
+    return Outputs({sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks})
 
 
 def recover_output(

@@ -1,16 +1,19 @@
-"""Where a chain's batches go: each batch is computed once, and staged in every sink."""
+"""Where a chain's batches go: each batch is computed once, staged in every sink, and handed to the chain's readers."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
-from streamjob.sink import Sink
+from streamjob.protocol.channels import Segment
+from streamjob.sink import Sink, Staged
+from streamjob_runtime.channels.stream import Stream
 from streamjob_runtime.sinks.spool import stage_in_all
 
 if TYPE_CHECKING:
@@ -19,29 +22,65 @@ if TYPE_CHECKING:
 log = logging.getLogger("streamjob")
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a batch left: committables of the sinks that have something to commit, and segments for the readers."""
+
+    staged: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    segments: tuple[Segment, ...] = ()
+
+
+class ChainOutput:
+    """What one chain writes to; used on its query's thread.
+
+    Args:
+        sinks: the chain's sinks by uid, opened.
+        stream: what other chains read; None if none does.
+
+    `rows` counts what was written; it is None once nothing could tell for a batch.
+    """
+
+    def __init__(self, sinks: Mapping[OperatorUid, Sink], stream: Stream | None = None) -> None:
+        self._sinks = dict(sinks)
+        self._stream = stream
+        self.rows: int | None = 0
+
+    def write(self, frame: DataFrame, batch: BatchId) -> Written:
+        """Stage a batch in all sinks and in the stream, with exactly one action on `frame`."""
+        handed_on: list[Segment] = []
+        stages: list[Callable[[DataFrame, BatchId], Staged]] = [sink.stage for sink in self._sinks.values()]
+        stream = self._stream
+        if stream is not None:
+
+            def hand_on(rows: DataFrame, number: BatchId) -> Staged:
+                handed_on.extend(stream.write(rows, number))
+                return Staged(None, sum(segment.records for segment in handed_on))
+
+            stages.append(hand_on)
+        staged = stage_in_all(stages, frame, batch)
+        known = [each.rows for each in staged if each.rows is not None]
+        self.rows = None if self.rows is None or not known else self.rows + max(known)
+        by_sink = zip(self._sinks, staged[: len(self._sinks)], strict=True)
+        committables = {uid: each.committable for uid, each in by_sink if each.committable is not None}
+        return Written(committables, tuple(handed_on))
+
+
 class Outputs:
-    """The sinks of a chain. `write` runs on the query's thread, `commit` beside it on another.
+    """All sinks of a job, to publish in and to close; used beside the queries.
 
     Args:
         sinks: by uid, opened.
-
-    `rows` counts what was written; it is None once no sink could tell for a batch.
     """
 
     def __init__(self, sinks: Mapping[OperatorUid, Sink]) -> None:
         self._sinks = dict(sinks)
-        self.rows: int | None = 0
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks
 
-    def write(self, frame: DataFrame, batch: BatchId) -> dict[OperatorUid, JsonValue]:
-        """Stage a batch in all sinks, with exactly one action on `frame`; return what there is to commit."""
-        staged = stage_in_all(list(self._sinks.values()), frame, batch)
-        known = [each.rows for each in staged if each.rows is not None]
-        self.rows = None if self.rows is None or not known else self.rows + max(known)
-        by_sink = zip(self._sinks, staged, strict=True)
-        return {uid: each.committable for uid, each in by_sink if each.committable is not None}
+    def of(self, sinks: Iterable[OperatorUid]) -> dict[OperatorUid, Sink]:
+        """Return some of the sinks, by uid."""
+        return {uid: self._sinks[uid] for uid in sinks}
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Publish what a completed checkpoint covers in a sink."""

@@ -118,7 +118,7 @@ def _run_job(
     metered = MeteredStore(store)
     job = Job(
         loaded=loaded,
-        chain=plan(loaded.spec).chains[0],
+        plan=plan(loaded.spec),
         namespace=job_id.namespace,
         name=job_id.name,
         workdir=work,

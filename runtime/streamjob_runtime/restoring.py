@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore
-from streamjob.job.plan import ChainPlan
+from streamjob.ids import NO_BATCH, ChainUid
+from streamjob.job.plan import Plan
 from streamjob.job.spec import JobSpec
-from streamjob.snapshot.manifest import ChainState, Manifest
+from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
 
 
 class NonRestoredState(CannotRestore):
@@ -18,8 +20,8 @@ class MaxParallelismChanged(CannotRestore):
     """The job asks for another number of state partitions than its state has."""
 
 
-class TooManyChains(CannotRestore):
-    """The snapshot is of a job that ran as several chains."""
+class ChainsChanged(CannotRestore):
+    """The job's operators run in other chains than those that the snapshot has the state of."""
 
 
 @dataclass(frozen=True)
@@ -33,43 +35,53 @@ class Restored:
     uri: str
     fork: bool
 
-    @property
-    def chain(self) -> ChainState | None:
-        """The state of the one chain; None if the snapshot has none."""
-        return self.manifest.chains[0] if self.manifest.chains else None
+    def chain(self, uid: ChainUid, plan: Plan) -> ChainState | None:
+        """Return the state of one of the plan's chains; None if the snapshot has none."""
+        chains = self.manifest.chains
+        if len(plan.chains) == len(chains) == 1:
+            # Where there is one, another operator may have become its last one, and so given it another name.
+            return chains[0]
+        return next((chain for chain in chains if chain.uid == uid), None)
+
+    def finished(self, uid: ChainUid) -> bool:
+        """Return whether a chain's work is done for good."""
+        operators = [operator for operator in self.manifest.operators if operator.chain == uid]
+        return bool(operators) and all(operator.finished for operator in operators)
+
+    def channel(self, producer: ChainUid, consumer: ChainUid) -> ChannelState | None:
+        """Return what was in flight between two chains; None if the snapshot has no such channel."""
+        channels = self.manifest.channels
+        return next((each for each in channels if (each.source, each.target) == (producer, consumer)), None)
 
 
-def check_compatible(spec: JobSpec, chain: ChainPlan, restored: Restored, allow_non_restored_state: bool) -> int:
+def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_restored_state: bool) -> int:
     """Check that the job can start from a snapshot; return the number of state partitions to run with.
 
     Args:
         spec: the job.
-        chain: how it runs.
+        plan: how it runs.
         restored: the snapshot.
         allow_non_restored_state: state of operators that the job does not have is given up.
 
     Raises:
         NonRestoredState: there is such state, and it may not be given up.
+        ChainsChanged: the job's operators run in other chains.
         MaxParallelismChanged: the job asks for another number of state partitions.
-        TooManyChains: the snapshot has several chains.
     """
     manifest = restored.manifest
-    if len(manifest.chains) > 1:
-        raise TooManyChains(
-            f"Snapshot {restored.uri} is of a job of {len(manifest.chains)} chains; this version runs one",
-            "run it with the version that wrote it",
-        )
+    uids = {uid for chain in plan.chains for uid in chain.uids()}
     sinks = {sink.uid for sink in manifest.sinks}
     homeless = [
         operator.uid
         for operator in manifest.operators
-        if operator.uid not in chain.uids() and operator.uid not in sinks and not operator.finished
+        if operator.uid not in uids and operator.uid not in sinks and not operator.finished
     ]
     if homeless and not allow_non_restored_state:
         raise NonRestoredState(
             f"Snapshot {restored.uri} has state for {', '.join(homeless)}, which the job does not have",
             "give the operators their old uid, or give the state up with --allow-non-restored-state",
         )
+    _check_chains(plan, restored)
     stored = manifest.graph.get("maxParallelism")
     if not isinstance(stored, int):
         return spec.max_parallelism
@@ -80,3 +92,24 @@ def check_compatible(spec: JobSpec, chain: ChainPlan, restored: Restored, allow_
             f"set maxParallelism: {stored}, or start from nothing with --from none",
         )
     return stored
+
+
+def _check_chains(plan: Plan, restored: Restored) -> None:
+    """Operators may come and go within a chain; state and in-flight data of a chain do not fit into another one."""
+    now = {chain.uid for chain in plan.chains}
+    channels = {(channel.source, channel.target) for channel in plan.channels}
+    then = {(channel.source, channel.target) for channel in restored.manifest.channels}
+    stateful = {chain.uid for chain in restored.manifest.chains if chain.batch != NO_BATCH}
+    if len(plan.chains) == 1 and len(restored.manifest.chains) == 1:
+        return
+    if stateful <= now and then == channels:
+        return
+    raise ChainsChanged(
+        f"Snapshot {restored.uri} is of the chains {_list(stateful)} with {len(then)} channels, but the job runs as "
+        f"{_list(now)} with {len(channels)}",
+        "undo the change of the graph, or start from nothing with --from none",
+    )
+
+
+def _list(chains: Iterable[ChainUid]) -> str:
+    return ", ".join(sorted(chains))

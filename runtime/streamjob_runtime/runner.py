@@ -202,7 +202,7 @@ class Runner:
 
     def _coordinate(self, last_id: CheckpointId) -> Coordinator:
         coordinator = Coordinator(
-            chains=[self.job.chain.uid],
+            chains=[chain.uid for chain in self.job.plan.chains],
             policy=coordinator_policy(self.policy),
             highest_id=max(last_id, self._highest_id),
             triggers=self.triggers,

@@ -1,24 +1,26 @@
-"""Computes a batch once for several sinks."""
+"""Computes a batch once for several places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
-from streamjob.sink import Sink, Staged
+from streamjob.sink import Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def stage_in_all(sinks: Sequence[Sink], batch: DataFrame, batch_id: BatchId) -> list[Staged]:
-    """Stage a batch in each sink and return what they staged, in their order; the batch itself is computed once."""
-    if len(sinks) == 1:
-        return [sinks[0].stage(batch, batch_id)]
+def stage_in_all(
+    stages: Sequence[Callable[[DataFrame, BatchId], Staged]], batch: DataFrame, batch_id: BatchId
+) -> list[Staged]:
+    """Stage a batch at each place and return what was staged, in their order; the batch itself is computed once."""
+    if len(stages) == 1:
+        return [stages[0](batch, batch_id)]
     with spooled(batch) as held:
-        return [sink.stage(held, batch_id) for sink in sinks]
+        return [stage(held, batch_id) for stage in stages]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from streamjob.snapshot.manifest import FileRef
+from streamjob_runtime.channels.in_flight import is_segment
 from streamjob_runtime.spark_checkpoint.files import is_uniquely_named
 
 Identity = NewType("Identity", str)
@@ -83,7 +84,7 @@ def known_files(refs: Iterable[FileRef]) -> dict[Identity, FileRef]:
     known: dict[Identity, FileRef] = {}
     for ref in refs:
         known[by_content(ref.sha256, ref.length)] = ref
-        if is_uniquely_named(ref.path):
+        if is_uniquely_named(ref.path) or is_segment(ref.path):
             known[by_path(ref.path)] = ref
     return known
 

@@ -73,7 +73,7 @@ class EmbeddedJob:
         store = life.store or open_location(life.location).job("default", life.name).store()
         job = Job(
             loaded=loaded,
-            chain=plan(loaded.spec).chains[0],
+            plan=plan(loaded.spec),
             namespace="default",
             name=life.name,
             workdir=workdir,
@@ -138,9 +138,10 @@ class EmbeddedJob:
 
     @property
     def batch(self) -> int:
-        """The last published batch; -1 before the first."""
-        chain = self.runner.epoch.chain if self.runner.epoch else None
-        return chain.last_published if chain else -1
+        """The last published batch of the job's last chain; -1 before the first."""
+        chains = self.runner.epoch.chains if self.runner.epoch else {}
+        last = chains.get(self.runner.job.plan.chains[-1].uid)
+        return last.last_published if last else -1
 
     @property
     def completed(self) -> int:

@@ -52,7 +52,7 @@ def test_a_batch_is_computed_once_for_all_sinks(spark: SparkSession, tmp_path: P
     files, rows, pass_through = FileSink("parquet", LocalPlace(tmp_path / "out")), MemorySink(memory), BatchSink("noop")
     for sink in (files, rows, pass_through):
         sink.open(context())
-    staged = stage_in_all([files, rows, pass_through], counted(spark, tmp_path / "marks"), BatchId(0))
+    staged = stage_in_all([files.stage, rows.stage, pass_through.stage], counted(spark, tmp_path / "marks"), BatchId(0))
     files.commit(CheckpointId(1), [staged[0].committable])
 
     assert len(list((tmp_path / "marks").iterdir())) == 2
@@ -64,7 +64,7 @@ def test_one_sink_gets_the_batch_itself(spark: SparkSession, tmp_path: Path, mem
     before = held_blocks(spark)
     sink = MemorySink(memory)
     sink.open(context())
-    staged = stage_in_all([sink], counted(spark, tmp_path / "marks"), BatchId(0))
+    staged = stage_in_all([sink.stage], counted(spark, tmp_path / "marks"), BatchId(0))
 
     assert [each.rows for each in staged] == [10]
     assert len(list((tmp_path / "marks").iterdir())) == 2
@@ -100,7 +100,7 @@ def test_a_stateful_query_feeds_several_sinks(spark: SparkSession, tmp_path: Pat
         sink.open(context())
 
     def publish(batch: DataFrame, batch_id: int) -> None:
-        committables.append(stage_in_all([files, rows], batch, BatchId(batch_id))[0].committable)
+        committables.append(stage_in_all([files.stage, rows.stage], batch, BatchId(batch_id))[0].committable)
 
     source = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", "1").json(str(tmp_path / "in"))
     query = (

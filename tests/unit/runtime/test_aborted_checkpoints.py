@@ -61,7 +61,7 @@ def acknowledger(tmp_path: Path) -> SlowAcknowledger:
 @pytest.fixture
 def checkpoints(tmp_path: Path, acknowledger: SlowAcknowledger) -> Iterator[Checkpoints]:
     publication = Publication(Publications([UID]))
-    publication.publications.publish(UID, Batch(batch=BatchId(0)))
+    publication.publish(UID, Batch(batch=BatchId(0)))
     made = Checkpoints(
         acknowledgers={UID: cast("Any", acknowledger)},
         publication=publication,
@@ -83,7 +83,7 @@ def start(checkpoints: Checkpoints) -> m.StartCheckpoint:
     action = m.StartCheckpoint(
         id=FIVE, properties=CheckpointProperties(kind=SnapshotKind.CHECKPOINT), triggered=0.0, chains=(UID,)
     )
-    checkpoints.start(action, frozenset())
+    checkpoints.start(action)
     return action
 
 

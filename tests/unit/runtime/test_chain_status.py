@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +15,8 @@ from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime import chain as chain_module
 from streamjob_runtime.chain import Chain, ChainStart
 from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.outputs import Outputs
+from streamjob_runtime.outputs import ChainOutput
+from streamjob_runtime.publication import Publication
 
 UID = ChainUid("chain")
 SOURCE = OperatorUid("source")
@@ -44,7 +44,7 @@ class FakeWriter:
         )
 
 
-def chain_of(tmp_path: Path, publications: Publications, statuses: list[ChainStatus], writer: FakeWriter) -> Chain:
+def chain_of(tmp_path: Path, publication: Publication, statuses: list[ChainStatus], writer: FakeWriter) -> Chain:
     dataflow = Dataflow(
         output=cast("Any", SimpleNamespace(writeStream=writer)),
         output_mode="append",
@@ -56,12 +56,13 @@ def chain_of(tmp_path: Path, publications: Publications, statuses: list[ChainSta
     jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=None)))
     return Chain(
         uid=UID,
-        spark=cast("Any", SimpleNamespace(_jvm=jvm)),
+        spark=cast("Any", SimpleNamespace(_jvm=jvm, sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))),
         dataflow=dataflow,
-        outputs=Outputs({}),
+        output=ChainOutput({}),
+        read_by_others=False,
+        bounded=True,
         checkpoint=tmp_path,
-        publications=publications,
-        lock=threading.Lock(),
+        publication=publication,
         start=ChainStart(),
         clock_ms=lambda: 0,
         on_status=lambda uid, status, message: statuses.append(status),
@@ -79,7 +80,7 @@ def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
     monkeypatch.setattr(chain_module, "force_flush", lambda *_: BatchId(2))
     statuses: list[ChainStatus] = []
     writer = FakeWriter()
-    chain = chain_of(tmp_path, Publications([UID]), statuses, writer)
+    chain = chain_of(tmp_path, Publication(Publications([UID])), statuses, writer)
 
     chain.start()
     chain._thread.join(10)
@@ -89,10 +90,10 @@ def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
 
 
 def test_a_batch_is_committed_though_spark_has_deleted_its_entry_since(tmp_path: Path) -> None:
-    publications = Publications([UID])
-    chain = chain_of(tmp_path, publications, [], FakeWriter())
+    publication = Publication(Publications([UID]))
+    chain = chain_of(tmp_path, publication, [], FakeWriter())
     for number in range(3):
-        publications.publish(UID, Batch(batch=BatchId(number)))
+        publication.publish(UID, Batch(batch=BatchId(number)))
 
     assert [chain.is_committed(BatchId(number)) for number in (NO_BATCH, 0, 1, 2)] == [True, True, True, False]
     (tmp_path / "commits").mkdir()

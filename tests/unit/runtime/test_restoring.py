@@ -11,10 +11,10 @@ from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState
 from streamjob_runtime.restoring import (
+    ChainsChanged,
     MaxParallelismChanged,
     NonRestoredState,
     Restored,
-    TooManyChains,
     check_compatible,
 )
 
@@ -51,7 +51,7 @@ def restored(*operators: str, finished: bool = False, chains: int = 1, partition
 
 
 def check(job: JobSpec, snapshot: Restored, *, allow: bool = False) -> int:
-    return check_compatible(job, plan(job).chains[0], snapshot, allow)
+    return check_compatible(job, plan(job), snapshot, allow)
 
 
 def test_the_number_of_partitions_is_that_of_the_state() -> None:
@@ -83,6 +83,25 @@ def test_finished_operators_and_former_sinks_need_no_place() -> None:
     assert check(spec(), restored("former")) == 4
 
 
-def test_a_snapshot_of_several_chains_is_refused() -> None:
-    with pytest.raises(TooManyChains, match="2 chains"):
+def test_a_snapshot_of_other_chains_is_refused() -> None:
+    with pytest.raises(ChainsChanged, match="is of the chains 0, 1 with 0 channels, but the job runs as counts"):
         check(spec(), restored(chains=2))
+
+
+def test_a_channel_too_many_is_refused() -> None:
+    split = spec(operators=[{"name": "counts", "inputs": ["events"], "sql": "SELECT * FROM events", "chain": False}])
+
+    with pytest.raises(ChainsChanged, match="with 0 channels, but the job runs as counts, events with 1"):
+        check(split, restored("counts"))
+
+
+def test_the_only_chain_is_restored_whatever_it_is_called() -> None:
+    snapshot = restored("counts")
+
+    assert snapshot.chain(CHAIN, plan(spec())) == snapshot.manifest.chains[0]
+
+
+def test_a_chain_is_finished_if_all_its_operators_are() -> None:
+    assert restored("events", "counts", finished=True).finished(CHAIN)
+    assert not restored("events", "counts").finished(CHAIN)
+    assert not restored().finished(CHAIN)

@@ -1,0 +1,93 @@
+"""In-flight data in snapshots: what a consumer's cut had not read yet of what its producer's cut had published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.ids import ChainUid
+from streamjob.protocol.channels import Entry, Segment
+from streamjob.protocol.cuts import ChainCut
+from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, FileRef
+
+_FOLDER = "channels/"
+
+
+def segment_path(producer: ChainUid, name: str) -> str:
+    """Return what a snapshot calls a segment: unlike any file of a Spark checkpoint."""
+    return f"{_FOLDER}{producer}/{name}"
+
+
+def is_segment(path: str) -> bool:
+    """Return whether a snapshot's file is a segment."""
+    return path.startswith(_FOLDER)
+
+
+def channel_states(cut: ChainCut, files: Iterable[FileRef]) -> tuple[ChannelState, ...]:
+    """Return what a snapshot says of the channels that a chain reads.
+
+    Args:
+        cut: the chain's cut.
+        files: its files in the store, the segments in flight among them.
+    """
+    stored = {file.path: file for file in files if is_segment(file.path)}
+    return tuple(
+        ChannelState(
+            source=producer,
+            target=cut.chain,
+            consumed=consumed,
+            next=consumed + len(cut.in_flight.get(producer, ())),
+            ended=producer in cut.ended_inputs,
+            entries=tuple(_stored(producer, entry, stored) for entry in cut.in_flight.get(producer, ())),
+        )
+        for producer, consumed in cut.consumed.items()
+    )
+
+
+def _stored(producer: ChainUid, entry: Entry, stored: Mapping[str, FileRef]) -> ChannelEntry:
+    segments = []
+    for segment in entry.segments:
+        file = stored[segment_path(producer, segment.name)]
+        segments.append(ChannelSegment(**(file.model_dump() | {"records": segment.records})))
+    return ChannelEntry(
+        index=entry.index,
+        kind=entry.kind,
+        watermark=entry.watermark_ms,
+        barrier=entry.barrier,
+        segments=tuple(segments),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredLog:
+    """A producer's log as its consumers left it: entries that one of them has still to read, and what comes next."""
+
+    entries: tuple[Entry, ...]
+    next: int
+    ended: bool
+    files: tuple[FileRef, ...]
+
+
+def restored_log(channels: Sequence[ChannelState]) -> RestoredLog:
+    """Return a producer's log from what a snapshot says of its channels, of which there is one at least."""
+    entries: dict[int, Entry] = {}
+    files: dict[str, FileRef] = {}
+    for entry in (entry for channel in channels for entry in channel.entries):
+        for file in entry.segments:
+            files[file.path] = file
+        entries[entry.index] = Entry(
+            index=entry.index,
+            kind=entry.kind,
+            segments=tuple(
+                Segment(name=Path(file.path).name, records=file.records, length=file.length) for file in entry.segments
+            ),
+            watermark_ms=entry.watermark,
+            barrier=entry.barrier,
+        )
+    return RestoredLog(
+        entries=tuple(entries[index] for index in sorted(entries)),
+        next=max(channel.next for channel in channels),
+        ended=any(channel.ended for channel in channels),
+        files=tuple(files.values()),
+    )
