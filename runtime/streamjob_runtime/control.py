@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from streamjob.client.models import (
     ChainView,
+    ChannelView,
     CheckpointDetail,
     CheckpointingChanges,
     CheckpointingView,
     CheckpointsView,
-    InputView,
     JobState,
     JobView,
     LastCheckpointView,
@@ -20,18 +19,22 @@ from streamjob.client.models import (
     SnapshotKind,
     TriggerView,
 )
-from streamjob.ids import CheckpointId, OperatorUid, TriggerId
+from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
+from streamjob.protocol.channels import Backlog
+from streamjob.protocol.statistics import StatisticsTracker
 from streamjob_runtime.api.control import InvalidChange, NotYetSupported, StateConflict
-from streamjob_runtime.chain import Chain
+from streamjob_runtime.chain_views import chain_view, channel_view, last_checkpoint_view, total
+from streamjob_runtime.epoch import Epoch
 from streamjob_runtime.metrics import Metrics
-from streamjob_runtime.progress import ProgressReader, Rate
+from streamjob_runtime.observing import ChainMeter
 from streamjob_runtime.requests import Requests
 from streamjob_runtime.runner import Runner
 
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
+_NOTHING = Backlog()
 
 
 class RunningJob:
@@ -44,41 +47,25 @@ class RunningJob:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._requests = Requests(runner.triggers)
-        self._lock = threading.Lock()
-        self._chain: Chain | None = None
-        self._progress = ProgressReader()
-        self._rates = (Rate(), Rate())
-        self._records_in = 0
-        self._records_out: int | None = 0
-        self._records_out_before: int | None = 0
-        self._last_batch_ms: int | None = None
-        self._watermarks: dict[OperatorUid, int] = {}
+        self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
 
     def observe(self, metrics: Metrics | None = None) -> None:
-        """Read what Spark reports of the query; called about once a second by one thread."""
+        """Read what Spark reports of the queries; called about once a second by one thread."""
         epoch = self._runner.epoch
-        chain = epoch.chain if epoch else None
-        if chain is None:
+        publication = epoch.publication if epoch else None
+        if epoch is None or publication is None:
             return
-        with self._lock:
-            if chain is not self._chain:
-                self._records_out_before = self._records_out
-                self._chain, self._progress = chain, ProgressReader()
-        batches = self._progress.new_batches(chain.queries)
-        with self._lock:
-            self._records_in += sum(batch.rows_in for batch in batches)
-            if batches:
-                self._last_batch_ms = batches[-1].duration_ms
-            now = self._runner.job.clock()
-            self._rates[0].note(now, self._records_in)
-            self._records_out = _sum(self._records_out_before, chain.outputs.rows)
-            self._rates[1].note(now, self._records_out or 0)
-            self._watermarks = dict(chain.watermarks_now())
-        for batch in batches if metrics else ():
-            assert metrics is not None
-            metrics.observe_batch(chain.uid, batch.duration_ms / 1000)
+        now = self._runner.job.clock()
+        for uid, meter in self._meters.items():
+            chain = epoch.chains.get(uid)
+            if chain is None:
+                meter.rest(now)
+                continue
+            for batch in meter.observe(chain, publication, now):
+                if metrics is not None:
+                    metrics.observe_batch(uid, batch.duration_ms / 1000)
 
     def job(self) -> JobView:
         """Return the job as it stands."""
@@ -86,10 +73,12 @@ class RunningJob:
         now = runner.job.clock()
         with runner.lock:
             epoch, ledger, lifecycle = runner.epoch, runner.ledger, runner.lifecycle
-            latest = runner.statistics.overview().latest
+            last = _last_checkpoint(runner.statistics, has_final=ledger is not None and ledger.finished)
             failure = runner.failure
         restored = epoch.restored if epoch else None
-        last = max(filter(None, (latest.completed, latest.savepoint)), key=lambda each: each.id, default=None)
+        chains, channels = self._chain_views(epoch, now)
+        seen = {uid: meter.figures for uid, meter in self._meters.items()}
+        into_sinks = [seen[chain.uid] for chain in runner.job.plan.chains if chain.sinks]
         return JobView(
             state=lifecycle.state,
             name=runner.job.name,
@@ -101,9 +90,14 @@ class RunningJob:
             start_time=runner.started,
             uptime=now - runner.started,
             location=runner.store.uri,
-            chains=(self._chain_view(now),) if epoch and epoch.chain else (),
+            records_in=sum(figures.from_sources for figures in seen.values()),
+            records_out=total(figures.records_out for figures in into_sinks),
+            records_in_per_second=sum(figures.from_sources_rate for figures in seen.values()),
+            records_out_per_second=sum(figures.out_rate for figures in into_sinks),
+            chains=chains,
+            channels=channels,
             sinks=tuple(self._sink_views()),
-            last_checkpoint=_last_checkpoint(last) if last else None,
+            last_checkpoint=last,
             restored_from=RestoredFromView(
                 id=restored.manifest.id, kind=SnapshotKind(restored.manifest.kind), path=restored.uri
             )
@@ -112,37 +106,45 @@ class RunningJob:
             failure=failure,
         )
 
-    def _chain_view(self, now: float) -> ChainView:
-        plan = self._runner.job.chain
-        with self._lock:
-            chain, watermarks = self._chain, self._watermarks
-            inputs = tuple(
-                InputView(
-                    uid=source.uid,
-                    watermark_ms=watermarks.get(source.uid),
-                    lag_ms=round(now * 1000) - watermarks[source.uid] if source.uid in watermarks else None,
-                    ended=chain is not None and chain.ended,
-                )
-                for source in plan.sources
+    def _chain_views(self, epoch: Epoch | None, now: float) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
+        publication = epoch.publication if epoch else None
+        if epoch is None or publication is None:
+            return (), ()
+        job = self._runner.job
+        seen = {uid: meter.figures for uid, meter in self._meters.items()}
+        finished = {uid for uid in seen if _has_finished(epoch, uid)}
+        backlogs = {
+            (channel.source, channel.target): publication.backlog(channel.source, channel.target)
+            for channel in job.plan.channels
+        }
+        chains = tuple(
+            chain_view(
+                plan,
+                seen[plan.uid],
+                batch=publication.last_published(plan.uid),
+                finished=plan.uid in finished,
+                ended={uid for uid in finished if not backlogs.get((uid, plan.uid), _NOTHING).records},
+                now_ms=round(now * 1000),
             )
-            return ChainView(
-                uid=plan.uid,
-                operators=plan.uids(),
-                batch=chain.last_published if chain else -1,
-                records_in=self._records_in,
-                records_out=self._records_out,
-                records_in_per_second=self._rates[0].per_second,
-                records_out_per_second=self._rates[1].per_second,
-                watermark_ms=min(watermarks.values(), default=None),
-                inputs=inputs,
-                last_batch_ms=self._last_batch_ms,
+            for plan in job.plan.chains
+        )
+        channels = tuple(
+            channel_view(
+                channel,
+                backlogs[channel.source, channel.target],
+                job.loaded.spec.channels,
+                writer=seen[channel.source],
+                reader=seen[channel.target],
             )
+            for channel in job.plan.channels
+        )
+        return chains, channels
 
     def _sink_views(self) -> list[SinkView]:
         targets = {sink["uid"]: sink.get("options", {}).get("path") for sink in self._graph["sinks"]}
         return [
             SinkView(uid=sink.uid, format=sink.format, target=targets[sink.uid], delivery=sink.delivery)
-            for sink in self._runner.job.chain.sinks
+            for sink in self._runner.job.loaded.spec.sinks
         ]
 
     def checkpoints(self) -> CheckpointsView:
@@ -206,19 +208,25 @@ class RunningJob:
         return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _has_finished(epoch: Epoch, uid: ChainUid) -> bool:
+    chain = epoch.chains.get(uid)
+    if chain is not None:
+        return chain.ended
+    return epoch.restored is not None and epoch.restored.finished(uid)
 
 
-def _last_checkpoint(checkpoint: CheckpointDetail) -> LastCheckpointView:
-    triggered = checkpoint.trigger_timestamp / 1000
-    return LastCheckpointView(
-        id=CheckpointId(checkpoint.id),
-        kind=SnapshotKind.SAVEPOINT if checkpoint.is_savepoint else SnapshotKind.CHECKPOINT,
-        triggered=triggered,
-        completed=triggered + checkpoint.end_to_end_duration / 1000,
-        duration_ms=checkpoint.end_to_end_duration,
-        checkpointed_size=checkpoint.checkpointed_size,
-        state_size=checkpoint.state_size,
-        path=checkpoint.external_path or "",
+def _last_checkpoint(statistics: StatisticsTracker, *, has_final: bool) -> LastCheckpointView | None:
+    overview = statistics.overview()
+    latest = overview.latest
+    last = max(filter(None, (latest.completed, latest.savepoint)), key=lambda each: each.id, default=None)
+    if last is None:
+        return None
+    details = statistics.details(CheckpointId(last.id))
+    # Nothing starts behind the final record; while one is under way, the last completed one is still what it was.
+    is_final = has_final and not overview.counts.in_progress
+    kind = SnapshotKind.FINAL if is_final else SnapshotKind.CHECKPOINT
+    return last_checkpoint_view(
+        last,
+        SnapshotKind.SAVEPOINT if last.is_savepoint else kind,
+        details.tasks if details is not None and details.class_name == "completed" else {},
     )

@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RATE_WINDOW_SECONDS = 10.0
+_CHANNEL = "io.streamjob.ChannelStream"  # with this the description of a source that is another chain begins
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One batch as Spark reports it: rows read, and its duration in ms."""
+    """One batch as Spark reports it: rows read, its duration in ms, and how many of the rows other chains wrote."""
 
     batch: int
     rows_in: int
     duration_ms: int
+    rows_from_chains: int = 0
 
 
 class ProgressReader:
@@ -53,18 +55,23 @@ class ProgressReader:
                     batch=report["batchId"],
                     rows_in=report["numInputRows"],
                     duration_ms=report["durationMs"]["triggerExecution"],
+                    rows_from_chains=sum(
+                        source["numInputRows"]
+                        for source in report.get("sources", ())
+                        if source["description"].startswith(_CHANNEL)
+                    ),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
 
 
 class Rate:
-    """Records a second over the last ten seconds."""
+    """What a total, such as one of records or of seconds, gains a second, over the last ten seconds."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, float]] = deque()
 
-    def note(self, now: float, total: int) -> None:
+    def note(self, now: float, total: float) -> None:
         """Note the total at `now`, in seconds by a clock that does not jump."""
         self._samples.append((now, total))
         while len(self._samples) > 2 and self._samples[0][0] < now - _RATE_WINDOW_SECONDS:

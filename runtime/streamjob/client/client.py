@@ -31,7 +31,7 @@ from streamjob.ids import CheckpointId, TriggerId
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _PAUSES = (0.2, 0.5)
-_CALLER_IS_WRONG = frozenset({400, 401, 404, 405, 422})
+_CALLER_IS_WRONG = frozenset({400, 401, 404, 405, 422, 501})
 
 
 class ControlApiError(StreamJobError):

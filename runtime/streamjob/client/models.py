@@ -17,11 +17,13 @@ from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.statistics import CheckpointingStatistics as CheckpointsView
 from streamjob.protocol.statistics import CheckpointStatistics as CheckpointDetail
+from streamjob.protocol.statistics import TaskStatistics
 from streamjob.protocol.triggers import SnapshotKind, TriggerState
 
 __all__ = [
     "Accepted",
     "ChainView",
+    "ChannelView",
     "CheckpointDetail",
     "CheckpointRequest",
     "CheckpointingChanges",
@@ -40,6 +42,7 @@ __all__ = [
     "SinkView",
     "SnapshotKind",
     "StopRequest",
+    "TaskStatistics",
     "TriggerState",
     "TriggerView",
 ]
@@ -57,8 +60,13 @@ class InputView(View):
     """One input of a chain: its own watermark and how far that lies behind the clock, both in ms."""
 
     uid: OperatorUid
+    chain: ChainUid | None = Field(
+        default=None, description="The chain that it comes from, through a channel; null for a source."
+    )
     watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
-    lag_ms: int | None = Field(default=None, description="Clock minus watermark, in ms; null without a watermark.")
+    lag_ms: int | None = Field(
+        default=None, description="Clock minus watermark, in ms; null without a watermark, or behind the end of input."
+    )
     ended: bool = Field(default=False, description="Whether the input has ended for good.")
 
 
@@ -68,15 +76,51 @@ class ChainView(View):
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
     batch: int = Field(description="Number of the last published batch; -1 before the first.")
-    records_in: int = Field(default=0, description="Records read in this process.")
+    records_in: int = Field(default=0, description="Records read in this process, from sources and other chains.")
     records_out: int | None = Field(
-        default=0, description="Records written in this process; null where a sink cannot tell (text files)."
+        default=0,
+        description="Records written in this process, to sinks or other chains; null where a sink cannot tell (text"
+        " files).",
     )
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0
     watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
     inputs: tuple[InputView, ...] = ()
     last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
+    backpressured: float = Field(
+        default=0.0, description="Share, 0 to 1, of the last ten seconds that it waited for the chains that read it."
+    )
+    backpressured_seconds: float = Field(
+        default=0.0, description="Seconds that it has waited for the chains that read it, in this process."
+    )
+    finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
+
+
+class ChannelView(View):
+    """What is on its way from one chain to another: written by the one, not read yet by the other."""
+
+    source: ChainUid = Field(description="The chain that writes.")
+    target: ChainUid = Field(description="The chain that reads.")
+    records: int = Field(default=0, description="Records in flight.")
+    bytes: int = Field(default=0, description="Bytes in flight.")
+    capacity_records: int | None = Field(
+        default=None, description="Records in flight at which the writer waits; null for any number."
+    )
+    capacity_bytes: int = Field(description="Bytes in flight at which the writer waits.")
+    fill: float = Field(
+        default=0.0, description="Share of the capacity that is in flight; the last batch may bring it above 1."
+    )
+    lag_ms: int | None = Field(
+        default=None, description="Watermark of the writer minus that of the reader, in ms; null unless both have one."
+    )
+    work_seconds: float | None = Field(
+        default=None,
+        description="Seconds that the reader needs at its present rate for what is in flight; null while it stands.",
+    )
+
+    model_config = ConfigDict(
+        alias_generator=lambda name: {"source": "from", "target": "to"}.get(name) or to_camel(name),
+    )
 
 
 class SinkView(View):
@@ -99,6 +143,12 @@ class LastCheckpointView(View):
     checkpointed_size: int = Field(description="Bytes written for this checkpoint.")
     state_size: int = Field(description="Bytes of all files that it refers to.")
     path: str = Field(description="URI of its manifest.")
+    unaligned: bool = Field(default=False, description="Whether a chain did not wait for all its barriers.")
+    alignment_ms: int = Field(default=0, description="The longest alignment of a chain, in ms.")
+    persisted_data: int = Field(default=0, description="Bytes in flight that went into it.")
+    tasks: dict[ChainUid, TaskStatistics] = Field(
+        default_factory=dict, description="The part of each chain, under Flink's REST names."
+    )
 
 
 class RestoredFromView(View):
@@ -122,7 +172,14 @@ class JobView(View):
     start_time: float = Field(description="Start of this process.")
     uptime: float = Field(description="Seconds since the start of this process.")
     location: str | None = Field(default=None, description="URI of the job's root in the store.")
-    chains: tuple[ChainView, ...] = ()
+    records_in: int = Field(default=0, description="Records read from sources in this process.")
+    records_out: int | None = Field(
+        default=0, description="Records written to sinks in this process; null where a sink cannot tell."
+    )
+    records_in_per_second: float = 0.0
+    records_out_per_second: float = 0.0
+    chains: tuple[ChainView, ...] = Field(default=(), description="All chains, each behind those that it reads.")
+    channels: tuple[ChannelView, ...] = ()
     sinks: tuple[SinkView, ...] = ()
     last_checkpoint: LastCheckpointView | None = None
     restored_from: RestoredFromView | None = None

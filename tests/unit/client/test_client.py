@@ -97,7 +97,7 @@ def test_no_answer_at_all_is_an_error_that_names_the_address() -> None:
         (422, ExitCode.INVALID_INPUT),
         (409, ExitCode.FAILED),
         (500, ExitCode.FAILED),
-        (501, ExitCode.FAILED),
+        (501, ExitCode.INVALID_INPUT),
     ],
 )
 def test_a_problem_is_raised_with_its_words_and_not_repeated(status: int, code: ExitCode) -> None:

@@ -1,0 +1,142 @@
+"""Makes the control API's views of chains and channels from their figures; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from streamjob.client.models import (
+    ChainView,
+    ChannelView,
+    CheckpointDetail,
+    InputView,
+    LastCheckpointView,
+    SnapshotKind,
+    TaskStatistics,
+)
+from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.job.plan import ChainPlan, ChannelPlan
+from streamjob.job.spec import ChannelPolicy
+from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
+from streamjob_runtime.observing import ChainFigures
+
+_STANDING = 0.5
+"""Records per second below which a chain counts as standing."""
+
+
+def chain_view(
+    plan: ChainPlan,
+    figures: ChainFigures,
+    *,
+    batch: BatchId,
+    finished: bool,
+    ended: Collection[ChainUid],
+    now_ms: int,
+) -> ChainView:
+    """Return the view of a chain.
+
+    Args:
+        plan: the chain.
+        figures: what was seen of it.
+        batch: its last published batch.
+        finished: whether all its work is done.
+        ended: the chains of which nothing more comes, among those that it reads.
+        now_ms: ms since 1970.
+    """
+    watermarks = figures.watermarks
+    inputs = [(source.uid, None, finished) for source in plan.sources]
+    channels = [(channel.uid, channel.source, finished or channel.source in ended) for channel in plan.channels]
+    return ChainView(
+        uid=plan.uid,
+        operators=plan.uids(),
+        batch=batch,
+        records_in=figures.records_in,
+        records_out=figures.records_out,
+        records_in_per_second=figures.in_rate,
+        records_out_per_second=figures.out_rate,
+        watermark_ms=min(watermarks.values(), default=None),
+        inputs=tuple(
+            InputView(
+                uid=uid,
+                chain=chain,
+                watermark_ms=watermarks.get(uid),
+                lag_ms=_lag(now_ms, watermarks.get(uid)),
+                ended=has_ended,
+            )
+            for uid, chain, has_ended in (*inputs, *channels)
+        ),
+        last_batch_ms=figures.last_batch_ms,
+        backpressured=figures.backpressured,
+        backpressured_seconds=figures.waited,
+        finished=finished,
+    )
+
+
+def channel_view(
+    channel: ChannelPlan, backlog: Backlog, policy: ChannelPolicy, *, writer: ChainFigures, reader: ChainFigures
+) -> ChannelView:
+    """Return the view of a channel.
+
+    Args:
+        channel: the channel.
+        backlog: what is in flight in it.
+        policy: its capacity.
+        writer: what was seen of the chain that writes.
+        reader: what was seen of the chain that reads.
+    """
+    by_records = backlog.records / policy.capacity_records if policy.capacity_records else 0.0
+    written, read = min(writer.watermarks.values(), default=None), reader.watermarks.get(channel.uid)
+    return ChannelView(
+        source=channel.source,
+        target=channel.target,
+        records=backlog.records,
+        bytes=backlog.bytes,
+        capacity_records=policy.capacity_records,
+        capacity_bytes=policy.capacity_bytes,
+        fill=max(backlog.bytes / policy.capacity_bytes, by_records),
+        lag_ms=None if not _is_time(written) else _lag(written, read),
+        work_seconds=backlog.records / reader.in_rate if reader.in_rate >= _STANDING else None,
+    )
+
+
+def last_checkpoint_view(
+    last: CheckpointDetail, kind: SnapshotKind, tasks: Mapping[str, TaskStatistics]
+) -> LastCheckpointView:
+    """Return the view of the last completed checkpoint.
+
+    Args:
+        last: its statistics.
+        kind: what it is in the log.
+        tasks: the part of each chain, as far as it is known.
+    """
+    triggered = last.trigger_timestamp / 1000
+    return LastCheckpointView(
+        id=CheckpointId(last.id),
+        kind=kind,
+        triggered=triggered,
+        completed=triggered + last.end_to_end_duration / 1000,
+        duration_ms=last.end_to_end_duration,
+        checkpointed_size=last.checkpointed_size,
+        state_size=last.state_size,
+        path=last.external_path or "",
+        unaligned=last.checkpoint_type.startswith("UNALIGNED"),
+        alignment_ms=max((max(0, task.alignment_duration) for task in tasks.values()), default=0),
+        persisted_data=last.persisted_data,
+        tasks={ChainUid(chain): task for chain, task in tasks.items()},
+    )
+
+
+def total(figures: Iterable[int | None]) -> int | None:
+    """Return the sum, None if one of the figures is unknown."""
+    known = list(figures)
+    return None if None in known else sum(figure or 0 for figure in known)
+
+
+def _is_time(watermark_ms: int | None) -> bool:
+    """Return whether a watermark is a time: Spark's first one, 0, stands for none, and the last for the end."""
+    return watermark_ms is not None and 0 < watermark_ms < END_OF_TIME_MS
+
+
+def _lag(ahead_ms: int | None, watermark_ms: int | None) -> int | None:
+    if ahead_ms is None or watermark_ms is None or not _is_time(watermark_ms):
+        return None
+    return max(0, ahead_ms - watermark_ms)
