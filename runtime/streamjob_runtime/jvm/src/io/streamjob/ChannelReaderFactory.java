@@ -24,27 +24,23 @@ final class ChannelReaderFactory implements PartitionReaderFactory {
   record Files(String directory, String[] names) implements InputPartition {}
 
   @Override
-  public boolean supportColumnarReads(InputPartition partition) {
-    return true;
-  }
-
-  @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    throw new UnsupportedOperationException("A channel is read in columns");
-  }
-
-  @Override
-  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
     return new Reader((Files) partition);
   }
 
-  /** Each batch is read into one buffer, and Spark reads the columns where they lie in it. */
-  private static final class Reader implements PartitionReader<ColumnarBatch> {
+  /**
+   * Each batch is read into one buffer, and Spark reads a row's values where they lie in it.
+   *
+   * <p>Spark gets rows, though there are columns: it would hand columns on to Python functions by reference, and keep
+   * them there beyond the end of its reader. Of a row it makes one of its own before it asks for the next.
+   */
+  private static final class Reader implements PartitionReader<InternalRow> {
     private final Files files;
     private final BufferAllocator allocator;
     private int opened;
     private ArrowStreamReader segment;
     private ColumnarBatch batch;
+    private int row;
 
     Reader(Files files) {
       this.files = files;
@@ -53,6 +49,30 @@ final class ChannelReaderFactory implements PartitionReaderFactory {
 
     @Override
     public boolean next() throws IOException {
+      row++;
+      while (batch == null || row >= batch.numRows()) {
+        if (!load()) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    @Override
+    public InternalRow get() {
+      return batch.getRow(row);
+    }
+
+    @Override
+    public void close() throws IOException {
+      try {
+        closeSegment();
+      } finally {
+        allocator.close();
+      }
+    }
+
+    private boolean load() throws IOException {
       while (segment == null || !segment.loadNextBatch()) {
         closeSegment();
         if (opened == files.names().length) {
@@ -63,21 +83,8 @@ final class ChannelReaderFactory implements PartitionReaderFactory {
         batch = columns(segment.getVectorSchemaRoot());
       }
       batch.setNumRows(segment.getVectorSchemaRoot().getRowCount());
+      row = 0;
       return true;
-    }
-
-    @Override
-    public ColumnarBatch get() {
-      return batch;
-    }
-
-    @Override
-    public void close() throws IOException {
-      try {
-        closeSegment();
-      } finally {
-        allocator.close();
-      }
     }
 
     private void closeSegment() throws IOException {

@@ -75,7 +75,7 @@ public final class ChannelSource implements TableProvider {
 
     @Override
     public ColumnarSupportMode columnarSupportMode() {
-      return ColumnarSupportMode.SUPPORTED;
+      return ColumnarSupportMode.UNSUPPORTED;
     }
   }
 }
