@@ -101,3 +101,13 @@ def test_the_job_in_the_reference_is_valid(tmp_path: Path) -> None:
     file.write_text(text.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
 
     assert CliRunner().invoke(app(), ["validate", str(file)]).exit_code == 0
+
+
+def test_the_plan_in_the_how_to_is_what_the_command_prints(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / "read-a-plan.md").read_text(encoding="utf-8")
+    file = tmp_path / "job.yaml"
+    file.write_text(text.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+
+    shown = text.split("```\n\n```\n")[1].split("```")[0]
+
+    assert CliRunner().invoke(app(), ["plan", str(file)]).output == shown
