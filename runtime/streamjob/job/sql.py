@@ -199,11 +199,15 @@ def _modes(tree: exp.Query) -> frozenset[OutputMode]:
     """
     from sqlglot import exp
 
+    modes: set[OutputMode] = {"append", "update", "complete"}
     joins = [join for join in tree.find_all(exp.Join) if any(_table(table) for table in join.this.find_all(exp.Table))]
-    limited = any(query.args.get("limit") or query.args.get("offset") for query in tree.find_all(exp.Query))
-    if limited or any(join.side or join.kind not in ("", "INNER", "CROSS") for join in joins):
-        return frozenset({"append"})
-    return frozenset({"append", "update"} if joins else {"append", "update", "complete"})
+    if joins:
+        modes.discard("complete")
+    if any(query.args.get("limit") for query in tree.find_all(exp.Query)):
+        modes.discard("update")
+    if any(join.side or join.kind not in ("", "INNER", "CROSS") for join in joins):
+        modes.discard("update")
+    return frozenset(modes)
 
 
 def _unsupported(tree: exp.Query) -> list[str]:

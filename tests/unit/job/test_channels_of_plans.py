@@ -220,9 +220,9 @@ def counted(sql: str, mode: OutputMode = "update") -> JobSpec:
         WINDOWS.format("in"),
         "SELECT DISTINCT value AS n, timestamp FROM in",
         "SELECT x.value AS n FROM in x LEFT JOIN in y ON x.value = y.value AND x.timestamp = y.timestamp",
-        "SELECT value AS n FROM in LIMIT 5",
+        "SELECT x.value AS n FROM in x JOIN in y ON x.value = y.value LIMIT 5",
     ],
-    ids=["windows", "distinct", "outer join", "limit"],
+    ids=["windows", "distinct", "outer join", "join and limit"],
 )
 def test_what_gives_its_rows_in_append_mode_only_is_kept_apart_from_another_mode(sql: str, mode: OutputMode) -> None:
     planned = plan(counted(sql, mode))
@@ -261,6 +261,11 @@ def test_what_keeps_no_state_is_fused_with_an_operator_in_any_mode(sql: str, mod
 def test_an_inner_join_is_the_same_in_update_mode_and_not_taken_in_complete_mode(sql: str) -> None:
     assert len(plan(counted(sql, "update")).chains) == 1
     assert len(plan(counted(sql, "complete")).chains) == 2
+
+
+def test_a_limit_is_the_same_in_complete_mode_and_not_taken_in_update_mode() -> None:
+    assert len(plan(counted("SELECT value AS n FROM in LIMIT 5", "complete")).chains) == 1
+    assert len(plan(counted("SELECT value AS n FROM in LIMIT 5", "update")).chains) == 2
 
 
 def test_operators_with_state_are_fused_in_append_mode() -> None:

@@ -15,6 +15,7 @@ APPEND = frozenset({"append"})
 QUERIES = {
     "SELECT * FROM {0}": APPEND | {"update", "complete"},
     "SELECT * FROM {0} x JOIN {0} y ON x.k = y.k": APPEND | {"update"},
+    "SELECT * FROM {0} LIMIT 5": APPEND | {"complete"},
     "SELECT * FROM {0} x LEFT JOIN {0} y ON x.k = y.k": APPEND,
     "SELECT k, count(*) FROM {0} GROUP BY k": APPEND,
 }
