@@ -99,6 +99,7 @@ class DataflowBuilder:
                 f"Operator {self._chain.output!r} returned a DataFrame that does not stream",
                 "derive it from the operator's inputs",
             )
+        self._check_supported(frame)
         sources, directories = self._source_order(frame)
         read = self._files_read(sources, directories)
         for uid, reader in self._bounded_readers.items():
@@ -163,6 +164,22 @@ class DataflowBuilder:
                 "return the DataFrame that it computes",
             )
         return result
+
+    def _check_supported(self, frame: DataFrame) -> None:
+        """Refuse now what Spark would refuse at the start of the query, where it would look like a failure to retry."""
+        from pyspark.errors import PySparkException
+
+        jvm: Any = self._spark._jvm
+        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self._chain.output_mode.capitalize())()
+        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        try:
+            checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        except PySparkException as error:
+            names = [repr(operator.name) for operator in self._chain.operators]
+            fix = "give one of them that keeps state `chain: false`" if len(names) > 1 else "change the operator"
+            raise InvalidOperator(
+                f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {_reason(error)}", fix
+            ) from error
 
     def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
         for _, relation in self._leaves(frame):

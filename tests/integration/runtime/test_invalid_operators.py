@@ -23,6 +23,9 @@ def nothing(events):
 def still(events):
     return events.sparkSession.range(3)
 
+def endless(events):
+    return events.groupBy("value").count()
+
 def misspelt(events):
     return events.select("vlaue")
 """
@@ -35,8 +38,9 @@ def misspelt(events):
         ({"python": "steps:misspelt"}, ["'broken'", "vlaue"]),
         ({"python": "steps:nothing"}, ["'broken'", "returned NoneType", "return the DataFrame"]),
         ({"python": "steps:still"}, ["'broken'", "does not stream"]),
+        ({"python": "steps:endless"}, ["'broken'", "as one query", "append", "watermark"]),
     ],
-    ids=["sql", "python", "no frame", "no stream"],
+    ids=["sql", "python", "no frame", "no stream", "never complete"],
 )
 def test_an_operator_that_spark_refuses_is_named(
     spark: SparkSession, tmp_path: Path, operator: dict[str, Any], words: list[str]
