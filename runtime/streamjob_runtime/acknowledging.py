@@ -154,6 +154,7 @@ class Acknowledger:
             async_duration=clock() - begun,
             alignment_duration=cut.alignment_duration,
             start_delay=cut.start_delay,
+            processed_data=cut.processed_bytes,
             persisted_data=sum(file.length for file in files if is_segment(file.path)),
             unaligned=cut.unaligned,
         )

@@ -18,7 +18,7 @@ from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob_runtime.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.chain import Chain, ChainStart, StatusListener
 from streamjob_runtime.channels.in_flight import RestoredLog, restored_log
-from streamjob_runtime.channels.stream import Reading, Stream
+from streamjob_runtime.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.dataflow import Dataflow, DataflowBuilder, FilesRead
 from streamjob_runtime.download import Locate, download
@@ -210,9 +210,12 @@ class Assembler:
     ) -> Stream:
         log = self._logs[chain.uid]
         base = 0 if log is None else log.next - len(log.entries)
-        stream = Stream(spark, str(self._workdir.segments(chain.uid)), self._workdir.segments(chain.uid), base)
-        for entry in log.entries if log is not None else ():
-            stream.append(entry.index, entry.segments)
+        directory = self._workdir.segments(chain.uid)
+        # A segment is read by one task as a whole: a batch that is to be small has to find small ones, for every slot.
+        share = self._loaded.spec.channels.max_batch_records // self._loaded.spec.parallelism
+        records = max(1, min(SEGMENT_RECORDS, share))
+        stream = Stream(spark, str(directory), directory, base, segment_records=records)
+        stream.extend(base, [entry.segments for entry in log.entries] if log is not None else [])
         schema = output.schema
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:

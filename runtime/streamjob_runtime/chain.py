@@ -183,6 +183,8 @@ class Chain:
             self._publication.end(self.uid)
             self._finished = True
             self._on_status(self.uid, ChainStatus.FINISHED, "")
+        except PublicationSealed:
+            self._sealed = True
         except Exception as error:
             # After a stop or a seal the query's end is what was asked for, whatever it died of.
             if not self._over():

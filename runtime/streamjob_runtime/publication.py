@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import itemgetter
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.spec import ChannelPolicy
@@ -144,8 +146,10 @@ class Publication:
         return backlog.bytes < self._policy.capacity_bytes and (records is None or backlog.records < records)
 
     def _execute(self, effects: Effects) -> None:
-        for producer, entry in effects.appended:
-            self._streams[producer].append(entry.index, entry.segments)
+        # One call for what stands together: a large batch has a hundred entries, and the whole job waits.
+        for producer, entries in groupby(effects.appended, key=itemgetter(0)):
+            appended = [entry for _, entry in entries]
+            self._streams[producer].extend(appended[0].index, [entry.segments for entry in appended])
         for (producer, consumer), frontier in effects.frontiers.items():
             self._serve(producer, consumer, frontier)
         if effects.checkpoint is not None:

@@ -177,6 +177,14 @@ class ChannelLog:
         before = self._totals_at(position)
         return Backlog(records=self._totals.records - before.records, bytes=self._totals.bytes - before.bytes)
 
+    def bytes_before(self, position: int) -> int:
+        """Return how many bytes were handed out before a position, since the log was made.
+
+        Raises:
+            BrokenLog: the position is outside the log.
+        """
+        return self._totals_at(position).bytes
+
     def watermark_at(self, position: int) -> int | None:
         """Return the newest watermark in ms before a position, END_OF_TIME_MS behind the end; None if there is none.
 

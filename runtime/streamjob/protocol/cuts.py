@@ -320,7 +320,7 @@ class Publications:
         inputs = streams.inputs(chain)
         reached = [producer for producer in inputs if streams.has_reached(producer, chain, under_way.id)]
         if reached:
-            under_way.first_barriers.setdefault(chain, self._clock())
+            under_way.first_barriers.setdefault(chain, (self._clock(), streams.consumed_bytes(chain)))
         ended = self._chains[chain].ended
         if not ended and not all(
             producer in reached or streams.has_consumed_end(producer, chain) for producer in inputs

@@ -54,7 +54,7 @@ class ChainCut:
     oldest first. `consumed`, `in_flight` and `ended_inputs` tell of every stream that the chain reads, by producer: its
     position, the entries from there to the producer's cut, and whether the stream has ended at that cut. `next_index`
     and `ended` tell of the chain's own stream behind its cut. Durations are in seconds: from the trigger to the first
-    barrier, and from there to the cut.
+    barrier, and from there to the cut; `processed_bytes` is what the chain has consumed between these two.
     """
 
     chain: ChainUid
@@ -70,6 +70,7 @@ class ChainCut:
     unaligned: bool = False
     start_delay: float = 0.0
     alignment_duration: float = 0.0
+    processed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,6 +125,10 @@ class Streams:
         for producer, position in consumed.items():
             self._readers[producer, consumer].consumed = position
 
+    def consumed_bytes(self, consumer: ChainUid) -> int:
+        """Return how many bytes a chain has consumed, from where the streams' logs begin in this epoch."""
+        return sum(self._logs[producer].bytes_before(at) for producer, at in self.consumed(consumer).items())
+
     def commit(self, consumer: ChainUid) -> None:
         """Note that all that a chain has consumed is committed: its published batch need not be run again."""
         for producer in self._inputs[consumer]:

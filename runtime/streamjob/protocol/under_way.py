@@ -39,14 +39,14 @@ class CheckpointUnderWay:
         id: its identity, and its barriers'.
         triggered: when it was, in seconds.
         aligning: whether its barriers still cut chains; they are obsolete once it goes on unaligned.
-        first_barriers: when the first barrier reached a chain.
+        first_barriers: when the first barrier reached a chain, in seconds, and the bytes it had consumed by then.
         cuts: the cuts made so far.
     """
 
     id: CheckpointId
     triggered: float
     aligning: bool = True
-    first_barriers: dict[ChainUid, float] = field(default_factory=dict)
+    first_barriers: dict[ChainUid, tuple[float, int]] = field(default_factory=dict)
     cuts: dict[ChainUid, ChainCut] = field(default_factory=dict)
 
     def cut(
@@ -66,7 +66,8 @@ class CheckpointUnderWay:
         progress, consumed = chains[chain], streams.consumed(chain)
         ends = {producer: self._end_of(producer, chains, streams) for producer in consumed}
         next_index, ended = self._end_of(chain, chains, streams)
-        first_barrier = self.first_barriers.get(chain, now)
+        consumed_bytes = streams.consumed_bytes(chain)
+        first_barrier, bytes_before = self.first_barriers.get(chain, (now, consumed_bytes))
         self.cuts[chain] = ChainCut(
             chain=chain,
             batch=progress.published,
@@ -84,6 +85,7 @@ class CheckpointUnderWay:
             unaligned=unaligned,
             start_delay=first_barrier - self.triggered,
             alignment_duration=now - first_barrier,
+            processed_bytes=consumed_bytes - bytes_before,
         )
         return self.cuts[chain]
 

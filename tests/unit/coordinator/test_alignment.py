@@ -375,6 +375,18 @@ def test_one_input_needs_no_alignment() -> None:
     assert (job.cuts["b"].start_delay, job.cuts["b"].alignment_duration) == (2.0, 0.0)
 
 
+def test_what_is_consumed_between_the_first_and_the_last_barrier_is_counted() -> None:
+    """AlternatingCheckpointsTest.testMetricsAlternation: the bytes that are processed during the alignment."""
+    job = Graph("ac bc")
+    job.emit("b", "b1", "b2", "b3")
+    job.emit("a", "a1")
+    job.trigger(1)
+    job.read("c", a=2, b=1)
+    job.read("c", b=4)
+
+    assert job.cuts["c"].processed_bytes == 20
+
+
 def test_entries_that_every_reader_has_committed_are_dropped() -> None:
     """No Flink test: buffers are recycled."""
     job = Graph("ab ac")
