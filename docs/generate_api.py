@@ -10,9 +10,18 @@ from prometheus_client.metrics_core import Metric
 from typer.testing import CliRunner
 
 from streamjob.cli.main import LAZY, app, load
-from streamjob.client.models import ChainView, CheckpointsView, InputView, JobState, JobView, LastCheckpointView
+from streamjob.client.models import (
+    ChainView,
+    ChannelView,
+    CheckpointsView,
+    InputView,
+    JobState,
+    JobView,
+    LastCheckpointView,
+    TaskStatistics,
+)
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.store.base import Store
 from streamjob_runtime.api.app import Triggering, create_app
@@ -204,7 +213,18 @@ def _sample_metrics() -> Metrics:
         checkpointed_size=0,
         state_size=0,
         path="",
+        tasks={
+            uid: TaskStatistics(
+                id=uid,
+                status=CheckpointStatus.COMPLETED,
+                start_delay=0,
+                alignment_duration=0,
+                sync_duration=0,
+                async_duration=0,
+            )
+        },
     )
+    channel = ChannelView(source=uid, target=ChainUid("reader"), capacity_bytes=1, lag_ms=0)
     job = JobView(
         state=JobState.RUNNING,
         name="job",
@@ -213,6 +233,7 @@ def _sample_metrics() -> Metrics:
         start_time=0,
         uptime=0,
         chains=(ChainView(uid=uid, operators=(), batch=0, inputs=(source,)),),
+        channels=(channel,),
         last_checkpoint=last,
     )
     checkpoints: CheckpointsView = StatisticsTracker().overview()

@@ -15,7 +15,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from streamjob.client.models import CheckpointsView, JobState, JobView, LastCheckpointView, SnapshotKind
+from streamjob.client.models import (
+    ChannelView,
+    CheckpointsView,
+    JobState,
+    JobView,
+    LastCheckpointView,
+    SnapshotKind,
+    TaskStatistics,
+)
 from streamjob.ids import ChainUid
 from streamjob_runtime.metered_store import MeteredStore
 
@@ -102,6 +110,7 @@ class _Views(Collector):
         job = self._job()
         yield from _job_metrics(job)
         yield from _chain_metrics(job)
+        yield from _channel_metrics(job)
         yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
         if self._store is not None:
             yield from _store_metrics(self._store)
@@ -155,6 +164,46 @@ def _chain_metrics(job: JobView) -> Iterator[Metric]:
             if source.lag_ms is not None:
                 lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
     yield from (records_in, records_out, batch, watermark, lag)
+    yield from _backpressure_metrics(job)
+
+
+def _backpressure_metrics(job: JobView) -> Iterator[Metric]:
+    share = GaugeMetricFamily(
+        "streamjob_backpressured_ratio",
+        "Share of the last ten seconds that a chain waited for the chains that read it, 0 to 1.",
+        labels=["chain"],
+    )
+    seconds = CounterMetricFamily(
+        "streamjob_backpressured_seconds", "Time that a chain has waited for the chains that read it.", labels=["chain"]
+    )
+    finished = GaugeMetricFamily(
+        "streamjob_chain_finished", "1 for a chain whose work is done for good, 0 for the others.", labels=["chain"]
+    )
+    for chain in job.chains:
+        share.add_metric([chain.uid], chain.backpressured)
+        seconds.add_metric([chain.uid], chain.backpressured_seconds)
+        finished.add_metric([chain.uid], float(chain.finished))
+    yield from (share, seconds, finished)
+
+
+def _channel_metrics(job: JobView) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[ChannelView], float | None]], ...] = (
+        ("records", "Records in flight from a chain to another", lambda channel: channel.records),
+        ("bytes", "Bytes in flight from a chain to another", lambda channel: channel.bytes),
+        ("capacity_bytes", "Bytes in flight at which the writing chain waits", lambda channel: channel.capacity_bytes),
+        ("fill_ratio", "Share of a channel's capacity that is in flight, above 1 at times", lambda each: each.fill),
+        (
+            "lag_seconds",
+            "Watermark of the writing chain minus that of the reading one; absent unless both have one",
+            lambda channel: None if channel.lag_ms is None else channel.lag_ms / 1000,
+        ),
+    )
+    for name, documentation, read in figures:
+        gauge = GaugeMetricFamily(f"streamjob_channel_{name}", f"{documentation}.", labels=["from", "to"])
+        for channel in job.channels:
+            if (value := read(channel)) is not None:
+                gauge.add_metric([channel.source, channel.target], value)
+        yield gauge
 
 
 def _checkpoint_metrics(job: JobView, checkpoints: CheckpointsView, now: float) -> Iterator[Metric]:
@@ -178,11 +227,42 @@ def _last_checkpoint_metrics(last: LastCheckpointView | None, now: float) -> Ite
         ("duration_seconds", "Duration of the last completed checkpoint", lambda known: known.duration_ms / 1000),
         ("size_bytes", "Bytes that the last completed checkpoint wrote", lambda known: known.checkpointed_size),
         ("state_size_bytes", "Bytes that the last completed checkpoint refers to", lambda known: known.state_size),
+        (
+            "unaligned",
+            "1 if the last completed checkpoint did not wait for all barriers, else 0",
+            lambda k: k.unaligned,
+        ),
     )
     for name, documentation, read in figures:
         gauge = GaugeMetricFamily(f"streamjob_last_checkpoint_{name}", f"{documentation}; absent before the first.")
         if last is not None:
             gauge.add_metric([], read(last))
+        yield gauge
+    yield from _task_metrics(last)
+
+
+def _task_metrics(last: LastCheckpointView | None) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[TaskStatistics], float]], ...] = (
+        ("start_delay_seconds", "from the trigger to the first barrier", lambda task: task.start_delay / 1000),
+        ("alignment_seconds", "from the first barrier to the cut", lambda task: task.alignment_duration / 1000),
+        ("sync_seconds", "time in which its files were held", lambda task: task.sync_duration / 1000),
+        ("async_seconds", "time in which its files were uploaded", lambda task: task.async_duration / 1000),
+        ("persisted_bytes", "bytes in flight to it that were stored", lambda task: task.persisted_data),
+        ("processed_bytes", "bytes processed during the alignment", lambda task: task.processed_data),
+        ("size_bytes", "bytes that it wrote", lambda task: task.checkpointed_size),
+        ("state_size_bytes", "bytes that it refers to", lambda task: task.state_size),
+        ("unaligned", "1 if it did not wait for all its barriers, else 0", lambda task: task.unaligned_checkpoint),
+    )
+    for name, documentation, read in figures:
+        gauge = GaugeMetricFamily(
+            f"streamjob_last_checkpoint_chain_{name}",
+            f"A chain in the last completed checkpoint: {documentation}.",
+            labels=["chain"],
+        )
+        for chain, task in last.tasks.items() if last is not None else ():
+            # Flink's statistics say -1 for what is not known.
+            if (value := read(task)) >= 0:
+                gauge.add_metric([chain], value)
         yield gauge
 
 

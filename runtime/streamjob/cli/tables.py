@@ -28,8 +28,10 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         parts.append(_chains(job))
     if any(chain.inputs for chain in job.chains):
         parts.append(_inputs(job))
+    if job.channels:
+        parts.append(_channels(job))
     if checkpoints.history:
-        parts.append(_history(checkpoints))
+        parts.append(_history(job, checkpoints))
     for index, part in enumerate(parts):
         if index:
             target.print()
@@ -58,7 +60,8 @@ def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
     if last is not None:
         facts.add_row(
             "last",
-            f"{last.kind} {last.id}, {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)},"
+            f"{'unaligned ' if last.unaligned else ''}{last.kind} {last.id}, {formatting.ago(now - last.completed)},"
+            f" {formatting.size(last.state_size)},"
             f" {last.path}",
         )
     for sink in job.sinks:
@@ -74,6 +77,7 @@ def _table(*columns: tuple[str, bool]) -> Table:
 
 
 def _chains(job: JobView) -> Table:
+    several = len(job.chains) > 1
     table = _table(
         ("chain", False),
         ("records in", True),
@@ -82,8 +86,10 @@ def _chains(job: JobView) -> Table:
         ("/s", True),
         ("batch", True),
         ("took", True),
+        *((("backpressure", True), ("", False)) if several else ()),
     )
     for chain in job.chains:
+        more = (formatting.percent(chain.backpressured), "finished" if chain.finished else "") if several else ()
         table.add_row(
             chain.uid,
             formatting.count(chain.records_in),
@@ -92,6 +98,7 @@ def _chains(job: JobView) -> Table:
             formatting.count(chain.records_out_per_second),
             formatting.ABSENT if chain.batch < 0 else str(chain.batch),
             formatting.ABSENT if chain.last_batch_ms is None else formatting.duration(chain.last_batch_ms / 1000),
+            *more,
         )
     return table
 
@@ -105,7 +112,23 @@ def _inputs(job: JobView) -> Table:
     return table
 
 
-def _history(checkpoints: CheckpointsView) -> Table:
+def _channels(job: JobView) -> Table:
+    table = _table(
+        ("channel", False), ("in flight", True), ("size", True), ("full", True), ("lag", True), ("work", True)
+    )
+    for channel in job.channels:
+        table.add_row(
+            f"{channel.source} → {channel.target}",
+            formatting.count(channel.records),
+            formatting.size(channel.bytes),
+            formatting.percent(channel.fill),
+            formatting.ABSENT if channel.lag_ms is None else formatting.duration(channel.lag_ms / 1000),
+            formatting.ABSENT if channel.work_seconds is None else formatting.duration(channel.work_seconds),
+        )
+    return table
+
+
+def _history(job: JobView, checkpoints: CheckpointsView) -> Table:
     table = _table(
         ("id", True),
         ("kind", False),
@@ -115,11 +138,13 @@ def _history(checkpoints: CheckpointsView) -> Table:
         ("written", True),
         ("size", True),
     )
+    last = job.last_checkpoint
     for entry in checkpoints.history[:_SHOWN]:
         done = entry.class_name == "completed"
+        is_final = done and last is not None and last.id == entry.id and last.kind == "final"
         table.add_row(
             str(entry.id),
-            entry.checkpoint_type.lower().replace("_", " "),
+            "final" if is_final else entry.checkpoint_type.lower().replace("_", " "),
             Text(entry.class_name.replace("_", " "), style="red" if entry.class_name == "failed" else ""),
             formatting.date_time(entry.trigger_timestamp / 1000),
             formatting.duration(entry.end_to_end_duration / 1000) if done else formatting.ABSENT,

@@ -63,10 +63,25 @@ def event_time(watermark_ms: int | None) -> str:
 
 
 def lag(lag_ms: int | None, watermark_ms: int | None) -> str:
-    """Return a watermark's lag, in ms; nothing where the watermark is none or at the end of time."""
-    if lag_ms is None or event_time(watermark_ms) in (ABSENT, "end of input"):
+    """Return how far a watermark lies behind the clock, in ms: a dash where that says nothing.
+
+    It says nothing of a watermark that is none or at the end of time, and of one that lies a day and more behind: such
+    records come from an archive.
+    """
+    if lag_ms is None or lag_ms >= _DAY * 1000 or event_time(watermark_ms) in (ABSENT, "end of input"):
         return ABSENT
     return duration(lag_ms / 1000)
+
+
+def percent(share: float) -> str:
+    """Return a share, of which 1 is all, in percent: what is not nothing is 1 % at least."""
+    return f"{max(1, round(share * 100)) if share > 0 else 0} %"
+
+
+def bar(share: float, length: int) -> str:
+    """Return a bar whose length is in proportion to a share, 0 to 1, padded to `length` characters."""
+    filled = round(min(1.0, max(0.0, share)) * length)
+    return ("━" * (max(1, filled) if share > 0 else 0)).ljust(length)
 
 
 def clock_time(seconds: float) -> str:

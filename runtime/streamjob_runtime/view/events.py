@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamjob.client import formatting
-from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState, JobView
+from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState, JobView, SnapshotKind
 
 
 class Weight(Enum):
@@ -20,10 +20,11 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened."""
+    """Something that happened; `is_end` if it is the end of the job."""
 
     text: str
     weight: Weight = Weight.NOTABLE
+    is_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,32 @@ def events(before: Look | None, now: Look) -> list[Event]:
     return [
         *_ended_checkpoints(before, now),
         *_ended_inputs(before, now),
+        *_finished_chains(before, now),
         *_states(before, now),
     ]
 
 
-def checkpoint_name(checkpoint: CheckpointDetail) -> str:
-    """Return how a checkpoint is called: `checkpoint 14`, `savepoint 15`."""
-    return f"{'savepoint' if checkpoint.is_savepoint else 'checkpoint'} {checkpoint.id}"
+def snapshot_kind(entry: CheckpointDetail, job: JobView) -> SnapshotKind:
+    """Return what a snapshot of the history is in the job's log, as far as the views tell."""
+    if entry.is_savepoint:
+        return SnapshotKind.SAVEPOINT
+    last = job.last_checkpoint
+    # The statistics have Flink's kinds, which know no final record.
+    is_last = last is not None and last.id == entry.id and entry.class_name == "completed"
+    return last.kind if last is not None and is_last else SnapshotKind.CHECKPOINT
+
+
+def is_unaligned(entry: CheckpointDetail) -> bool:
+    """Return whether a chain did not wait for all barriers of a checkpoint."""
+    return entry.checkpoint_type.startswith("UNALIGNED")
+
+
+def checkpoint_name(entry: CheckpointDetail, job: JobView) -> str:
+    """Return how a snapshot is called: `checkpoint 14`, `savepoint 15`, `final checkpoint 16`."""
+    kind = snapshot_kind(entry, job)
+    name = "final checkpoint" if kind is SnapshotKind.FINAL else kind.value
+    unaligned = "unaligned " if len(job.chains) > 1 and is_unaligned(entry) else ""
+    return f"{unaligned}{name} {entry.id}"
 
 
 def first_line(text: str | None) -> str:
@@ -63,14 +83,12 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
         return
     if state in _BAD_STATES:
         why = first_line(now.job.failure)
-        yield Event(f"{now.job.name} is {state}{': ' + why if why else ''}", Weight.BAD)
+        yield Event(f"{now.job.name} is {state}{': ' + why if why else ''}", Weight.BAD, is_end=state.terminal)
     elif state.terminal:
-        records_in = sum(chain.records_in for chain in now.job.chains)
-        known = [chain.records_out for chain in now.job.chains if chain.records_out is not None]
-        records_out = sum(known) if len(known) == len(now.job.chains) else None
         yield Event(
             f"{now.job.name} is {state} after {formatting.duration(now.job.uptime)}: "
-            f"{formatting.count(records_in)} records in, {formatting.count(records_out)} out"
+            f"{formatting.count(now.job.records_in)} records in, {formatting.count(now.job.records_out)} out",
+            is_end=True,
         )
     else:
         source = now.job.restored_from
@@ -88,7 +106,19 @@ def _ended_inputs(before: Look | None, now: Look) -> Iterator[Event]:
 
 
 def _inputs_at_end(job: JobView) -> frozenset[str]:
-    return frozenset(source.uid for chain in job.chains for source in chain.inputs if source.ended)
+    return frozenset(
+        source.uid for chain in job.chains for source in chain.inputs if source.ended and source.chain is None
+    )
+
+
+def _finished_chains(before: Look | None, now: Look) -> Iterator[Event]:
+    # Of one chain the job's own end tells the same.
+    if len(now.job.chains) < 2:
+        return
+    finished_before = {chain.uid for chain in before.job.chains if chain.finished} if before is not None else set()
+    for chain in now.job.chains:
+        if chain.finished and chain.uid not in finished_before:
+            yield Event(f"chain {chain.uid} has finished", Weight.ROUTINE)
 
 
 def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
@@ -103,10 +133,11 @@ def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
             continue
         if entry.class_name == "failed":
             why = first_line(entry.failure_message)
-            yield Event(f"{checkpoint_name(entry)} failed{': ' + why if why else ''}", Weight.BAD)
+            yield Event(f"{checkpoint_name(entry, now.job)} failed{': ' + why if why else ''}", Weight.BAD)
         else:
+            took = formatting.duration(entry.end_to_end_duration / 1000)
             yield Event(
-                f"{checkpoint_name(entry)} completed in {formatting.duration(entry.end_to_end_duration / 1000)}, "
+                f"{checkpoint_name(entry, now.job)} completed in {took}, "
                 f"{formatting.size(entry.checkpointed_size)} written of {formatting.size(entry.state_size)}",
                 Weight.NOTABLE if entry.is_savepoint else Weight.ROUTINE,
             )

@@ -57,11 +57,12 @@ class LiveView:
         now = self._clock()
         if job.chains and now - self._rate_at >= _RATE_EVERY:
             self._rate_at = now
-            self._rates.append(sum(chain.records_in_per_second for chain in job.chains))
+            self._rates.append(job.records_in_per_second)
         self._look = look
         self._begin()
         for event in events(before, look):
-            if event.weight is not Weight.ROUTINE:
+            # How the job failed for good, the panel goes on telling.
+            if event.weight is not Weight.ROUTINE and not (event.is_end and event.weight is Weight.BAD):
                 self._above(event.text, _STYLES[event.weight])
         if not self._live.auto_refresh and not self._closed:
             self._live.refresh()

@@ -12,8 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.models import ChainView, CheckpointDetail, JobState, JobView
-from streamjob_runtime.view.events import Look, first_line
+from streamjob.client.models import (
+    ChainView,
+    CheckpointDetail,
+    InputView,
+    JobState,
+    JobView,
+    LastCheckpointView,
+    SnapshotKind,
+)
+from streamjob_runtime.view.chains import chain_rows, rows_of_chains
+from streamjob_runtime.view.events import Look, first_line, is_unaligned, snapshot_kind
 
 _STATE_STYLES = {
     JobState.CREATED: "cyan",
@@ -29,9 +38,9 @@ _STATE_STYLES = {
 }
 _NARROW, _WIDEST = 76, 110
 _TIME, _KIND, _TOOK, _BAR = 8, 10, 7, 12
-_WORTH_SHOWING_LAG_MS = 30 * 86_400_000
 _MOST_CHECKPOINTS = 5
 _FRAME_LINES = 4
+_OTHER_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +72,18 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
     """
     job = look.job
     style = _STATE_STYLES[job.state]
+    several, sources = len(job.chains) > 1, _sources(job)
+    most = max(2, canvas.height - _FRAME_LINES - _OTHER_LINES - len(sources) - len(job.sinks) - 2)
+    lines = rows_of_chains(job, most) + 3 if several else len(job.chains) * 2
+    used = _FRAME_LINES + lines + len(sources) + len(job.sinks) + _OTHER_LINES
     sections = [
         _header(job, now),
-        _chains(job, rates, canvas),
-        *([_inputs(job)] if any(chain.inputs for chain in job.chains) else []),
+        _records(job, rates, canvas),
+        *([chain_rows(job, most=most, narrow=canvas.narrow)] if several else []),
+        *([_inputs(sources)] if sources else []),
+        _checkpoints(look, now, canvas, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))),
+        *([_outputs(job, canvas)] if job.sinks else []),
     ]
-    outputs = [_outputs(job, canvas)] if job.sinks else []
-    used = _FRAME_LINES + len(job.chains) * 2 + sum(len(chain.inputs) for chain in job.chains) + len(job.sinks) + 8
-    sections += [_checkpoints(look, now, canvas, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))), *outputs]
     return Panel(
         Group(*_spaced(sections)),
         title=Text.assemble((job.name, "bold"), " ", ("●", style), " ", (job.state.value, style)),
@@ -112,28 +125,24 @@ def _grid() -> Table:
     return table
 
 
-def _chains(job: JobView, rates: Sequence[float], canvas: Canvas) -> RenderableType:
+def _records(job: JobView, rates: Sequence[float], canvas: Canvas) -> RenderableType:
     if not job.chains:
         return Text("no chain has started yet", style="dim")
     table = _grid()
     for _ in range(2):
         table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="crop")
-    several = len(job.chains) > 1
-    for chain in job.chains:
-        prefix = f"{chain.uid} " if several else "records "
-        spark = (
-            Text(formatting.sparkline(rates), style="cyan") if rates and not several and not canvas.narrow else Text("")
+    spark = Text(formatting.sparkline(rates), style="cyan") if rates and not canvas.narrow else Text("")
+    rate_in, rate_out = job.records_in_per_second, job.records_out_per_second
+    if job.state.terminal and job.uptime > 0:
+        rate_in, rate_out, spark = (
+            job.records_in / job.uptime,
+            (job.records_out or 0) / job.uptime,
+            Text("on average", "dim"),
         )
-        rate_in, rate_out = chain.records_in_per_second, chain.records_out_per_second
-        if job.state.terminal and job.uptime > 0:
-            rate_in, rate_out, spark = (
-                chain.records_in / job.uptime,
-                (chain.records_out or 0) / job.uptime,
-                Text("on average", "dim"),
-            )
-        table.add_row(f"{prefix}in", formatting.count(chain.records_in), _rate(rate_in), spark)
-        table.add_row(f"{prefix}out", formatting.count(chain.records_out), _rate(rate_out), _batch(chain))
+    batch = _batch(job.chains[0]) if len(job.chains) == 1 else Text("")
+    table.add_row("records in", formatting.count(job.records_in), _rate(rate_in), spark)
+    table.add_row("records out", formatting.count(job.records_out), _rate(rate_out), batch)
     return table
 
 
@@ -148,26 +157,31 @@ def _batch(chain: ChainView) -> Text:
     return Text(f"batch {chain.batch}{took}", style="dim")
 
 
-def _inputs(job: JobView) -> Table:
+def _sources(job: JobView) -> list[InputView]:
+    """Return the inputs from outside of the job, each once though several chains may read it."""
+    sources = {source.uid: source for chain in job.chains for source in chain.inputs if source.chain is None}
+    return list(sources.values())
+
+
+def _inputs(sources: Sequence[InputView]) -> Table:
     table = _grid()
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    sources = [source for chain in job.chains for source in chain.inputs]
-    # Records of years ago are read from an archive: how far they lie behind the clock tells nothing.
-    lags = any(source.lag_ms is not None and source.lag_ms < _WORTH_SHOWING_LAG_MS for source in sources)
+    behind = {source.uid: formatting.lag(source.lag_ms, source.watermark_ms) for source in sources}
+    lags = any(lag != formatting.ABSENT for lag in behind.values())
     table.add_row(Text("input"), Text("watermark", style="dim"), Text("lag" if lags else "", style="dim"))
     for source in sources:
-        behind = formatting.lag(source.lag_ms, source.watermark_ms) if lags else ""
         table.add_row(
             Text(source.uid, style="not dim"),
             formatting.event_time(source.watermark_ms),
-            Text("ended", style="green") if source.ended else Text(behind),
+            Text("ended", style="green") if source.ended else Text(behind[source.uid] if lags else ""),
         )
     return table
 
 
 def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> RenderableType:
     counts, last = look.checkpoints.counts, look.job.last_checkpoint
+    several = len(look.job.chains) > 1
     completed = Text(f"{counts.completed} completed", style="green" if counts.completed else "dim")
     failed = Text(f"{counts.failed} failed", style="bold red" if counts.failed else "dim")
     heading = Text.assemble(("checkpoints", "dim"), "  ", completed, ("  ·  ", "dim"), failed, overflow="ellipsis")
@@ -175,9 +189,13 @@ def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> Renderabl
     if last is not None:
         heading.append("  ·  ", style="dim").append(f"last {formatting.ago(now - last.completed)}")
         if not canvas.narrow:
-            heading.append(f", {formatting.size(last.state_size)} in all")
+            heading.append(f", {_alignment(last)}" if several else f", {formatting.size(last.state_size)} in all")
     history = look.checkpoints.history
-    if not canvas.narrow and len(sizes := [float(e.checkpointed_size) for e in reversed(history) if _done(e)]) > 1:
+    if (
+        not canvas.narrow
+        and not several
+        and len(sizes := [float(e.checkpointed_size) for e in reversed(history) if _done(e)]) > 1
+    ):
         heading.append("  ·  written ", style="dim").append(formatting.sparkline(sizes), style="magenta")
     if not history:
         return heading
@@ -222,10 +240,18 @@ def _done(entry: CheckpointDetail) -> bool:
 
 
 def _kind(entry: CheckpointDetail, job: JobView) -> str:
-    last = job.last_checkpoint
-    if last is not None and last.id == entry.id and _done(entry):
-        return last.kind.value
-    return "savepoint" if entry.is_savepoint else "checkpoint"
+    kind = snapshot_kind(entry, job)
+    if len(job.chains) < 2 or kind is not SnapshotKind.CHECKPOINT:
+        return kind.value
+    return "unaligned" if is_unaligned(entry) else "aligned"
+
+
+def _alignment(last: LastCheckpointView) -> str:
+    """Return how the chains were cut: by barriers, or without waiting for all of them any longer."""
+    longest = formatting.duration(last.alignment_ms / 1000)
+    if not last.unaligned:
+        return f"aligned in {longest}"
+    return f"unaligned after {longest}" if last.alignment_ms else "unaligned"
 
 
 def _bar(value: int, longest: int) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.models import CheckpointsView, JobState, JobView
+from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
+from streamjob_runtime.view.chains import inputs_of
 from streamjob_runtime.view.events import Look, events
 
 _PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
@@ -61,29 +62,35 @@ class PlainView:
 
 def progress_line(job: JobView, now: float) -> str:
     """Return the job's progress in one line: records and rates, watermarks, the last checkpoint."""
-    parts = [job.state.value]
-    for chain in job.chains:
-        label = f"{chain.uid}: " if len(job.chains) > 1 else ""
-        parts.append(
-            f"{label}in {formatting.count(chain.records_in)} ({formatting.count(chain.records_in_per_second)}/s)"
-            f", out {formatting.count(chain.records_out)}"
-        )
-    watermarks = [
-        f"{source.uid} {formatting.event_time(source.watermark_ms)}"
+    records_in, rate = formatting.count(job.records_in), formatting.count(job.records_in_per_second)
+    parts = [job.state.value, f"in {records_in} ({rate}/s), out {formatting.count(job.records_out)}"]
+    if len(job.chains) > 1:
+        parts += [_chain(job, chain) for chain in job.chains if not chain.finished]
+    watermarks = {
+        source.uid: f"{source.uid} {formatting.event_time(source.watermark_ms)}"
         for chain in job.chains
         for source in chain.inputs
-        if source.watermark_ms
-    ]
+        if source.watermark_ms and source.chain is None
+    }
     if watermarks:
-        parts.append(f"watermark {', '.join(watermarks)}")
+        parts.append(f"watermark {', '.join(watermarks.values())}")
     last = job.last_checkpoint
     if last is None:
         parts.append("no checkpoint yet")
     else:
-        parts.append(
-            f"{last.kind} {last.id} {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)}"
-        )
+        unaligned = "unaligned " if last.unaligned and len(job.chains) > 1 else ""
+        name = f"{unaligned}{last.kind} {last.id}"
+        parts.append(f"{name} {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)}")
     return "  ".join(parts)
+
+
+def _chain(job: JobView, chain: ChainView) -> str:
+    facts = [f"{chain.uid}: {formatting.count(chain.records_in_per_second)}/s"]
+    if records := sum(channel.records for channel in inputs_of(job, chain)):
+        facts.append(f"{formatting.count(records)} in flight")
+    if chain.backpressured > 0:
+        facts.append(f"backpressure {formatting.percent(chain.backpressured)}")
+    return ", ".join(facts)
 
 
 def _write_nothing(text: str, now: float) -> None:

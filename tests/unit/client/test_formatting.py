@@ -86,3 +86,24 @@ def test_a_sparkline_rises_with_its_values() -> None:
 @given(st.lists(st.floats(min_value=-1e12, max_value=1e12), max_size=40))
 def test_a_sparkline_has_one_block_per_value(values: list[float]) -> None:
     assert len(formatting.sparkline(values)) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, "0 %"), (0.001, "1 %"), (0.5, "50 %"), (0.999, "100 %"), (1.25, "125 %")]
+)
+def test_a_share_is_shown_in_percent_and_something_is_never_nothing(share: float, text: str) -> None:
+    assert formatting.percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "bar"), [(0.0, "    "), (0.01, "━   "), (0.5, "━━  "), (1.0, "━━━━"), (1.7, "━━━━"), (-1.0, "    ")]
+)
+def test_a_bar_is_as_long_as_its_share_within_its_room(share: float, bar: str) -> None:
+    assert formatting.bar(share, 4) == bar
+
+
+def test_a_lag_of_a_day_and_more_tells_nothing() -> None:
+    now_ms = 1_700_000_000_000
+
+    assert formatting.lag(86_399_000, now_ms) == "23h 59m"
+    assert formatting.lag(86_400_000, now_ms) == formatting.ABSENT

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.metrics.test_metered_store import Shelf
-from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints
+from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints, several_chains
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob.ids import Key
@@ -112,6 +112,62 @@ def test_store_requests_are_counted_by_verb(source: Source) -> None:
     assert source.value("streamjob_store_bytes_total", verb="put") == 3
     assert source.value("streamjob_store_failures_total", verb="put") == 0
     assert source.value("streamjob_store_requests_total", verb="get") == 0
+
+
+def test_what_is_in_flight_between_two_chains_is_told_by_channel(source: Source) -> None:
+    source.job = several_chains()
+    into_report = {"from": "hours", "to": "report"}
+
+    assert source.value("streamjob_channel_records", **into_report) == 12_345
+    assert source.value("streamjob_channel_bytes", **into_report) == 64_000_000
+    assert source.value("streamjob_channel_capacity_bytes", **into_report) == 67_108_864
+    assert source.value("streamjob_channel_fill_ratio", **into_report) == 0.954
+    assert source.value("streamjob_channel_lag_seconds", **into_report) == 3540
+
+
+def test_a_channel_without_watermarks_has_no_lag(source: Source) -> None:
+    job = several_chains()
+    source.job = several_chains(channels=tuple(channel.model_copy(update={"lag_ms": None}) for channel in job.channels))
+
+    assert source.value("streamjob_channel_lag_seconds", **{"from": "hours", "to": "report"}) is None
+    assert source.value("streamjob_channel_records", **{"from": "flights", "to": "hours"}) == 0
+
+
+def test_backpressure_is_told_by_the_chain_that_waits(source: Source) -> None:
+    source.job = several_chains()
+
+    assert source.value("streamjob_backpressured_ratio", chain="hours") == 0.72
+    assert source.value("streamjob_backpressured_seconds_total", chain="hours") == 61.5
+    assert source.value("streamjob_backpressured_ratio", chain="report") == 0
+    assert source.value("streamjob_chain_finished", chain="report") == 0
+
+
+def test_the_last_checkpoint_is_described_by_chain(source: Source) -> None:
+    source.job = several_chains()
+    name = "streamjob_last_checkpoint_chain"
+
+    assert source.value(f"{name}_alignment_seconds", chain="hours") == 1.2
+    assert source.value(f"{name}_start_delay_seconds", chain="report") == 0.9
+    assert source.value(f"{name}_sync_seconds", chain="report") == 0.007
+    assert source.value(f"{name}_async_seconds", chain="report") == 0.3
+    assert source.value(f"{name}_persisted_bytes", chain="report") == 5000
+    assert source.value(f"{name}_processed_bytes", chain="report") == 10_000
+    assert source.value(f"{name}_size_bytes", chain="report") == 400_000
+    assert source.value(f"{name}_state_size_bytes", chain="report") == 4_800_000
+    assert source.value(f"{name}_unaligned", chain="report") == 1
+    assert source.value(f"{name}_unaligned", chain="hours") == 0
+    assert source.value("streamjob_last_checkpoint_unaligned") == 1
+
+
+def test_a_duration_that_is_not_known_is_left_out(source: Source) -> None:
+    job = several_chains()
+    assert job.last_checkpoint is not None
+    task = job.last_checkpoint.tasks[CHAIN].model_copy(update={"alignment_duration": -1})
+    last = job.last_checkpoint.model_copy(update={"tasks": {CHAIN: task}})
+    source.job = several_chains(last_checkpoint=last)
+
+    assert source.value("streamjob_last_checkpoint_chain_alignment_seconds", chain="flights") is None
+    assert source.value("streamjob_last_checkpoint_chain_sync_seconds", chain="flights") == 0.007
 
 
 def test_every_name_is_ours_and_says_its_unit(source: Source) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from streamjob.client.models import (
     ChainView,
+    ChannelView,
     CheckpointsView,
     InputView,
     JobState,
@@ -13,10 +14,11 @@ from streamjob.client.models import (
     LastCheckpointView,
     RestoredFromView,
     SinkView,
+    TaskStatistics,
 )
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState
 
@@ -53,6 +55,10 @@ def a_job(**changes: Any) -> JobView:
         restarts=1,
         start_time=START,
         uptime=134,
+        records_in=1_234_567,
+        records_out=23_456,
+        records_in_per_second=45_210.4,
+        records_out_per_second=812,
         chains=(chain,),
         sinks=(SinkView(uid=OperatorUid("report"), format="parquet", target="output", delivery="exactly-once"),),
         last_checkpoint=LastCheckpointView(
@@ -71,7 +77,7 @@ def a_job(**changes: Any) -> JobView:
 
 
 def checkpoints(*entries: str) -> CheckpointsView:
-    """Return statistics whose checkpoints, from id 12, are `completed`, `failed`, `running` or a `savepoint`."""
+    """Return statistics of checkpoints from id 12: `completed`, `unaligned`, `failed`, `running` or `savepoint`."""
     tracker = StatisticsTracker()
     for index, entry in enumerate(entries):
         kind = SnapshotKind.SAVEPOINT if entry == "savepoint" else SnapshotKind.CHECKPOINT
@@ -82,10 +88,81 @@ def checkpoints(*entries: str) -> CheckpointsView:
             tracker.failed(checkpoint, f"{message}\nTraceback …", triggered + 5)
         elif entry != "running":
             metrics = AcknowledgementMetrics(
-                checkpointed_size=1_200_000 * (index + 1), state_size=14_500_000, async_duration=0.3
+                checkpointed_size=1_200_000 * (index + 1),
+                state_size=14_500_000,
+                async_duration=0.3,
+                unaligned=entry == "unaligned",
             )
             state = ChainState(uid=CHAIN, operators=(), batch=NO_BATCH)
             acknowledgement = ChainAcknowledgement(state=state, metrics=metrics)
             tracker.acknowledged(checkpoint, acknowledgement, triggered + 0.42 * (index + 1))
             tracker.completed(checkpoint, MANIFEST)
     return tracker.overview()
+
+
+def several_chains(**changes: Any) -> JobView:
+    """Return a running job of three chains and two channels, with some fields changed."""
+    (flights,) = a_job().chains
+    hours = ChainView(
+        uid=ChainUid("hours"),
+        operators=(OperatorUid("hours"),),
+        batch=40,
+        records_in=1_230_000,
+        records_out=40_000,
+        records_in_per_second=44_000,
+        records_out_per_second=1_500,
+        watermark_ms=WATERMARK_MS - 60_000,
+        inputs=(InputView(uid=OperatorUid("flights"), chain=CHAIN, watermark_ms=WATERMARK_MS - 60_000),),
+        last_batch_ms=900,
+        backpressured=0.72,
+        backpressured_seconds=61.5,
+    )
+    report = ChainView(
+        uid=ChainUid("report"),
+        operators=(OperatorUid("slow"), OperatorUid("report")),
+        batch=12,
+        records_in=27_655,
+        records_out=23_456,
+        records_in_per_second=812,
+        records_out_per_second=812,
+        watermark_ms=WATERMARK_MS - 3_600_000,
+        inputs=(InputView(uid=OperatorUid("hours"), chain=hours.uid, watermark_ms=WATERMARK_MS - 3_600_000),),
+        last_batch_ms=5000,
+    )
+    into_hours = ChannelView(source=CHAIN, target=hours.uid, capacity_bytes=67_108_864, lag_ms=60_000, work_seconds=0)
+    into_report = ChannelView(
+        source=hours.uid,
+        target=report.uid,
+        records=12_345,
+        bytes=64_000_000,
+        capacity_bytes=67_108_864,
+        fill=0.954,
+        lag_ms=3_540_000,
+        work_seconds=15.2,
+    )
+    last = a_job().last_checkpoint
+    assert last is not None
+    tasks = {
+        uid: TaskStatistics(
+            id=uid,
+            status=CheckpointStatus.COMPLETED,
+            checkpointed_size=400_000,
+            state_size=4_800_000,
+            persisted_data=persisted,
+            processed_data=10_000,
+            sync_duration=7,
+            async_duration=300,
+            alignment_duration=alignment,
+            start_delay=delay,
+            unaligned_checkpoint=persisted > 0,
+        )
+        for uid, delay, alignment, persisted in ((CHAIN, 0, 0, 0), (hours.uid, 40, 1200, 0), (report.uid, 900, 0, 5000))
+    }
+    job = a_job(
+        chains=(flights, hours, report),
+        channels=(into_hours, into_report),
+        last_checkpoint=last.model_copy(
+            update={"unaligned": True, "alignment_ms": 1200, "persisted_data": 5000, "tasks": tasks}
+        ),
+    )
+    return job.model_copy(update=changes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.view.samples import a_job, checkpoints
+from tests.unit.view.samples import a_job, checkpoints, several_chains
 
-from streamjob.client.models import JobState
+from streamjob.client.models import JobState, SnapshotKind
 from streamjob.ids import Epoch
 from streamjob_runtime.view.events import Look, Weight, events
 
@@ -73,3 +73,38 @@ def test_an_input_that_ends_is_told() -> None:
     assert _texts(Look(a_job(chains=(running,)), checkpoints()), Look(a_job(), checkpoints())) == [
         "weather has reached its end"
     ]
+
+
+def test_an_end_that_another_chain_brings_is_not_told_as_an_inputs() -> None:
+    job = several_chains()
+    hours = job.chains[1]
+    ended = hours.model_copy(update={"inputs": (hours.inputs[0].model_copy(update={"ended": True}),)})
+
+    assert _texts(Look(job, checkpoints()), Look(several_chains(chains=(ended,)), checkpoints())) == []
+
+
+def test_a_chain_that_finishes_is_told_where_there_are_several() -> None:
+    job = several_chains()
+    first, *others = job.chains
+    now = several_chains(chains=(first.model_copy(update={"finished": True}), *others))
+
+    assert _texts(Look(job, checkpoints()), Look(now, checkpoints())) == ["chain flights has finished"]
+    assert _texts(Look(now, checkpoints()), Look(now, checkpoints())) == []
+
+
+def test_an_unaligned_checkpoint_is_called_so_where_there_are_several_chains() -> None:
+    before, now = checkpoints("running"), checkpoints("unaligned")
+    told = "checkpoint 12 completed in 420 ms, 1.2 MB written of 14 MB"
+
+    assert _texts(Look(several_chains(), before), Look(several_chains(), now)) == [f"unaligned {told}"]
+    assert _texts(Look(a_job(), before), Look(a_job(), now)) == [told]
+
+
+def test_the_final_record_is_not_called_a_checkpoint() -> None:
+    last = a_job().last_checkpoint
+    assert last is not None
+    job = a_job(last_checkpoint=last.model_copy(update={"kind": SnapshotKind.FINAL, "id": 12}))
+
+    (told,) = _texts(Look(a_job(), checkpoints("running")), Look(job, checkpoints("completed")))
+
+    assert told.startswith("final checkpoint 12 completed in")

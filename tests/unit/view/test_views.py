@@ -11,14 +11,14 @@ from textwrap import dedent
 
 import pytest
 from rich.console import Console
-from tests.unit.view.samples import NOW, a_job, checkpoints
+from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains
 
-from streamjob.client.models import CheckpointsView, JobState, JobView
+from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob_runtime.view import Quiet, StandardErrorHandler, open_view
 from streamjob_runtime.view.events import Look
 from streamjob_runtime.view.live import LiveView
 from streamjob_runtime.view.panel import Canvas, draw
-from streamjob_runtime.view.plain import PlainView
+from streamjob_runtime.view.plain import PlainView, progress_line
 
 HISTORY = ("completed", "failed", "completed", "savepoint", "running")
 
@@ -91,6 +91,121 @@ def test_a_running_job_where_there_is_little_room() -> None:
     assert _text(a_job(), checkpoints(*HISTORY), width=60, height=20) == dedent(expected)
 
 
+def test_a_job_of_several_chains() -> None:
+    expected = """\
+        ╭─ flights ● RUNNING ──────────────────────────────────────────────────────────────────╮
+        │ up 2m 14s  ·  epoch 3  ·  1 restart  ·  restored from checkpoint 12                  │
+        │                                                                                      │
+        │ records in   1,234,567  45,210/s  ▁▄█                                                │
+        │ records out     23,456     812/s                                                     │
+        │                                                                                      │
+        │ chain          in      out  watermark            backpressure  in flight             │
+        │ flights  45,210/s    812/s  2013-03-04 12:00:00    0 %                               │
+        │ hours    44,000/s  1,500/s  2013-03-04 11:59:00   72 % ━━━━    0                     │
+        │ report      812/s    812/s  2013-03-04 11:00:00    0 %         12,345  95 % full     │
+        │                                                                                      │
+        │ input    watermark                                                                   │
+        │ flights  2013-03-04 12:00:00                                                         │
+        │ weather  2013-03-04 12:00:00  ended                                                  │
+        │                                                                                      │
+        │ checkpoints  3 completed  ·  1 failed  ·  last 3 s ago, unaligned after 1.2 s        │
+        │ #16  22:15:32  aligned       2.0 s               0 of 1 acknowledged                 │
+        │ #15  22:15:24  savepoint     1.7 s ━━━━━━━━━━━━   4.8 MB of 14 MB                    │
+        │                                                                                      │
+        │ output  report  parquet, exactly-once  output                                        │
+        ╰──────────────────────────────────────────────────────────────────────────────────────╯
+        """
+    history = ("completed", "failed", "unaligned", "savepoint", "running")
+
+    assert _text(several_chains(), checkpoints(*history), height=24) == dedent(expected)
+
+
+def test_a_job_of_several_chains_where_there_is_little_room() -> None:
+    expected = """\
+        ╭─ flights ● RUNNING ──────────────────────────────────────╮
+        │ up 2m 14s  ·  epoch 3  ·  1 restart  ·  restored from c… │
+        │                                                          │
+        │ records in   1,234,567  45,210/s                         │
+        │ records out     23,456     812/s                         │
+        │                                                          │
+        │ chain          in  backpressure  in flight               │
+        │ flights  45,210/s    0 %                                 │
+        │ hours    44,000/s   72 %         0                       │
+        │ report      812/s    0 %         12,345                  │
+        │                                                          │
+        │ input    watermark                                       │
+        │ flights  2013-03-04 12:00:00                             │
+        │ weather  2013-03-04 12:00:00  ended                      │
+        │                                                          │
+        │ checkpoints  2 completed  ·  0 failed  ·  last 3 s ago   │
+        │ #13  22:15:08  unaligned    840 ms   2.4 MB of 14 MB     │
+        │ #12  22:15:00  aligned      420 ms   1.2 MB of 14 MB     │
+        │                                                          │
+        │ output  report  parquet  output                          │
+        ╰──────────────────────────────────────────────────────────╯
+        """
+
+    assert _text(several_chains(), checkpoints("completed", "unaligned"), width=60, height=24) == dedent(expected)
+
+
+def test_a_finished_chain_and_a_last_checkpoint_without_a_switch() -> None:
+    job = several_chains()
+    first, *others = job.chains
+    assert job.last_checkpoint is not None
+    last = job.last_checkpoint.model_copy(update={"unaligned": False})
+
+    text = _text(
+        several_chains(chains=(first.model_copy(update={"finished": True}), *others), last_checkpoint=last),
+        checkpoints("completed"),
+    )
+
+    assert "2013-03-04 12:00:00  finished" in text
+    assert "last 3 s ago, aligned in 1.2 s" in text
+
+
+def test_chains_for_which_there_is_no_room_are_counted() -> None:
+    chain = several_chains().chains[1]
+    many = tuple(chain.model_copy(update={"uid": f"chain-{number}"}) for number in range(30))
+
+    text = _text(several_chains(chains=many), checkpoints(), height=24)
+
+    assert "and 22 more" in text
+    assert text.count("chain-") == 8
+    assert len(text.splitlines()) <= 24
+
+
+def test_a_long_name_is_cut_and_the_figures_are_whole() -> None:
+    chain = several_chains().chains[1].model_copy(update={"uid": "a-chain-with-a-name-that-is-much-too-long"})
+    job = several_chains(chains=(chain, *several_chains().chains[1:]))
+
+    text = _text(job, checkpoints())
+
+    assert "a-chain-wi…  44,000/s" in text
+    assert "2013-03-04 11:59:00   72 % ━━━━" in text
+
+
+def test_the_final_record_is_called_final() -> None:
+    last = a_job().last_checkpoint
+    assert last is not None
+    job = a_job(state=JobState.FINISHED, last_checkpoint=last.model_copy(update={"kind": SnapshotKind.FINAL}))
+
+    text = _text(job, checkpoints("completed", "completed", "completed"))
+
+    assert "#14  22:15:16  final " in text
+    assert "#13  22:15:08  checkpoint " in text
+
+
+def test_a_lag_of_a_day_tells_nothing_and_is_not_shown() -> None:
+    chain = a_job().chains[0]
+    lags = {"flights": 86_400_000, "weather": 5_000}
+    inputs = tuple(source.model_copy(update={"lag_ms": lags[source.uid], "ended": False}) for source in chain.inputs)
+
+    text = _text(a_job(chains=(chain.model_copy(update={"inputs": inputs}),)), checkpoints())
+
+    assert "flights  2013-03-04 12:00:00  –" in text
+    assert "weather  2013-03-04 12:00:00  5.0 s" in text
+
+
 def test_a_job_that_has_not_begun() -> None:
     expected = """\
         ╭─ flights ● RESTORING ────────────────────────────────────────────────────────────────╮
@@ -130,8 +245,9 @@ def test_a_lag_is_shown_where_input_is_recent() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
 @pytest.mark.parametrize("height", [5, 20, 60])
-def test_no_line_is_wider_than_the_terminal(width: int, height: int) -> None:
-    text = _text(a_job(), checkpoints(*HISTORY), width=width, height=height)
+@pytest.mark.parametrize("job", [a_job(), several_chains()], ids=["one chain", "several"])
+def test_no_line_is_wider_than_the_terminal(job: JobView, width: int, height: int) -> None:
+    text = _text(job, checkpoints(*HISTORY), width=width, height=height)
 
     assert max(len(line) for line in text.splitlines()) <= width
 
@@ -212,6 +328,18 @@ def test_the_live_view_tells_notable_events_above_the_panel_and_leaves_the_termi
     assert (sys.stdout, sys.stderr) == (stdout, stderr)
 
 
+def test_a_failure_for_good_is_told_once(terminal: Screen) -> None:
+    view = LiveView(Console(file=terminal, width=88, color_system=None), clock=lambda: NOW, animate=False)
+    view.update(a_job(state=JobState.RESTARTING, failure="the network is away"), checkpoints())
+    view.update(a_job(state=JobState.FAILED, failure="disk full"), checkpoints())
+    view.close()
+    left = terminal.getvalue()
+
+    assert "flights is RESTARTING: the network is away" in left
+    assert "flights is FAILED" not in left
+    assert "│ disk full  " in left
+
+
 def test_the_terminal_is_left_alone_until_there_is_something_to_draw(terminal: Screen) -> None:
     view = LiveView(Console(file=terminal, width=88, color_system=None))
     view.message("an error that comes early")
@@ -256,6 +384,19 @@ def test_plain_lines_tell_every_event_and_progress_now_and_then() -> None:
         "22:15:39  checkpoint 13 failed: a chain could not write its files to the store: 503 Slow Down",
         "22:15:39  flights is FINISHED after 2m 14s: 1,234,567 records in, 23,456 out",
     ]
+
+
+def test_a_line_of_progress_has_every_chain_that_works() -> None:
+    job = several_chains()
+    first, *others = job.chains
+
+    line = progress_line(several_chains(chains=(first.model_copy(update={"finished": True}), *others)), NOW)
+
+    assert line == (
+        "RUNNING  in 1,234,567 (45,210/s), out 23,456  hours: 44,000/s, backpressure 72 %"
+        "  report: 812/s, 12,345 in flight"
+        "  watermark flights 2013-03-04 12:00:00, weather 2013-03-04 12:00:00  unaligned checkpoint 14 3 s ago, 14 MB"
+    )
 
 
 def test_a_reader_that_went_away_does_not_fail_the_job() -> None:

@@ -1,0 +1,65 @@
+"""What `streamjob status` prints for people."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains
+
+from streamjob.cli.tables import print_status
+from streamjob.client.models import CheckpointsView, JobView, SnapshotKind
+
+
+def _lines(job: JobView, statistics: CheckpointsView) -> list[str]:
+    file = io.StringIO()
+    print_status(job, statistics, now=NOW, console=Console(file=file, width=140, color_system=None))
+    return [" ".join(line.split()) for line in file.getvalue().splitlines()]
+
+
+def test_a_job_of_one_chain_has_neither_channels_nor_backpressure() -> None:
+    lines = _lines(a_job(), checkpoints("completed"))
+
+    assert "chain records in /s out /s batch took" in lines
+    assert "flights 1,234,567 45,210 23,456 812 41 1.3 s" in lines
+    assert not [line for line in lines if "channel" in line]
+
+
+def test_a_job_of_several_chains_shows_its_channels() -> None:
+    lines = _lines(several_chains(), checkpoints("completed"))
+
+    assert "hours 1,230,000 44,000 40,000 1,500 40 900 ms 72 %" in lines
+    assert "flights → hours 0 0 B 0 % 1m 00s 0 ms" in lines
+    assert "hours → report 12,345 64 MB 95 % 59m 00s 15 s" in lines
+
+
+def test_what_is_not_known_of_a_channel_is_a_dash() -> None:
+    _, channel = several_chains().channels
+    unknown = channel.model_copy(update={"lag_ms": None, "work_seconds": None})
+
+    assert "hours → report 12,345 64 MB 95 % – –" in _lines(several_chains(channels=(unknown,)), checkpoints())
+
+
+def test_a_finished_chain_says_so() -> None:
+    first, *others = several_chains().chains
+    job = several_chains(chains=(first.model_copy(update={"finished": True}), *others))
+
+    assert "flights 1,234,567 45,210 23,456 812 41 1.3 s 0 % finished" in _lines(job, checkpoints())
+
+
+def test_the_lag_of_an_archive_is_not_shown() -> None:
+    assert "flights flights 2013-03-04 12:00:00 –" in _lines(a_job(), checkpoints())
+
+
+def test_snapshots_are_called_by_their_kind() -> None:
+    last = a_job().last_checkpoint
+    assert last is not None
+    final = a_job(last_checkpoint=last.model_copy(update={"kind": SnapshotKind.FINAL}))
+
+    lines = _lines(final, checkpoints("completed", "unaligned", "completed"))
+
+    assert [line.split(" completed")[0] for line in lines if line[:2] in ("12", "13", "14")] == [
+        "14 final",
+        "13 unaligned checkpoint",
+        "12 checkpoint",
+    ]

@@ -1,0 +1,389 @@
+"""The running job as the control API sees it: its chains, its channels, its last checkpoint."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.client.models import ChainView, ChannelView, SnapshotKind
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerId
+from streamjob.job.load import load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.channels import END_OF_TIME_MS, Segment
+from streamjob.protocol.cuts import Batch, Output, Publications
+from streamjob.protocol.lifecycle import JobState, Lifecycle
+from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.triggers import CheckpointProperties, Triggers
+from streamjob.snapshot.manifest import ChainState
+from streamjob_runtime.api.control import NotYetSupported
+from streamjob_runtime.control import RunningJob
+from streamjob_runtime.publication import Publication
+
+JOB = """
+name: flights
+channels: {capacityBytes: 1000}
+sources:
+- {name: flights, format: csv, schema: "at TIMESTAMP, id INT", options: {path: in},
+   watermark: {column: at, delay: 0s}}
+operators:
+- {name: clean, inputs: [flights], sql: "SELECT * FROM flights", chain: false}
+- {name: slow, inputs: [clean], sql: "SELECT * FROM clean", chain: false}
+sinks:
+- {name: report, input: slow, format: parquet, options: {path: out}, delivery: exactly-once}
+"""
+FLIGHTS, CLEAN, SLOW = ChainUid("flights"), ChainUid("clean"), ChainUid("slow")
+NOW = 1_700_000_000.0
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Streams:
+    """Stands for the JVM's index of a stream."""
+
+    def extend(self, *_: object) -> None: ...
+
+    def serve(self, *_: object) -> None: ...
+
+    def drop(self, *_: object) -> None: ...
+
+
+class Reports:
+    """Stands for a query of which Spark reports batches."""
+
+    def __init__(self) -> None:
+        self.reports: list[Any] = []
+        self._jsq = SimpleNamespace(recentProgress=lambda: list(self.reports))
+
+    def add(self, rows: int, *, from_chains: int = 0) -> None:
+        """Report one more batch."""
+        batch = len(self.reports)
+        sources = [
+            {"description": "FileStreamSource[file:/in]", "numInputRows": rows - from_chains},
+            {"description": "io.streamjob.ChannelStream@1f", "numInputRows": from_chains},
+        ]
+        report = {
+            "batchId": batch,
+            "numInputRows": rows,
+            "durationMs": {"triggerExecution": 250, "addBatch": 1},
+            "sources": sources,
+        }
+        self.reports.append(SimpleNamespace(batchId=lambda: batch, json=lambda: json.dumps(report)))
+
+
+@dataclass
+class FakeChain:
+    """A chain whose figures a test sets."""
+
+    uid: ChainUid
+    query: Reports = field(default_factory=Reports)
+    rows: int | None = 0
+    watermarks: dict[OperatorUid, int] = field(default_factory=dict)
+    ended: bool = False
+
+    @property
+    def queries(self) -> tuple[Reports]:
+        return (self.query,)
+
+    @property
+    def output(self) -> SimpleNamespace:
+        return SimpleNamespace(rows=self.rows)
+
+    def watermarks_now(self) -> dict[OperatorUid, int]:
+        return self.watermarks
+
+
+class World:
+    """A job of three chains without Spark, and what is known of it."""
+
+    def __init__(self, directory: Path) -> None:
+        (directory / "job.yaml").write_text(JOB)
+        loaded = load_job(directory / "job.yaml")
+        self.plan = plan(loaded.spec)
+        self.clock = Clock()
+        self.statistics = StatisticsTracker()
+        self.runner: Any = SimpleNamespace(
+            job=SimpleNamespace(loaded=loaded, plan=self.plan, name="flights", namespace="default", clock=self.clock),
+            triggers=Triggers(),
+            statistics=self.statistics,
+            lock=threading.RLock(),
+            lifecycle=Lifecycle.created(NOW).enter(JobState.RESTORING, NOW).enter(JobState.RUNNING, NOW),
+            epoch=None,
+            ledger=None,
+            failure=None,
+            attempt=0,
+            started=NOW,
+            store=SimpleNamespace(uri="file:///snapshots/"),
+        )
+        self.control = RunningJob(cast(Any, self.runner))
+        self.chains: dict[ChainUid, FakeChain] = {}
+        self.blocked: dict[ChainUid, float] = {}
+
+    def begin_epoch(self, *finished: ChainUid) -> None:
+        """Let an epoch begin, in which the `finished` chains do not run."""
+        uids = [chain.uid for chain in self.plan.chains]
+        channels = [(channel.source, channel.target) for channel in self.plan.channels]
+        publication = Publication(Publications(uids, channels), self.runner.job.loaded.spec.channels)
+        publication.open_channels(cast(Any, {uid: Streams() for uid in uids}))
+        self.blocked = {}
+        publication.blocked_seconds = lambda chain: self.blocked.get(chain, 0.0)  # type: ignore[method-assign]
+        self.chains = {uid: FakeChain(uid) for uid in uids if uid not in finished}
+        manifest = SimpleNamespace(id=CheckpointId(3), kind="checkpoint")
+        self.runner.epoch = SimpleNamespace(
+            chains=self.chains,
+            publication=publication,
+            restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
+        )
+
+    def write(self, chain: ChainUid, *, records: int, length: int) -> None:
+        """Publish a batch that other chains can read."""
+        publication = self.runner.epoch.publication
+        batch = BatchId(publication.last_published(chain) + 1)
+        segment = Segment(name=f"{chain}-{batch}", records=records, length=length)
+        publication.publish(chain, Batch(batch=batch, output=Output(segments=(segment,))))
+
+    def complete(self, checkpoint: int, *, alignment: float = 0.0, unaligned: bool = False) -> None:
+        """Let a checkpoint complete."""
+        uid = CheckpointId(checkpoint)
+        properties = CheckpointProperties(kind=SnapshotKind.CHECKPOINT)
+        self.statistics.started(uid, properties, NOW, [chain.uid for chain in self.plan.chains])
+        for chain in self.plan.chains:
+            metrics = AcknowledgementMetrics(
+                alignment_duration=alignment if chain.uid == SLOW else 0.0,
+                unaligned=unaligned and chain.uid == SLOW,
+                persisted_data=500 if unaligned and chain.uid == SLOW else 0,
+            )
+            state = ChainState(uid=chain.uid, operators=(), batch=BatchId(1))
+            self.statistics.acknowledged(uid, ChainAcknowledgement(state=state, metrics=metrics), NOW + 1.5)
+        self.statistics.completed(uid, "file:///m")
+
+    def chain(self, uid: ChainUid) -> ChainView:
+        return next(chain for chain in self.control.job().chains if chain.uid == uid)
+
+    def channel(self, source: ChainUid, target: ChainUid) -> ChannelView:
+        channels = self.control.job().channels
+        return next(channel for channel in channels if (channel.source, channel.target) == (source, target))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_job_that_has_not_begun_has_no_chains(world: World) -> None:
+    world.control.observe()
+
+    assert (world.control.job().chains, world.control.job().channels) == ((), ())
+
+
+def test_all_chains_are_shown_each_behind_those_that_it_reads(world: World) -> None:
+    world.begin_epoch()
+
+    job = world.control.job()
+
+    assert [chain.uid for chain in job.chains] == [FLIGHTS, CLEAN, SLOW]
+    assert [(source.uid, source.chain) for source in world.chain(SLOW).inputs] == [("clean", CLEAN)]
+    assert [(source.uid, source.chain) for source in world.chain(FLIGHTS).inputs] == [("flights", None)]
+    assert [(channel.source, channel.target) for channel in job.channels] == [(FLIGHTS, CLEAN), (CLEAN, SLOW)]
+
+
+def test_a_channel_in_json_is_from_one_chain_to_another(world: World) -> None:
+    world.begin_epoch()
+
+    shown = world.channel(CLEAN, SLOW).model_dump(mode="json")
+
+    assert (shown["from"], shown["to"], shown["capacityBytes"]) == ("clean", "slow", 1000)
+    assert ChannelView.model_validate(shown) == world.channel(CLEAN, SLOW)
+
+
+def test_what_is_in_flight_is_told_by_channel(world: World) -> None:
+    world.begin_epoch()
+    world.write(CLEAN, records=30, length=250)
+    world.write(CLEAN, records=10, length=500)
+
+    channel = world.channel(CLEAN, SLOW)
+
+    assert (channel.records, channel.bytes, channel.fill) == (40, 750, 0.75)
+    assert world.channel(FLIGHTS, CLEAN).records == 0
+    assert world.chain(CLEAN).batch == 1
+
+
+def test_the_lag_of_a_channel_is_between_the_watermarks_of_its_two_chains(world: World) -> None:
+    world.begin_epoch()
+    world.chains[CLEAN].watermarks = {OperatorUid("flights"): 90_000}
+    world.control.observe()
+    assert world.channel(CLEAN, SLOW).lag_ms is None
+    world.chains[SLOW].watermarks = {OperatorUid("clean"): 30_000}
+    world.control.observe()
+
+    assert world.channel(CLEAN, SLOW).lag_ms == 60_000
+
+
+def test_the_end_of_input_lags_behind_nothing(world: World) -> None:
+    world.begin_epoch()
+    world.chains[CLEAN].watermarks = {OperatorUid("flights"): END_OF_TIME_MS}
+    world.chains[SLOW].watermarks = {OperatorUid("clean"): 30_000}
+    world.control.observe()
+
+    assert world.channel(CLEAN, SLOW).lag_ms is None
+    assert world.chain(CLEAN).inputs[0].lag_ms is None
+    assert world.chain(SLOW).inputs[0].lag_ms == round(NOW * 1000) - 30_000
+
+
+def test_only_what_comes_from_sources_counts_as_read_by_the_job(world: World) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(100)
+    world.chains[CLEAN].query.add(100, from_chains=100)
+    world.chains[SLOW].query.add(110, from_chains=80)
+    world.chains[FLIGHTS].rows, world.chains[CLEAN].rows, world.chains[SLOW].rows = 100, 80, 70
+    world.control.observe()
+
+    job = world.control.job()
+
+    assert [chain.records_in for chain in job.chains] == [100, 100, 110]
+    assert (job.records_in, job.records_out) == (130, 70)
+
+
+def test_records_that_a_sink_cannot_count_are_unknown_for_the_job(world: World) -> None:
+    world.begin_epoch()
+    world.chains[SLOW].rows = None
+    world.control.observe()
+
+    assert (world.control.job().records_out, world.chain(SLOW).records_out) == (None, None)
+
+
+def test_the_work_in_a_channel_is_estimated_from_its_readers_rate(world: World) -> None:
+    world.begin_epoch()
+    world.write(CLEAN, records=40, length=1)
+    world.control.observe()
+    assert world.channel(CLEAN, SLOW).work_seconds is None
+    world.clock.now += 2
+    world.chains[SLOW].query.add(20, from_chains=20)
+    world.control.observe()
+
+    assert world.chain(SLOW).records_in_per_second == 10
+    assert world.channel(CLEAN, SLOW).work_seconds == 4
+
+
+def test_backpressure_is_the_share_of_time_that_a_chain_waited(world: World) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    world.clock.now += 4
+    world.blocked = {CLEAN: 3.0}
+    world.control.observe()
+
+    assert (world.chain(CLEAN).backpressured, world.chain(CLEAN).backpressured_seconds) == (0.75, 3.0)
+    assert world.chain(SLOW).backpressured == 0
+
+
+def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: World) -> None:
+    world.begin_epoch()
+    world.chains[CLEAN].query.add(100)
+    world.chains[CLEAN].rows, world.blocked = 50, {CLEAN: 3.0}
+    world.control.observe()
+    world.chains[CLEAN].rows = 60
+    world.begin_epoch()
+    world.chains[CLEAN].query.add(7)
+    world.chains[CLEAN].rows, world.blocked = 5, {CLEAN: 1.0}
+    world.control.observe()
+
+    chain = world.chain(CLEAN)
+
+    assert (chain.records_in, chain.records_out, chain.last_batch_ms) == (107, 65, 250)
+
+
+def test_time_that_was_waited_adds_up_over_epochs(world: World) -> None:
+    world.begin_epoch()
+    publication = world.runner.epoch.publication
+    publication.blocked_seconds = lambda chain: 3.0
+    world.control.observe()
+    world.begin_epoch()
+    world.blocked = {CLEAN: 1.5}
+    world.control.observe()
+
+    assert world.chain(CLEAN).backpressured_seconds == 4.5
+
+
+def test_a_chain_that_finished_before_the_epoch_is_shown_as_finished(world: World) -> None:
+    world.begin_epoch(FLIGHTS)
+    world.control.observe()
+
+    assert [chain.finished for chain in world.control.job().chains] == [True, False, False]
+    assert world.chain(FLIGHTS).inputs[0].ended
+
+
+def test_an_input_has_ended_when_its_chain_has_finished_and_nothing_of_it_is_left(world: World) -> None:
+    world.begin_epoch()
+    world.write(CLEAN, records=1, length=1)
+    world.chains[CLEAN].ended = True
+    assert not world.chain(SLOW).inputs[0].ended
+    world.runner.epoch.publication.publish(SLOW, Batch(batch=BatchId(0), consumed={CLEAN: 1}))
+
+    assert world.chain(SLOW).inputs[0].ended
+    assert world.chain(CLEAN).finished
+    assert not world.chain(SLOW).finished
+
+
+def test_a_chain_that_finishes_comes_to_rest(world: World) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(100)
+    world.control.observe()
+    world.begin_epoch(FLIGHTS)
+    for _ in range(3):
+        world.clock.now += 20
+        world.control.observe()
+
+    chain = world.chain(FLIGHTS)
+
+    assert (chain.records_in, chain.records_in_per_second) == (100, 0)
+
+
+def test_the_last_checkpoint_tells_how_it_was_cut(world: World) -> None:
+    world.complete(4, alignment=1.2, unaligned=True)
+
+    last = world.control.job().last_checkpoint
+
+    assert last is not None
+    assert (last.kind, last.unaligned, last.alignment_ms, last.persisted_data) == ("checkpoint", True, 1200, 500)
+    assert last.tasks[SLOW].alignment_duration == 1200
+    assert last.tasks[SLOW].unaligned_checkpoint
+    assert not last.tasks[CLEAN].unaligned_checkpoint
+
+
+def test_the_final_record_is_told_apart_once_it_is_the_last(world: World) -> None:
+    world.complete(4)
+    world.runner.ledger = SimpleNamespace(finished=False, epoch=1)
+    assert _kind(world) == "checkpoint"
+    world.runner.ledger.finished = True
+    world.statistics.started(CheckpointId(5), CheckpointProperties(kind=SnapshotKind.FINAL), NOW, [SLOW])
+    assert _kind(world) == "checkpoint"
+    world.statistics.completed(CheckpointId(5), "file:///m")
+
+    assert _kind(world) == "final"
+
+
+def _kind(world: World) -> str:
+    last = world.control.job().last_checkpoint
+    assert last is not None
+    return last.kind.value
+
+
+def test_what_this_version_cannot_do_is_refused(world: World) -> None:
+    with pytest.raises(NotYetSupported):
+        world.control.trigger_savepoint(None, TriggerId("one"))
+    with pytest.raises(NotYetSupported):
+        world.control.stop(savepoint=False, location=None, drain=True, trigger_id=TriggerId("two"))
