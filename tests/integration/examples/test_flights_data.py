@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.job.load import load_job
 
-FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
 FLIGHTS_OF_2013 = 336_776
 OBSERVATIONS = 26_115
 
@@ -20,10 +19,8 @@ OBSERVATIONS = 26_115
 @pytest.fixture(scope="module")
 def module() -> Iterator[ModuleType]:
     """Give access to the example's modules by name, as its scripts have."""
-    before = list(sys.path)
-    sys.path.insert(0, str(FLIGHTS))
-    yield importlib
-    sys.path[:] = before
+    with modules_by_name():
+        yield importlib
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.job.load import load_job
 from streamjob_runtime.session import SessionSettings, start_session
-
-FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
 _FLIGHTS = """\
 origin,carrier,flight,tailnum,dest,scheduled,dep_delay,arr_delay,distance
@@ -32,10 +30,8 @@ _WEATHER = """\
 
 @pytest.fixture(scope="module")
 def compare() -> Iterator[ModuleType]:
-    before = list(sys.path)
-    sys.path.insert(0, str(FLIGHTS))
-    yield importlib.import_module("compare")
-    sys.path[:] = before
+    with modules_by_name():
+        yield importlib.import_module("compare")
 
 
 @pytest.fixture(scope="module")

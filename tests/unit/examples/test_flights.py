@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -11,22 +10,19 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, OperatorUid, Owner
 from streamjob.job.load import load_job
 from streamjob.snapshot.manifest import Manifest, SourceState
 from streamjob.snapshot.record import LogRecord, RecordKind
 
-FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
-
 
 @pytest.fixture(scope="module")
 def module() -> Iterator[ModuleType]:
     """Give access to the example's modules by name, as its scripts have."""
-    before = list(sys.path)
-    sys.path.insert(0, str(FLIGHTS))
-    yield importlib
-    sys.path[:] = before
+    with modules_by_name():
+        yield importlib
 
 
 @pytest.fixture
