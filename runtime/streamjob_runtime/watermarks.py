@@ -7,7 +7,7 @@ in the manifest, and is put back inside the first batch after a restore.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 _DELAY = "spark.watermarkDelayMs"  # by this key in a column's metadata Spark knows event time
+_NEVER = "9000000000000 seconds"  # the longest delay there is: what Spark observes in rows moves no watermark
 
 
 class InputWatermarks:
@@ -79,6 +80,32 @@ def event_time_columns(schema: StructType) -> tuple[str, ...]:
     return tuple(column.name for column in schema.fields if _DELAY in column.metadata)
 
 
+def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]) -> tuple[DataFrame, str | None]:
+    """Return a DataFrame some of whose columns carry event time, under a watermark that its rows never move.
+
+    Args:
+        frame: rows without a watermark.
+        schema: their schema; where it marks a column as event time, it tells the delay as well.
+        columns: the columns that are to carry event time.
+
+    Returns:
+        The DataFrame and its watermark node, None if no column carries event time.
+    """
+    if not columns:
+        return frame, None
+    from pyspark.sql import functions
+
+    watermarked = frame.withWatermark(_quoted(columns[0]), _NEVER)
+
+    def column(field: StructField) -> Column:
+        # Spark's withWatermark marks one column, and with the delay that it was given; the producer's delay counts
+        # where duplicates are dropped within it.
+        plain = functions.col(_quoted(field.name))
+        return plain.alias(field.name, metadata={_DELAY: 0, **field.metadata}) if field.name in columns else plain
+
+    return watermarked.select([column(field) for field in schema.fields]), watermark_node(watermarked)
+
+
 def without_event_time(schema: StructType) -> StructType:
     """Return a schema none of whose columns carries event time."""
     from pyspark.sql.types import StructField, StructType
@@ -90,19 +117,5 @@ def without_event_time(schema: StructType) -> StructType:
     return StructType([plain(column) for column in schema.fields])
 
 
-def quoted(column: str) -> str:
-    """Return a column's name as Spark's functions and `withWatermark` take it, whatever characters it has."""
+def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
-
-
-def mark_event_time(frame: DataFrame, columns: Collection[str]) -> DataFrame:
-    """Return a DataFrame in which these columns carry event time as well, under the watermark that it has."""
-    if not columns:
-        return frame
-    from pyspark.sql import functions
-
-    def column(field: StructField) -> Column:
-        plain = functions.col(quoted(field.name))
-        return plain.alias(field.name, metadata={**field.metadata, _DELAY: 0}) if field.name in columns else plain
-
-    return frame.select([column(field) for field in frame.schema.fields])

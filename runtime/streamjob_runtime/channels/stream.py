@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
 from streamjob.protocol.channels import Segment
-from streamjob_runtime.watermarks import mark_event_time, quoted, watermark_node, without_event_time
+from streamjob_runtime.watermarks import with_event_time, without_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 FORMAT = "io.streamjob.ChannelSource"
 
-_SEGMENT_RECORDS = 10_000
+SEGMENT_RECORDS = 10_000
 _SEGMENT_BYTES = 16 << 20
-_NEVER = "9000000000000 seconds"  # the longest delay there is: what Spark observes in rows never moves the watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,23 @@ class Stream:
         stream_id: names the stream within the JVM; no two open streams have the same.
         directory: where the segments are; created if it is missing.
         base: the index of the first entry.
+        segment_records: most records of a segment.
     """
 
-    def __init__(self, spark: SparkSession, stream_id: str, directory: Path, base: int = 0) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        stream_id: str,
+        directory: Path,
+        base: int = 0,
+        *,
+        segment_records: int = SEGMENT_RECORDS,
+    ) -> None:
         assert spark._jvm is not None
         self._spark = spark
         self._id = stream_id
         self._directory = directory
+        self._segment_records = segment_records
         self._index = spark._jvm.io.streamjob.Channels
         self._writer = spark._jvm.io.streamjob.SegmentWriter
         self._token = uuid.uuid4().hex[:12]
@@ -63,7 +72,7 @@ class Stream:
             Its segments in the order of the rows; none if there are no rows.
         """
         prefix = f"{batch}-{self._token}"
-        lines: str = self._writer.write(frame._jdf, str(self._directory), prefix, _SEGMENT_RECORDS, _SEGMENT_BYTES)
+        lines: str = self._writer.write(frame._jdf, str(self._directory), prefix, self._segment_records, _SEGMENT_BYTES)
         return tuple(_parse(line) for line in lines.splitlines())
 
     def append(self, index: int, segments: Sequence[Segment]) -> None:
@@ -91,15 +100,12 @@ class Stream:
         Args:
             consumer: who reads, as told to `serve`.
             schema: the producer's output.
-            event_time: the columns that carry event time, no others do. The watermark of the reading is moved by
-                `InputWatermarks.advance` only, never by the rows.
+            event_time: the columns that carry event time, no others do; the delay is the producer's. The watermark
+                of the reading is moved by `InputWatermarks.advance` only, never by the rows.
         """
         options = {"stream": self._id, "consumer": consumer, "directory": str(self._directory)}
         frame = self._spark.readStream.format(FORMAT).options(**options).schema(without_event_time(schema)).load()
-        if not event_time:
-            return Reading(frame, None)
-        marked = frame.withWatermark(quoted(event_time[0]), _NEVER)
-        return Reading(mark_event_time(marked, event_time[1:]), watermark_node(marked))
+        return Reading(*with_event_time(frame, schema, event_time))
 
     def close(self) -> None:
         """Forget the stream; its files stay."""

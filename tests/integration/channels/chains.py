@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PLENTY = 1 << 40
+WITHIN = 60.0
 
 
 class Transport:
@@ -74,13 +76,17 @@ class Chain:
             frame.sparkSession, {OperatorUid(str(number)): node for number, node in enumerate(nodes) if node}
         )
         self.checkpoint = checkpoint
-        on_batch = on_batch or Chain.collect
+        handle = on_batch or Chain.collect
+        started = threading.Event()
+
+        def run(batch: DataFrame, number: int) -> None:
+            started.wait(WITHIN)
+            handle(self, batch, number)
+
         self.query = (
-            frame.writeStream.option("checkpointLocation", str(checkpoint))
-            .outputMode(mode)
-            .foreachBatch(lambda batch, number: on_batch(self, batch, number))
-            .start()
+            frame.writeStream.option("checkpointLocation", str(checkpoint)).outputMode(mode).foreachBatch(run).start()
         )
+        started.set()
 
     def collect(self, frame: DataFrame, number: int) -> None:
         """Keep the rows of a batch."""
