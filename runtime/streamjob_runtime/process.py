@@ -88,6 +88,9 @@ def run_process(options: ProcessOptions) -> ExitCode:
         )
         try:
             if not drive(store, read(JobId(namespace=namespace, name=name), checkpoints=1)).finished:
+                # Java takes longest: it starts before all else is imported, with which it would take turns.
+                import pyspark.sql  # noqa: F401
+
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
             return _run_job(options, loaded, JobId(namespace=namespace, name=name), store, work, spark)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime import class_data
 from streamjob_runtime.java import find_java
@@ -37,7 +37,8 @@ FIXED: Mapping[str, str] = {
 """What the snapshot protocol relies on; a job cannot change it."""
 
 DEFAULTS: Mapping[str, str] = {
-    _STATE + "maintenanceInterval": "10s",
+    # Whoever opens state reads all changes since the last snapshot: within a second of a snapshot's making it is used.
+    _STATE + "maintenanceInterval": "1s",
     _STATE + "rocksdb.trackTotalNumberOfRows": "false",
     # The default of 10 ms costs an idle job a tenth of a core.
     _STREAMING + "pollingDelay": "50ms",
@@ -105,6 +106,7 @@ def start_session(settings: SessionSettings) -> SparkSession:
 
     from pyspark.sql import SparkSession
 
+    spare_pandas()
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -112,3 +114,23 @@ def start_session(settings: SessionSettings) -> SparkSession:
     assert session._jvm is not None
     session._jvm.io.streamjob.StreamThreadDeaths.install()
     return session
+
+
+def spare_pandas() -> None:
+    """Let PySpark tell NumPy's values by their type.
+
+    It asks of every argument of every call into Java whether it is one, and imports its testing tools for that, which
+    import pandas: more than a second of CPU in each start.
+    """
+    from pyspark.sql import types
+
+    def is_scalar(self: types.NumpyScalarConverter, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.generic)
+
+    def is_array(self: types.NumpyArrayConverter, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
+
+    types.NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign]
+    types.NumpyArrayConverter.can_convert = is_array  # type: ignore[method-assign]

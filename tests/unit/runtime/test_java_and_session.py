@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,3 +123,19 @@ def test_a_spark_that_has_ended_ends_the_job(sessions: list[FakeSession], tmp_pa
         holder.session(4)
 
     assert gone.value.exit_code == 5
+
+
+def test_a_value_of_numpy_is_told_from_others_without_importing_pandas() -> None:
+    program = (
+        "import sys; from pyspark.sql import types; from streamjob_runtime import session; session.spare_pandas()\n"
+        "scalar, array = types.NumpyScalarConverter(), types.NumpyArrayConverter()\n"
+        "assert not scalar.can_convert('a') and not array.can_convert([1])\n"
+        "import numpy\n"
+        "assert scalar.can_convert(numpy.int64(1)) and not scalar.can_convert(1)\n"
+        "assert array.can_convert(numpy.arange(3)) and not array.can_convert(numpy.ones((2, 2)))\n"
+        "assert 'pandas' not in sys.modules, 'pandas was imported'"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
