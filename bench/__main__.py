@@ -36,7 +36,7 @@ def arguments() -> argparse.Namespace:
     add("--part", choices=PARTS, action="append", help="measure only this part (all)")
     add("--quick", action="store_true", help="few and small runs, for a look; writes no results")
     add("--rounds", type=int, default=5, metavar="N", help="runs of each side, and kills (5)")
-    add("--records", type=int, default=10_000_000, metavar="N", help="events of a run (10,000,000)")
+    add("--records", type=int, default=20_000_000, metavar="N", help="events of a run (20,000,000)")
     add("--keys", type=int, default=100_000, metavar="N", help="different keys of the events (100,000)")
     add("--sides", default="".join(SIDES), help="which sides to compare (abcd)")
     add("--workload", choices=list(WORKLOADS), action="append", help="compare only this one (all)")
@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     add("--state", type=int, action="append", metavar="MB", help="sizes of state (10, 100 and 1000)")
     add("--changes", type=int, default=5, metavar="N", help="checkpoints for each share of changed keys (5)")
     add("--timeout", type=float, default=900.0, metavar="S", help="seconds that one run may take (900)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each run, on a shared machine")
+    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.records, options.changes = 1, min(options.records, 1_000_000), 2

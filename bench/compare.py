@@ -48,7 +48,7 @@ class Setting:
         store: the S3 server.
         interval: seconds between checkpoints of ours.
         timeout: seconds for one run.
-        lock: held while a run lasts.
+        lock: held while a round lasts.
     """
 
     input: Path
@@ -72,8 +72,10 @@ def order(sides: str, number: int) -> str:
 def compare(setting: Setting, workload: str, sides: str, rounds: int, on_run: Callable[[Run], None]) -> None:
     """Run all sides of a workload, interleaved."""
     for number in range(rounds):
-        for side in order(sides, number):
-            on_run(run(setting, workload, side, number))
+        # What is compared runs within one hold of the lock, as close together as can be.
+        with locked(setting.lock):
+            for side in order(sides, number):
+                on_run(run(setting, workload, side, number))
 
 
 def run(setting: Setting, workload: str, side: str, number: int) -> Run:
@@ -94,9 +96,8 @@ def run(setting: Setting, workload: str, side: str, number: int) -> Run:
         command += ["--jars", ",".join(map(str, hadoop_aws_jars(setting.cache)))]
     for override in overrides:
         command += ["--set", override]
-    with locked(setting.lock):
-        position = setting.store.position()
-        used = measure(command, directory, setting.timeout)
+    position = setting.store.position()
+    used = measure(command, directory, setting.timeout)
     passed = setting.store.since(position) if side in "cd" else Traffic({}, 0)
     report = directory / "batches.json"
     batches = (

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,17 @@ from streamjob.client.client import ControlClient
 from streamjob.client.discovery import find_endpoint
 from streamjob.client.models import JobState
 from streamjob.errors import StreamJobError
-from streamjob.ids import CheckpointId
+from streamjob.ids import CheckpointId, Key
+from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.snapshot.record import LogRecord
+from streamjob.store.opening import open_location
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.logs import last_committed
 
 JOB = REPOSITORY / "bench" / "jobs" / "keyed.yaml"
 SHARES = (0.01, 0.1)
+_SETTLING_CHANGES = 2
+"""Changes before those that count: a snapshot of RocksDB that holds the ones of the same size before."""
 _FILE_RECORDS = 25_000
 _LEAST_FILES = 20
 """Five batches: behind every ten RocksDB makes a snapshot, which is when it has flushed and compacted."""
@@ -55,33 +60,45 @@ def grow(
 ) -> Iterator[Increment]:
     """Yield the checkpoint of a whole state of that size, then those behind changes of each share of its keys.
 
+    Before the changes of a share are counted there are some of its size that are not, so that what RocksDB still has to
+    write of what went before is not taken for theirs.
+
     Raises:
         RunFailed: the job failed, or stood still.
     """
     directory = setting.work / f"keyed-{megabytes}"
     source = directory / "input"
     source.mkdir(parents=True)
-    places = [
-        "--location",
-        f"s3://{setting.store.server.bucket}/{directory.name}",
-        "--workdir",
-        str(directory / "work"),
-    ]
+    location = f"s3://{setting.store.server.bucket}/{directory.name}"
+    places = ["--location", location, "--workdir", str(directory / "work")]
     command = streamjob("run", str(JOB), "--quiet", *places, "--set", f"sources.changes.options.path={source}")
     keys = megabytes * 1_000_000 // data.PAYLOAD_BYTES
     log = directory / "log.txt"
     with locked(setting.lock), started(command, log) as process:
-        job = _Job(process, source, directory / "work", log, setting.timeout)
+        job = _Job(process, source, directory / "work", location, log, setting.timeout)
         chance = np.random.default_rng(megabytes)
         job.change(np.arange(keys))
-        for share in (1.0, *(share for share in SHARES for _ in range(changes))):
+        for share in (1.0, *SHARES):
             count = round(keys * share)
-            if share < 1.0:
-                job.change(chance.choice(keys, count, replace=False))
-            result = job.checkpoint(keys, share, count * data.PAYLOAD_BYTES)
-            on_run(result)
-            yield result
+            settling = _SETTLING_CHANGES if share < 1.0 else 0
+            for number in range(changes + settling if share < 1.0 else 1):
+                if share < 1.0:
+                    job.change(chance.choice(keys, count, replace=False))
+                result = job.checkpoint(keys, share, count * data.PAYLOAD_BYTES)
+                if number >= settling:
+                    on_run(result)
+                    yield result
     shutil.rmtree(directory)
+
+
+def fresh_files(files: Iterable[FileRef], stored: Collection[str]) -> list[FileRef]:
+    """Return the files of a checkpoint whose bytes lie in none of the objects that the one before it refers to."""
+    return [file for file in files if file.object not in stored]
+
+
+def is_of_snapshot(path: str) -> bool:
+    """Return whether a file of a Spark checkpoint is RocksDB's own: an SST, or the archive that names them."""
+    return path.endswith((".sst", ".zip", ".log"))
 
 
 class _Job:
@@ -91,12 +108,13 @@ class _Job:
         process: runs it.
         source: directory that it reads.
         workdir: its work directory.
+        location: where its snapshots go.
         log: its output.
         timeout: seconds for each step.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], source: Path, workdir: Path, log: Path, timeout: float
+        self, process: subprocess.Popen[bytes], source: Path, workdir: Path, location: str, log: Path, timeout: float
     ) -> None:
         self._process = process
         self._source = source
@@ -105,6 +123,8 @@ class _Job:
         self._version = 0
         self._files = 0
         self._workdir = workdir
+        self._location = location
+        self._stored: frozenset[str] = frozenset()
         self._wait(lambda: (workdir / "control.json").exists())
         endpoint = find_endpoint(workdir=workdir)
         self._client = ControlClient(endpoint.url, endpoint.token)
@@ -132,16 +152,29 @@ class _Job:
         if outcome.checkpoint is None or outcome.failure:
             raise RunFailed(f"the checkpoint failed: {outcome.failure}")
         taken = self._client.checkpoint(CheckpointId(outcome.checkpoint))
+        files = list(self._manifest(CheckpointId(outcome.checkpoint)).files())
+        fresh, self._stored = fresh_files(files, self._stored), frozenset(file.object for file in files)
         return Increment(
             keys=keys,
             share=share,
             changed_bytes=changed,
             checkpointed_bytes=taken.checkpointed_size,
+            snapshot_bytes=sum(file.length for file in fresh if is_of_snapshot(file.path)),
             state_bytes=taken.state_size,
             seconds=taken.end_to_end_duration / 1000,
             load_before=load,
             load_after=os.getloadavg()[0],
         )
+
+    def _manifest(self, checkpoint: CheckpointId) -> Manifest:
+        store = open_location(self._location, REPOSITORY).job("default", JOB.stem).store()
+        try:
+            records = (LogRecord.model_validate_json(store.get(each.key)) for each in store.list("log/"))
+            (name,) = (record.manifest for record in records if record.completes and record.id == checkpoint)
+            assert name is not None
+            return Manifest.model_validate_json(store.get(Key(name)))
+        finally:
+            store.close()
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._timeout

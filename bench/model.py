@@ -84,12 +84,17 @@ class Recovery(Model):
 
 
 class Increment(Model):
-    """One checkpoint behind a change of a share of the keys; share 1 is the checkpoint of all state."""
+    """One checkpoint behind a change of a share of the keys; share 1 is the checkpoint of all state.
+
+    Of `checkpointed_bytes`, `snapshot_bytes` are of RocksDB's own files, which it writes when it makes a snapshot; the
+    rest are the changes since the last checkpoint, as Spark logs them.
+    """
 
     keys: int
     share: float
     changed_bytes: int
     checkpointed_bytes: int
+    snapshot_bytes: int
     state_bytes: int
     seconds: float
     load_before: float | None = None

@@ -81,6 +81,13 @@ class Growth:
             each.changed_bytes for each in self.checkpoints
         )
 
+    @property
+    def logged(self) -> float:
+        """All bytes of logged changes as a multiple of all changed ones."""
+        return sum(each.checkpointed_bytes - each.snapshot_bytes for each in self.checkpoints) / sum(
+            each.changed_bytes for each in self.checkpoints
+        )
+
     def median(self, figure: Callable[[Increment], float]) -> float:
         """Return the median of a figure over the checkpoints."""
         return median(figure(each) for each in self.checkpoints)

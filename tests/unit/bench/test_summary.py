@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench.compare import batches_between, order, used_between
+from bench.increments import fresh_files, is_of_snapshot
 from bench.model import (
     CheckpointRun,
     Circumstances,
@@ -18,6 +19,8 @@ from bench.model import (
 from bench.object_store import traffic
 from bench.report import cost_goals, render
 from bench.summary import growths, paired, quantile
+
+from streamjob.snapshot.manifest import FileRef
 
 WHERE = Circumstances(command="make bench", begun="then", ended="now", machine="2 × CPU", versions={"Spark": "4.3.0"})
 
@@ -40,9 +43,15 @@ def run(side: str, number: int, cpu: float, requests: int = 0) -> Run:
     )
 
 
-def increment(share: float, written: int) -> Increment:
+def increment(share: float, written: int, of_snapshot: int = 0) -> Increment:
     return Increment(
-        keys=1000, share=share, changed_bytes=1000, checkpointed_bytes=written, state_bytes=10**6, seconds=1.0
+        keys=1000,
+        share=share,
+        changed_bytes=1000,
+        checkpointed_bytes=written,
+        snapshot_bytes=of_snapshot,
+        state_bytes=10**6,
+        seconds=1.0,
     )
 
 
@@ -99,13 +108,26 @@ def test_what_was_used_meanwhile_is_interpolated_between_samples() -> None:
 
 def test_increments_are_grouped_by_size_and_share() -> None:
     first, second = growths(
-        [increment(1.0, 10**6), increment(0.01, 1100), increment(0.01, 5000), increment(0.01, 1200)]
+        [increment(1.0, 10**6), increment(0.01, 1100), increment(0.01, 5000, 3900), increment(0.01, 1200)]
     )
 
     assert (first.share, second.share) == (1.0, 0.01)
     assert second.median(lambda each: each.checkpointed_bytes) == 1200
     assert second.amplification == pytest.approx(7300 / 3000)
+    assert second.logged == pytest.approx(3400 / 3000)
     assert second.most(lambda each: each.checkpointed_bytes) == 5000
+
+
+def test_the_files_of_a_snapshot_of_rocksdb_are_told_from_logged_changes() -> None:
+    paths = ["state/0/1/7_a.zip", "state/0/1/SSTs/000009-b.sst", "state/0/1/8_c.changelog", "offsets/8", "metadata"]
+
+    assert [path for path in paths if is_of_snapshot(path)] == paths[:2]
+
+
+def test_only_files_in_new_objects_count_as_written() -> None:
+    old, new = (FileRef(path=f"{name}.sst", object=name, length=1, sha256="") for name in ("old", "new"))
+
+    assert fresh_files([old, new], {"old"}) == [new]
 
 
 def test_requests_and_bytes_are_read_from_the_access_log() -> None:
@@ -138,7 +160,7 @@ def test_the_report_says_which_goals_were_missed() -> None:
     results = Results(
         comparison={"windows": Comparison(circumstances=WHERE, keys=100, runs=runs)},
         recovery=Recoveries(circumstances=WHERE, interval=5.0, runs=kills),
-        increments=Increments(circumstances=WHERE, payload=1000, runs=(increment(1.0, 10), increment(0.1, 1500))),
+        increments=Increments(circumstances=WHERE, payload=1000, runs=(increment(1.0, 10), increment(0.1, 5500, 4000))),
     )
 
     text = render(results)
@@ -148,7 +170,7 @@ def test_the_report_says_which_goals_were_missed() -> None:
     assert "- **missed**: CPU of (d) within 3% of (b): +100.0%" in text
     assert "- reached: first new output within 9 s" in text
     assert "- **missed**: published within 13 s" in text
-    assert "1.5 to 1.5 times the changed ones" in text
+    assert "Logged changes are 1.50 to 1.50 times the changed bytes; RocksDB's files add 4.0 to 4.0 times." in text
 
 
 def test_a_report_without_measurements_has_no_tables() -> None:
