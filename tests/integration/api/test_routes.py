@@ -127,6 +127,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> No
     assert shown["chains"][0]["recordsInPerSecond"] == 45210.4
     assert shown["chains"][0]["inputs"][1] == {
         "uid": "weather",
+        "chain": None,
         "watermarkMs": 1_362_398_400_000,
         "lagMs": 337_601_734_000,
         "ended": True,

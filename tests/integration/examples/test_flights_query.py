@@ -12,7 +12,6 @@ import pytest
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.job.load import load_job
-from streamjob_runtime.session import SessionSettings, start_session
 
 _FLIGHTS = """\
 origin,carrier,flight,tailnum,dest,scheduled,dep_delay,arr_delay,distance
@@ -44,11 +43,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    workdir = tmp_path_factory.mktemp("spark")
-    session = start_session(SessionSettings(name="flights", parallelism=2, max_parallelism=2, workdir=workdir))
-    yield session
-    session.stop()
+def spark(streamjob_spark: Any) -> Any:
+    return streamjob_spark
 
 
 @pytest.mark.spark

@@ -15,7 +15,6 @@ from streamjob.ids import Epoch, Key
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.local import LocalStore
 from streamjob_runtime.download import download
-from streamjob_runtime.session import SessionSettings, start_session
 from streamjob_runtime.spark_checkpoint import Hold, relocate
 from streamjob_runtime.upload import Uploader, known_files, shared_key
 
@@ -28,24 +27,26 @@ AVAILABLE_NOW = {"availableNow": True}
 TRIES = 3
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+_FAST = {
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "true",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
+
+
+@pytest.fixture(scope="package")
+def spark(streamjob_spark: SparkSession) -> Iterator[SparkSession]:
     """Spark with streamjob's settings; state is snapshotted and purged as fast as that goes."""
-    settings = SessionSettings(
-        name="checkpoint files",
-        parallelism=2,
-        max_parallelism=2,
-        workdir=tmp_path_factory.mktemp("spark"),
-        conf={
-            "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
-            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
-            "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "true",
-            "spark.sql.streaming.minBatchesToRetain": "2",
-        },
-    )
-    session = start_session(settings)
-    yield session
-    session.stop()
+    former = {key: streamjob_spark.conf.get(key, None) for key in _FAST}
+    for key, value in _FAST.items():
+        streamjob_spark.conf.set(key, value)
+    yield streamjob_spark
+    for key, before in former.items():
+        if before is None:
+            streamjob_spark.conf.unset(key)
+        else:
+            streamjob_spark.conf.set(key, before)
 
 
 @dataclass
