@@ -63,6 +63,8 @@ class Watcher:
             # Spark may be gone or going; what is shown stays as it was, and the job's own thread reports why.
             log.debug("Progress could not be read: %s", error)
         try:
-            self._view.update(self._control.job(), self._control.checkpoints())
+            # In this order: the job knows what kind of snapshot the last one of the history is.
+            checkpoints = self._control.checkpoints()
+            self._view.update(self._control.job(), checkpoints)
         except OSError as error:
             log.debug("Nobody sees the view any more: %s", error)
