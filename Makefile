@@ -19,16 +19,22 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench chaos test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels chaos test lint format lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## Run the flights job, kill it on the way, compare its output with a batch (ARGS="--help")
 	$(BIN)/python examples/flights/demo.py $(ARGS)
 
 bench: $(READY) ## Measure cost, recovery and checkpoints against plain Spark (ARGS="--help")
 	$(BIN)/python -m bench $(ARGS)
+
+bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
+	$(BIN)/python -m bench.backpressure $(ARGS)
+
+bench-channels: $(READY) ## Measure what a channel and a fan-out cost against plans without (ARGS="--help")
+	$(BIN)/python -m bench.channels $(ARGS)
 
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)

@@ -23,11 +23,11 @@ def circumstances(begun: float, command: str) -> Circumstances:
     )
 
 
-def command_line() -> str:
-    """Return the command that makes these results again."""
+def command_line(target: str = "make bench") -> str:
+    """Return the command that makes these results again, with a target of the Makefile."""
     # A lock that others of the machine respect does not change what is measured.
     arguments = re.sub(r"--lock[= ]\S+ ?", "", " ".join(sys.argv[1:])).strip()
-    return f'make bench ARGS="{arguments}"' if arguments else "make bench"
+    return f'{target} ARGS="{arguments}"' if arguments else target
 
 
 def _utc(seconds: float) -> str:

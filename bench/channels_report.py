@@ -1,0 +1,120 @@
+"""Writes CHANNELS.md: what a channel costs, as it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.channels_model import Channels, CostRun, LatencyRun
+from bench.summary import quantile
+from bench.tables import Table
+
+_NAMES = {
+    "fused": "one chain",
+    "channel": "the same query, `chain: false` before its windows: two chains, one channel",
+    "twice": "two chains that read the source and compute the common operator twice, no channel",
+    "fan-out": "the same output by fan-out: one chain writes once, two chains read",
+}
+_BASES = {"channel": "fused", "fan-out": "twice"}
+
+_HEAD = """\
+# What a channel costs
+
+<!-- Written by `make bench-channels`; change bench/channels_report.py. -->
+
+Numbers as measured. `channels.json` has every run.
+"""
+
+_COST = """\
+Windows of a minute over {keys:,} keys, behind an operator that projects and filters, from Parquet to Parquet, bounded,
+in batches of a million records, two task slots, a checkpoint every 10 s to the local disk; fan-out adds a filter with a
+sink of its own. CPU is user and system time of the whole process tree. "Per million" is what each further million
+records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count;
+"whole run" is the long one with both. Medians of {rounds} interleaved round(s); "added" is the median of the
+differences within a round.
+"""
+
+_LATENCY = """\
+A file of {records:,} records at a time to a job that only passes them on, the next one up to 0.3 s behind the output
+of the one before. Seconds from the appearance of the file to that of its output in the sink (staged: publication waits
+for a checkpoint in either plan).
+"""
+
+
+def load(file: Path) -> Channels | None:
+    """Return the results in a file, None if it does not exist."""
+    return Channels.model_validate_json(file.read_bytes()) if file.exists() else None
+
+
+def save(results: Channels, file: Path) -> None:
+    """Replace the results and their report."""
+    file.write_text(results.model_dump_json(indent=1) + "\n")
+    file.with_name("CHANNELS.md").write_text(render(results))
+
+
+def render(results: Channels) -> str:
+    """Return CHANNELS.md."""
+    where = results.circumstances
+    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    parts = [_HEAD, f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"]
+    if results.costs:
+        sizes = sorted({run.records for run in results.costs})
+        rounds = len({run.round for run in results.costs})
+        text = _COST.format(keys=results.keys, many=sizes[-1], few=sizes[0], rounds=rounds)
+        parts += ["## CPU\n", text, cost_table(results.costs).markdown() + "\n"]
+    if results.latencies:
+        text = _LATENCY.format(records=results.latencies[0].records)
+        parts += ["## Latency\n", text, latency_table(results.latencies).markdown() + "\n"]
+    return "\n".join(parts)
+
+
+def per_million(costs: Sequence[CostRun], side: str) -> dict[int, float]:
+    """Return, by round, the CPU seconds that a further million records cost a side."""
+    found = {}
+    for number in sorted({run.round for run in costs}):
+        runs = sorted((run for run in costs if run.side == side and run.round == number), key=lambda run: run.records)
+        if len(runs) > 1:
+            few, many = runs[0], runs[-1]
+            found[number] = (many.cpu - few.cpu) * 1e6 / (many.records - few.records)
+    return found
+
+
+def cost_table(costs: Sequence[CostRun]) -> Table:
+    """Return the cost of each side."""
+    head = ("plan", "rounds", "CPU s / million", "added", "whole run, CPU s", "wall s", "rows")
+    rows = []
+    for side in [each for each in _NAMES if per_million(costs, each)]:
+        mine = per_million(costs, side)
+        base = per_million(costs, _BASES[side]) if side in _BASES else {}
+        added = [mine[number] - base[number] for number in mine if number in base]
+        longest = max(run.records for run in costs if run.side == side)
+        whole = [run for run in costs if run.side == side and run.records == longest]
+        rows.append(
+            (
+                _NAMES[side],
+                str(len(mine)),
+                f"{median(mine.values()):.2f}",
+                f"{median(added):+.2f}" if added else "–",
+                f"{median(run.cpu for run in whole):.1f}",
+                f"{median(run.wall for run in whole):.1f}",
+                f"{whole[-1].rows:,}",
+            )
+        )
+    return Table(head, tuple(rows))
+
+
+def latency_table(latencies: Sequence[LatencyRun]) -> Table:
+    """Return the latency of each side."""
+    head = ("plan", "files", "median s", "p90 s", "most s")
+    rows = [
+        (
+            "one chain" if run.side == "fused" else "two chains, one channel",
+            str(len(run.seconds)),
+            f"{median(run.seconds):.3f}",
+            f"{quantile(run.seconds, 0.9):.3f}",
+            f"{max(run.seconds):.3f}",
+        )
+        for run in latencies
+    ]
+    return Table(head, tuple(rows))
