@@ -1,0 +1,283 @@
+"""Chains in a random graph on real `Publications`, and an observer who knows what each entry, cut and frontier must be.
+
+Nothing here reads the protocol's own idea of what is consumed or in flight: the observer keeps the streams as the
+effects appended them, and the positions as it published them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId
+from streamjob.protocol.channels import END_OF_TIME_MS, Backlog, Entry, EntryKind, Segment
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Output, Publications, PublicationSealed
+
+Channel = tuple[ChainUid, ChainUid]
+
+CAPACITY = 3
+"""Records that may wait for the slowest reader before a producer waits."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A graph: chains 0 to `chains` - 1; an edge leads from a lower to a higher one."""
+
+    chains: int
+    edges: frozenset[tuple[int, int]]
+    with_source: frozenset[int] = frozenset()
+    """Chains that read a native source beside their channels."""
+
+
+@dataclass
+class Known:
+    """What the observer knows of a chain; `written` has each entry of its stream with the batch that it came with."""
+
+    batch: BatchId = NO_BATCH
+    committed: BatchId = NO_BATCH
+    consumed: dict[ChainUid, int] = field(default_factory=dict)
+    consumed_behind: dict[BatchId, dict[ChainUid, int]] = field(default_factory=dict)
+    written: list[tuple[BatchId, Entry]] = field(default_factory=list)
+    watermark: int | None = None
+    ended: bool = False
+
+
+@dataclass
+class Checkpoint:
+    """The checkpoint under way, as the observer sees it."""
+
+    id: CheckpointId
+    unaligned: bool
+    seal: bool
+    cuts: dict[ChainUid, ChainCut] = field(default_factory=dict)
+
+
+class Observed:
+    """A graph of chains, each step of which is checked."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.names = [ChainUid("abcdefgh"[number]) for number in range(shape.chains)]
+        self.channels = sorted((self.names[source], self.names[target]) for source, target in shape.edges)
+        self.inputs = {name: [p for p, c in self.channels if c == name] for name in self.names}
+        self.readers = {name: [c for p, c in self.channels if p == name] for name in self.names}
+        self.natives = {
+            name for number, name in enumerate(self.names) if not self.inputs[name] or number in shape.with_source
+        }
+        self.chains = {name: Known(consumed=dict.fromkeys(self.inputs[name], 0)) for name in self.names}
+        self.job = Publications(self.names, self.channels)
+        self.frontiers: dict[Channel, int] = dict.fromkeys(self.channels, 0)
+        self.last_id = CheckpointId(0)
+        self.under_way: Checkpoint | None = None
+        self.sealed: CheckpointId | None = None
+        self.completed: Checkpoint | None = None
+        self.segments = 0
+        self.completions = 0
+
+    # What may happen.
+
+    def run_batch(self, chain: ChainUid, reads: int, emits: int) -> None:
+        """Publish a batch that reads up to `reads` entries of each input, and hands on `emits` segments."""
+        known = self.chains[chain]
+        if known.ended:
+            return
+        room = self.job.backlog(chain) if self.readers[chain] else Backlog()
+        if room.records >= CAPACITY:
+            return
+        consumed = {p: min(known.consumed[p] + reads, self.frontiers[p, chain]) for p in self.inputs[chain]}
+        names = [f"{chain}{self.segments + number}" for number in range(emits if self.readers[chain] else 0)]
+        self.segments += len(names)
+        watermark = known.watermark if reads % 2 else (known.watermark or 0) + 1
+        output = Output(
+            segments=tuple(Segment(name=name, records=1, length=2) for name in names), watermark_ms=watermark
+        )
+        batch = Batch(batch=BatchId(known.batch + 1), consumed=consumed, output=output)
+        if self._is_sealed(chain):
+            with pytest.raises(PublicationSealed):
+                self.job.publish(chain, batch)
+            return
+        known.committed = known.batch
+        known.batch = batch.batch
+        known.consumed.update(consumed)
+        known.consumed_behind[batch.batch] = dict(known.consumed)
+        known.watermark = watermark
+        self._watch(self.job.publish(chain, batch))
+        written = [entry for at, entry in known.written if at == batch.batch and entry.kind is EntryKind.DATA]
+        assert [segment.name for entry in written for segment in entry.segments] == names
+
+    def commit(self, chain: ChainUid) -> None:
+        """Let Spark commit the chain's last batch."""
+        known = self.chains[chain]
+        known.committed = known.batch
+        self._watch(self.job.committed(chain, known.batch))
+
+    def end(self, chain: ChainUid) -> None:
+        """End a chain whose inputs have ended."""
+        if not self.inputs_ended(chain):
+            return
+        if self._is_sealed(chain) and not self.chains[chain].ended:
+            with pytest.raises(PublicationSealed):
+                self.job.end(chain)
+            return
+        self.chains[chain].ended = True
+        self._watch(self.job.end(chain))
+
+    def inputs_ended(self, chain: ChainUid) -> bool:
+        """Whether the chain has consumed the end of all inputs."""
+        known = self.chains[chain]
+        ended = all(
+            self.chains[p].ended and known.consumed[p] == len(self.chains[p].written) for p in self.inputs[chain]
+        )
+        assert self.job.input_ended(chain) is ended
+        return ended
+
+    def trigger(self, *, unaligned: bool, seal: bool) -> None:
+        """Begin a checkpoint, if none is under way."""
+        if self.under_way is not None or self.sealed is not None:
+            return
+        self.last_id = CheckpointId(self.last_id + 1)
+        self.under_way = Checkpoint(self.last_id, unaligned, seal)
+        self.sealed = self.last_id if seal else None
+        self._watch(self.job.trigger(self.last_id, unaligned=unaligned, seal=seal))
+
+    def switch(self) -> None:
+        """Let the checkpoint under way go on unaligned."""
+        if self.under_way is not None:
+            self.under_way.unaligned = True
+            self._watch(self.job.switch(self.under_way.id))
+
+    def abort(self) -> None:
+        """Give the checkpoint under way up."""
+        if self.under_way is not None:
+            checkpoint, self.under_way = self.under_way, None
+            self._watch(self.job.abort(checkpoint.id))
+
+    def complete(self) -> None:
+        """Complete the checkpoint under way, if every chain is cut and committed."""
+        checkpoint = self.under_way
+        if checkpoint is None or len(checkpoint.cuts) < len(self.names):
+            return
+        for chain, cut in checkpoint.cuts.items():
+            committed = self.chains[chain].committed >= cut.batch
+            assert self.job.is_committed(checkpoint.id, chain) is committed
+            if not committed:
+                return
+        self.under_way, self.completed = None, checkpoint
+        self.completions += 1
+        self._watch(self.job.complete(checkpoint.id))
+
+    def crash(self) -> None:
+        """Begin anew behind the last completed checkpoint, or from nothing."""
+        self.job = Publications(self.names, self.channels)
+        self.under_way = self.sealed = None
+        self.frontiers = dict.fromkeys(self.channels, 0)
+        if self.completed is None:
+            self.chains = {name: Known(consumed=dict.fromkeys(self.inputs[name], 0)) for name in self.names}
+            return
+        cuts = self.completed.cuts
+        for name, cut in cuts.items():
+            known = self.chains[name]
+            known.batch = known.committed = cut.batch
+            known.consumed = dict(cut.consumed)
+            known.consumed_behind = {cut.batch: dict(cut.consumed)}
+            known.written = known.written[: cut.next_index]
+            known.ended = cut.ended
+            known.watermark = self._watermark(name, cut.next_index)
+            left = [entry for reader in self.readers[name] for entry in cuts[reader].in_flight[name]]
+            first = min((cuts[reader].consumed[name] for reader in self.readers[name]), default=0)
+            watermark = self._watermark(name, first)
+            self.job.restore_log(name, left, cut.next_index, cut.ended, self.completed.id, watermark_ms=watermark)
+            self.job.restore(name, cut.batch, {}, {}, cut.consumed)
+        for channel in self.channels:
+            self.frontiers[channel] = self.job.frontier(*channel)
+        self._check()
+
+    def run_fairly(self, rounds: int) -> None:
+        """Let every chain run and commit in turn, each reading all that it may and handing on as much as it may."""
+        for _ in range(rounds):
+            for chain in self.names:
+                if not self._is_sealed(chain):
+                    self.run_batch(chain, 1000, 1)
+                self.commit(chain)
+
+    # What must hold.
+
+    def _is_sealed(self, chain: ChainUid) -> bool:
+        under_way = self.under_way
+        return self.sealed is not None and (under_way is None or chain in under_way.cuts)
+
+    def _watch(self, effects: Effects) -> None:
+        for producer, entry in effects.appended:
+            known = self.chains[producer]
+            assert entry.index == len(known.written), "indexes are dense"
+            assert not known.written or known.written[-1][1].kind is not EntryKind.END, "nothing comes behind the end"
+            known.written.append((known.batch, entry))
+        for channel, frontier in effects.frontiers.items():
+            assert frontier != self.frontiers[channel], "only what has changed is reported"
+            self.frontiers[channel] = frontier
+        for cut in effects.cuts:
+            assert self.under_way is not None
+            assert effects.checkpoint == self.under_way.id
+            assert cut.chain not in self.under_way.cuts, "a chain is cut once"
+            self.under_way.cuts[cut.chain] = cut
+        for producer, below in effects.dropped.items():
+            assert below <= min(self._committed(producer, reader) for reader in self.readers[producer])
+        self._check()
+
+    def _committed(self, producer: ChainUid, reader: ChainUid) -> int:
+        known = self.chains[reader]
+        behind = known.consumed_behind.get(known.committed)
+        return 0 if behind is None else behind[producer]
+
+    def _check(self) -> None:
+        for channel in self.channels:
+            self._check_frontier(*channel)
+        if self.under_way is not None and len(self.under_way.cuts) == len(self.names):
+            self._check_consistent(self.under_way)
+
+    def _check_frontier(self, producer: ChainUid, reader: ChainUid) -> None:
+        frontier, written = self.frontiers[producer, reader], self.chains[producer].written
+        assert frontier == self.job.frontier(producer, reader)
+        barrier = self._barrier_that_holds(producer, reader)
+        assert frontier == (len(written) if barrier is None else barrier + 1)
+        consumed = self.chains[reader].consumed[producer]
+        assert consumed <= frontier
+        records = sum(len(entry.segments) for _, entry in written[consumed:])
+        assert self.job.backlog(producer, reader).records == records
+        at_end = self.chains[producer].ended and consumed == len(written)
+        expected = END_OF_TIME_MS if at_end else self._watermark(producer, consumed)
+        assert self.job.watermark_at(producer, consumed) == expected
+
+    def _barrier_that_holds(self, producer: ChainUid, reader: ChainUid) -> int | None:
+        """Return where the one barrier stands that the reader must not pass."""
+        under_way = self.under_way
+        holding = self.sealed
+        if under_way is not None and not under_way.unaligned and reader not in under_way.cuts:
+            holding = under_way.id
+        at = [entry.index for _, entry in self.chains[producer].written if entry.barrier is not None]
+        mine = [index for index in at if self.chains[producer].written[index][1].barrier == holding]
+        return mine[0] if holding is not None and mine else None
+
+    def _watermark(self, producer: ChainUid, position: int) -> int | None:
+        marks = [entry.watermark_ms for _, entry in self.chains[producer].written[:position]]
+        return max((mark for mark in marks if mark is not None), default=None)
+
+    def _check_consistent(self, checkpoint: Checkpoint) -> None:
+        cuts: Mapping[ChainUid, ChainCut] = checkpoint.cuts
+        for chain, cut in cuts.items():
+            known = self.chains[chain]
+            nothing = dict.fromkeys(self.inputs[chain], 0)
+            assert cut.consumed == known.consumed_behind.get(cut.batch, nothing), "a cut is behind a published batch"
+            assert cut.unaligned <= checkpoint.unaligned
+            for at, entry in known.written:
+                if entry.kind is EntryKind.DATA:
+                    assert (entry.index < cut.next_index) is (at <= cut.batch), "a cut holds what came before it"
+        for producer, reader in self.channels:
+            before = [entry for _, entry in self.chains[producer].written[: cuts[producer].next_index]]
+            consumed, in_flight = cuts[reader].consumed[producer], cuts[reader].in_flight[producer]
+            assert before[:consumed] + list(in_flight) == before, "each entry is consumed or in flight, once"
+            assert consumed <= len(before), "nothing behind the producer's cut is consumed"
+            assert not in_flight or cuts[reader].unaligned
+            ends = bool(before) and before[-1].kind is EntryKind.END
+            assert (producer in cuts[reader].ended_inputs) is ends is cuts[producer].ended

@@ -1,0 +1,103 @@
+"""In any graph and any order of events: cuts are consistent, barriers hold, and alignment comes to its end."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.properties.graph_of_chains import Observed, Shape
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    chains = draw(st.integers(2, 6))
+    pairs = [(source, target) for target in range(chains) for source in range(target)]
+    edges = frozenset(draw(st.lists(st.sampled_from(pairs), max_size=8)))
+    with_source = frozenset(draw(st.lists(st.integers(0, chains - 1), max_size=2)))
+    return Shape(chains, edges, with_source)
+
+
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 19), st.integers(0, 5), st.integers(0, 4), st.integers(0, 2)), min_size=30, max_size=150
+)
+
+
+def happen(job: Observed, event: tuple[int, int, int, int]) -> None:
+    """Let one thing happen: mostly batches, seldom a crash."""
+    what, which, reads, emits = event
+    chain = job.names[which % len(job.names)]
+    match what:
+        case 0:
+            job.trigger(unaligned=reads == 4, seal=emits == 2 and reads == 3)
+        case 1:
+            job.trigger(unaligned=reads > 2, seal=False)
+        case 2:
+            job.switch()
+        case 3:
+            job.abort()
+        case 4 | 5:
+            job.complete()
+        case 6 if reads == 4:
+            job.crash()
+        case 7 if reads == 4:
+            job.end(chain)
+        case 8 | 9 | 10:
+            job.commit(chain)
+        case _:
+            job.run_batch(chain, reads, emits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(shape=shapes(), events=EVENTS)
+def test_every_entry_before_a_cut_is_consumed_or_in_flight_exactly_once(
+    shape: Shape, events: list[tuple[int, int, int, int]]
+) -> None:
+    """The observer checks this and the frontiers after every event."""
+    job = Observed(shape)
+    for event in events:
+        happen(job, event)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=shapes(), events=EVENTS, seal=st.booleans())
+def test_an_aligned_checkpoint_cuts_every_chain_if_all_get_their_turn(
+    shape: Shape, events: list[tuple[int, int, int, int]], seal: bool
+) -> None:
+    """Bounded streams included: barriers ignore the bound, and a blocked producer is unblocked by its readers."""
+    job = Observed(shape)
+    for event in events:
+        happen(job, event)
+    if job.sealed is not None:
+        job.crash()
+    job.abort()
+    completions = job.completions
+    job.trigger(unaligned=False, seal=seal)
+    job.run_fairly(3 * len(job.names) + 3)
+    assert job.under_way is not None
+    assert set(job.under_way.cuts) == set(job.names)
+    job.complete()
+    assert job.completions == completions + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(shape=shapes(), events=EVENTS)
+def test_all_chains_come_to_their_end_if_their_sources_do(
+    shape: Shape, events: list[tuple[int, int, int, int]]
+) -> None:
+    """No barrier and no bound keeps the end of input from arriving."""
+    job = Observed(shape)
+    for event in events:
+        happen(job, event)
+    if job.sealed is not None:
+        job.crash()
+    for _ in range(3 * len(job.names) + 3):
+        for chain in job.names:
+            job.end(chain)
+            job.run_batch(chain, 1000, 0)
+            job.commit(chain)
+        job.complete()
+
+    assert all(known.ended for known in job.chains.values())
+    job.trigger(unaligned=False, seal=False)
+    job.complete()
+    assert job.completed is not None
+    assert all(cut.ended for cut in job.completed.cuts.values())
