@@ -31,6 +31,7 @@ MODES = ("aligned", "unaligned", "switch")
 SWITCH_AFTER_SECONDS = 1.0
 BATCH_RECORDS = 1000
 DEFAULT_BATCH_RECORDS = 1_000_000
+_WARM_RECORDS = 3 * BATCH_RECORDS
 _SLOTS = 2
 _PAYLOAD_BYTES = 112
 _FUNCTIONS = {1: "slow:one_millisecond", 5: "slow:five_milliseconds"}
@@ -81,7 +82,8 @@ LOADS = (
     Load(10, rounds=3),
     Load(30, rounds=2),
     Load(100, rounds=1),
-    Load(10, record_ms=5, rounds=2),
+    Load(10, record_ms=5, rounds=3),
+    Load(2, max_batch_records=DEFAULT_BATCH_RECORDS),
     Load(10, max_batch_records=DEFAULT_BATCH_RECORDS, rounds=3),
 )
 _UNALIGNED = 7
@@ -97,7 +99,7 @@ def measure(setting: Setting, load: Load, on_sample: Callable[[Sample], None]) -
     source = directory / "input"
     # The producer gets a slot between two batches of its reader only: its batches must be no smaller than theirs.
     a_file = max(BATCH_RECORDS, load.capacity // 10)
-    busy = (load.rounds * 2 + 2) * load.seconds + 60
+    busy = (load.rounds * 2 + 2) * load.seconds + 90
     make_records(source, a_file, count=3 + int((load.capacity + busy * 1000 * _SLOTS / load.record_ms) / a_file))
     changes: dict[str, object] = {
         "sources.records.options.path": source,
@@ -112,6 +114,7 @@ def measure(setting: Setting, load: Load, on_sample: Callable[[Sample], None]) -
     load_before = os.getloadavg()[0]
     with running(command(JOB, location, workdir, changes), workdir, log, setting.timeout) as job:
         # Both chains have run batches, and the store's connections are open, before anything is counted.
+        job.until(lambda: (job.view().records_out or 0) >= _WARM_RECORDS)
         take(job, load, "unaligned")
         for mode in order(load.rounds):
             samples.append(take(job, load, mode))

@@ -171,7 +171,7 @@ def goals(results: Backpressure) -> Iterator[tuple[str, bool]]:
         if flinks is None:
             continue
         aligned_ms, unaligned_ms, longest_ms = flinks
-        what = f"{backlog.record_ms} ms a record, {backlog.capacity:,} records"
+        what = _name(backlog)
         ours = median(each.total for each in _of(backlog, "aligned"))
         yield f"{what}: aligned {ours:.0f} ms (Flink {aligned_ms})", ours <= aligned_ms
         held = [each.until_held for each in _of(backlog, "unaligned")]
