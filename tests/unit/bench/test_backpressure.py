@@ -84,9 +84,9 @@ def test_unaligned_is_flat_while_its_duration_without_upload_stays() -> None:
 
 def test_flinks_figures_are_goals_where_the_load_is_the_same() -> None:
     found = dict(goals(results(backlog(4000, sample("aligned", 1900), sample("unaligned", 40)))))
-    assert found["1 ms a record, 4,000 records: aligned 1900 ms (Flink 2000)"]
-    assert not found["1 ms a record, 4,000 records: unaligned 30 ms without the upload (Flink 15)"]
-    assert found["1 ms a record, 4,000 records: unaligned at most 30 ms without the upload (Flink 74)"]
+    assert found["2 s: 4,000 × 1 ms: aligned 1900 ms (Flink 2000)"]
+    assert not found["2 s: 4,000 × 1 ms: unaligned 30 ms without the upload (Flink 15)"]
+    assert found["2 s: 4,000 × 1 ms: unaligned at most 30 ms without the upload (Flink 74)"]
 
 
 def test_what_is_lost_or_repeated_makes_an_output_differ() -> None:
