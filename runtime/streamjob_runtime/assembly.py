@@ -233,7 +233,7 @@ class Assembler:
         self, spark: SparkSession, chain: ChainPlan, readings: Mapping[tuple[ChainUid, str], Reading]
     ) -> Dataflow:
         mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
-        return DataflowBuilder(spark, self._loaded, chain, self._ends(), self._files_read(chain.uid), mine).build()
+        return DataflowBuilder(spark, self._loaded, chain, self._ends(), self._files_read(chain), mine).build()
 
     def _is_finished(self, chain: ChainUid) -> bool:
         return self._restored is not None and self._restored.finished(chain)
@@ -253,19 +253,22 @@ class Assembler:
             return {}
         return {source.uid: source.end for source in self._restored.manifest.sources if source.end is not None}
 
-    def _files_read(self, chain: ChainUid) -> FilesRead:
+    def _files_read(self, chain: ChainPlan) -> FilesRead:
+        # What comes from another chain may have the uid of a bounded source, too, but no files here.
+        bounded = {source.uid for source in chain.sources} & self._ends().keys()
+
         def read(
             sources: tuple[OperatorUid, ...], directories: tuple[int, ...]
         ) -> Mapping[OperatorUid, frozenset[str]]:
-            state = self._state_to_run(chain)
+            state = self._state_to_run(chain.uid)
             if state is None:
                 return {}
             found: dict[OperatorUid, frozenset[str]] = {}
             inputs = tuple(each.uid for each in state.inputs)
             # Spark itself refuses a query with other sources than those of its checkpoint.
             for index, uid in enumerate(inputs if inputs == sources else ()):
-                if uid in self._ends():
-                    files = files_read(self._workdir.checkpoint(chain), index, state.batch, directories[index])
+                if uid in bounded:
+                    files = files_read(self._workdir.checkpoint(chain.uid), index, state.batch, directories[index])
                     found[uid] = found.get(uid, files) & files
             return found
 
