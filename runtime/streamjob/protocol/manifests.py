@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
+from streamjob.protocol.channels import BrokenLog
 from streamjob.protocol.decoding import decode
+from streamjob.protocol.stored_streams import check_streams
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import MANIFEST_FORMAT_VERSION, Manifest
 from streamjob.store.base import ObjectMissing
@@ -37,7 +39,8 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
 
     Raises:
         UnknownManifestVersion: its format is none that is known here.
-        SnapshotCorrupt: it is no manifest, or the key says that it is another snapshot's.
+        SnapshotCorrupt: it is no manifest, what it says of channels cannot be true, or the key says that it is
+            another snapshot's.
     """
     manifest = decode(
         Manifest,
@@ -50,6 +53,10 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
     ids = keys.manifest_ids(Key(reference))
     if ids is not None and ids != (manifest.epoch, manifest.id):
         raise SnapshotCorrupt(f"{reference} holds the manifest of checkpoint {manifest.epoch}-{manifest.id}")
+    try:
+        check_streams(manifest.channels)
+    except BrokenLog as error:
+        raise SnapshotCorrupt(f"{reference} has channels that cannot be restored: {error}") from error
     return manifest
 
 

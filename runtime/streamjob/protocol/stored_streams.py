@@ -1,0 +1,51 @@
+"""Whether what a snapshot says of its channels can be restored: the rules of the snapshot format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamjob.ids import ChainUid
+from streamjob.protocol.channels import BrokenLog, ChannelLog, Entry, Segment
+from streamjob.snapshot.manifest import ChannelEntry, ChannelState, EntryKind
+
+
+def check_streams(channels: Sequence[ChannelState]) -> None:
+    """Check that channels of one writer tell the same of its stream, and that no entry is missing.
+
+    Raises:
+        BrokenLog: they do not, or one is.
+    """
+    by_writer: dict[ChainUid, list[ChannelState]] = {}
+    for channel in channels:
+        _check_entries(channel)
+        by_writer.setdefault(channel.source, []).append(channel)
+    for writer, mine in by_writer.items():
+        if len({channel.target for channel in mine}) < len(mine):
+            raise BrokenLog(f"a channel from {writer} is there twice")
+        if len({(channel.next, channel.ended) for channel in mine}) > 1:
+            raise BrokenLog(f"the channels from {writer} do not agree on where its stream ends")
+        entries = [_entry(entry) for channel in mine for entry in channel.entries]
+        ChannelLog(writer, entries, next_index=mine[0].next, ended=mine[0].ended)
+
+
+def _check_entries(channel: ChannelState) -> None:
+    name = f"the channel from {channel.source} to {channel.target}"
+    if channel.consumed > channel.next:
+        raise BrokenLog(f"{name} is consumed up to {channel.consumed}, and written up to {channel.next} only")
+    if [entry.index for entry in channel.entries] != list(range(channel.consumed, channel.next)):
+        raise BrokenLog(f"{name} does not hold the entries from {channel.consumed} to below {channel.next}")
+    for entry in channel.entries:
+        if (entry.kind is EntryKind.BARRIER) is (entry.barrier is None):
+            raise BrokenLog(f"entry {entry.index} of {name} is a barrier of no checkpoint, or no barrier and has one")
+        if entry.segments and entry.kind is not EntryKind.DATA:
+            raise BrokenLog(f"entry {entry.index} of {name} is of kind {entry.kind}, with data")
+
+
+def _entry(entry: ChannelEntry) -> Entry:
+    # Readers upload apart, so the same segment may lie in two objects.
+    segments = tuple(
+        Segment(name=f"{file.path} {file.sha256}", records=file.records, length=file.length) for file in entry.segments
+    )
+    return Entry(
+        index=entry.index, kind=entry.kind, segments=segments, watermark_ms=entry.watermark, barrier=entry.barrier
+    )
