@@ -13,7 +13,7 @@ from rich.text import Text
 
 from streamjob.client import formatting
 from streamjob.protocol.log import JobId
-from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.manifest import ChannelSegment, ChannelState, Manifest
 from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 from streamjob.stored.verify import Verified
 
@@ -40,7 +40,10 @@ def entry(snapshot: StoredSnapshot, job: JobId | None) -> dict[str, Any]:
 
 
 def details(snapshot: StoredSnapshot) -> dict[str, Any]:
-    """Return a snapshot as the object of `show --json`: its entry and its manifest, files counted instead of named."""
+    """Return a snapshot as the object of `show --json`: its entry and its manifest.
+
+    Files and what is in flight in channels are counted instead of named.
+    """
     shown = entry(snapshot, None)
     if snapshot.manifest is None:
         return shown
@@ -48,6 +51,11 @@ def details(snapshot: StoredSnapshot) -> dict[str, Any]:
     for chain, state in zip(manifest["chains"], snapshot.manifest.chains, strict=True):
         chain["files"] = len(state.files)
         chain["stateSize"] = sum(file.length for file in state.files)
+    for channel, in_flight in zip(manifest["channels"], snapshot.manifest.channels, strict=True):
+        segments = _segments(in_flight)
+        channel["entries"] = len(in_flight.entries)
+        channel["records"] = sum(segment.records for segment in segments)
+        channel["bytes"] = sum(segment.length for segment in segments)
     return manifest | {key: shown[key] for key in ("newest", "stateSize", "objects", "manifest", "problem")}
 
 
@@ -116,7 +124,7 @@ def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> N
     if finished:
         facts.add_row("finished", ", ".join(finished))
     target.print(facts)
-    for table in (_chains(manifest), _sources(manifest), _sinks(manifest)):
+    for table in (_chains(manifest), _channels(manifest), _sources(manifest), _sinks(manifest)):
         if table.row_count:
             target.print(table)
 
@@ -151,6 +159,24 @@ def _chains(manifest: Manifest) -> Table:
             formatting.size(sum(file.length for file in chain.files)),
         )
     return table
+
+
+def _channels(manifest: Manifest) -> Table:
+    table = _table(("channel", False), ("entries in flight", True), ("records", True), ("size", True), ("", False))
+    for channel in manifest.channels:
+        segments = _segments(channel)
+        table.add_row(
+            f"{channel.source} → {channel.target}",
+            formatting.count(len(channel.entries)),
+            formatting.count(sum(segment.records for segment in segments)),
+            formatting.size(sum(segment.length for segment in segments)),
+            "ended" if channel.ended else "",
+        )
+    return table
+
+
+def _segments(channel: ChannelState) -> list[ChannelSegment]:
+    return [segment for entry in channel.entries for segment in entry.segments]
 
 
 def _sources(manifest: Manifest) -> Table:

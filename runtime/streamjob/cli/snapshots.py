@@ -64,7 +64,7 @@ def list_command(location: Place, namespace: Namespace = None, name: Name = None
 def show_command(
     location: Place, snapshot: Id = None, namespace: Namespace = None, name: Name = None, as_json: Json = False
 ) -> None:
-    """Show what a snapshot holds: chains, watermarks, sources, sinks, sizes. Without ID: the newest one.
+    """Show what a snapshot holds: chains, watermarks, data in flight, sources, sinks, sizes. Without ID: the newest.
 
     Ends with exit code 3 if its manifest cannot be read.
     """

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from tests.unit.stored.job import JOB, Job, Run, damage, lines
 
-from streamjob.ids import CheckpointId, Epoch
+from streamjob.ids import ChainUid, CheckpointId, Epoch
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind
 from streamjob.store.effects import drive
 
 
@@ -99,6 +100,40 @@ def test_the_newest_snapshot_is_shown_with_its_parts(job: Job, run: Run) -> None
     assert shown["sources"][0]["position"] == {"offset": 12}
     for part in ("checkpoint 3", "2013-01-01", "flights", '{"offset":12}', "report", "after 1.5 s"):
         assert part in text
+
+
+def test_data_in_flight_is_counted_by_channel(job: Job, run: Run) -> None:
+    (file,) = job.upload(segment=b"rows")
+    segments = [ChannelSegment(**{**file.model_dump(), "path": f"channels/a/{each}"}, records=1500) for each in "xy"]
+    entries = [
+        *(ChannelEntry(index=4 + at, kind=EntryKind.DATA, segments=(each,)) for at, each in enumerate(segments)),
+        ChannelEntry(index=6, kind=EntryKind.END),
+    ]
+    writer, reader, other = ChainUid("a"), ChainUid("b"), ChainUid("c")
+    channels = (
+        ChannelState(source=writer, target=reader, consumed=4, next=7, ended=True, entries=tuple(entries)),
+        ChannelState(source=writer, target=other, consumed=7, next=7, ended=True),
+        ChannelState(source=reader, target=other, consumed=9, next=9),
+    )
+    job.complete(4, file)
+    manifest = job.manifest(4, "checkpoint", (file,)).model_copy(update={"channels": channels})
+    job.store.put(keys.manifest(Epoch(1), CheckpointId(4)), encode_manifest(manifest))
+
+    shown = lines(run("show", job.location, "--json"))[0]["channels"]
+    text = [" ".join(line.split()) for line in run("show", job.location).stdout.splitlines()]
+
+    assert shown == [
+        {"from": "a", "to": "b", "consumed": 4, "next": 7, "ended": True, "entries": 3, "records": 3000, "bytes": 8},
+        {"from": "a", "to": "c", "consumed": 7, "next": 7, "ended": True, "entries": 0, "records": 0, "bytes": 0},
+        {"from": "b", "to": "c", "consumed": 9, "next": 9, "ended": False, "entries": 0, "records": 0, "bytes": 0},
+    ]
+    at = text.index("channel entries in flight records size")
+    assert text[at + 2 : at + 5] == ["a → b 3 3,000 8 B ended", "a → c 0 0 0 B ended", "b → c 0 0 0 B"]
+
+
+def test_a_job_of_one_chain_shows_no_channels(job: Job, run: Run) -> None:
+    assert lines(run("show", job.location, "--json"))[0]["channels"] == []
+    assert "channel" not in run("show", job.location).stdout
 
 
 def test_whole_snapshots_are_verified_reading_each_object_once(job: Job, run: Run) -> None:
