@@ -75,7 +75,12 @@ def cost(work: Path, source: Path, side: str, number: int, records: int, timeout
 
 
 def _parts(output: Path) -> list[Path]:
-    return sorted(output.rglob("part-*.parquet"))
+    """Return the files that are whole, published or not; a running job may move and delete directories meanwhile."""
+    found = []
+    for directory, folders, names in os.walk(output):
+        folders[:] = [folder for folder in folders if folder != "_temporary"]
+        found += [Path(directory, name) for name in names if name.startswith("part-") and name.endswith(".parquet")]
+    return found
 
 
 def latency(work: Path, side: str, files: int, timeout: float) -> LatencyRun:
