@@ -9,8 +9,8 @@ from html import escape
 
 Point = tuple[float, float]
 
-_WIDTH, _HEIGHT = 720, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 140, 30, 60
+_WIDTH, _HEIGHT = 760, 420
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 180, 30, 60
 _FONT = 'font-family="sans-serif" font-size="12"'
 _COLOURS = ("#c0392b", "#1f77b4", "#2e8b57", "#8e44ad", "#7f7f7f")
 
