@@ -7,21 +7,22 @@ epoch that failed may go on as zombies, as stuck threads do.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tests.simulation.model import Row, State, decode_state, encode_state, sha256
-from tests.simulation.world import JOB, Fault, World
+from tests.simulation.model import Row, sha256
+from tests.simulation.oracle import JOB
+from tests.simulation.world import Fault, World
 
 from streamjob.errors import CannotRestore, Superseded
-from streamjob.ids import NO_BATCH, Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner, TriggerId
+from streamjob.ids import Attempt, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
@@ -29,11 +30,11 @@ from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, re
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, Triggers
-from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, OperatorState, SinkState, SourceState
-from streamjob.store.base import StoreError, StoreUnavailable
+from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.store.base import StoreError
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
 
-CHAIN, SOURCE, SINK = ChainUid("chain"), OperatorUid("source"), OperatorUid("sink")
+SINK = OperatorUid("sink")
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,8 @@ class Task:
         return not isinstance(self.effect, Wait) or self.effect.until()
 
 
-@dataclass
-class Snapshot:
-    """What the chain's local checkpoint holds behind a batch."""
-
-    state: State
-    position: int
-    finished: bool
-
-
-class EpochRun:
-    """One epoch of a process, from its claim to its end."""
+class EpochRun(ABC):
+    """One epoch of a process, from its claim to its end; what its chains do, the job's own run knows."""
 
     def __init__(self, process: Process, number: int) -> None:
         self.process = process
@@ -110,7 +102,7 @@ class EpochRun:
         self._collecting = False
         self._wake: float | None = None
         self._work: deque[Callable[[], Steps]] = deque()
-        self._aborted: set[CheckpointId] = set()
+        self.aborted: set[CheckpointId] = set()
 
     def spawn(self, name: str, steps: Steps) -> None:
         """Start a task."""
@@ -162,65 +154,52 @@ class EpochRun:
 
     def _start(self, held: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
         process = self.process
-        position, finished, batch = 0, False, NO_BATCH
-        if resolution.manifest is not None:
-            position, finished = self.world.oracle.position(resolution.manifest)
-            batch = resolution.manifest.chains[0].batch
         self.epoch = held.epoch
         self.collector = Collector(self.registry)
-        self.publications = Publications([CHAIN])
-        self.publications.restore(CHAIN, batch, {SOURCE: position} if resolution.manifest else {}, {})
-        self.snapshots: dict[BatchId, Snapshot] = {batch: Snapshot(decode_state(files), position, finished)}
+        self.restore(resolution.manifest, files)
         self.coordinator = Coordinator(
-            chains=[CHAIN],
+            chains=self.chains,
             policy=process.policy,
             highest_id=resolution.last_id,
             triggers=process.triggers,
             statistics=process.statistics,
         )
-        self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {batch}, position {position}")
-        self.spawn("chain", self._chain(batch))
+        self.start_chains()
         self.spawn("timer", self._timer())
         self.spawn("committer", self._committer())
 
-    def _chain(self, batch: BatchId) -> Steps:
-        world = self.world
-        snapshot = self.snapshots[batch]
-        self.handle(self._status(m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.RUNNING))
-        try:
-            while not snapshot.finished:
-                batch = BatchId(batch + 1)
-                size = 1 + world.choices.pick(4)
-                end = snapshot.position + size if world.limit is None else min(snapshot.position + size, world.limit)
-                state, rows = world.source.fold(snapshot.state, snapshot.position, end)
-                world.read_to = max(world.read_to, end)
-                finished = snapshot.position == world.limit
-                if finished:
-                    rows = world.source.flush(state)
-                name = f"{self.epoch}-{self.name}-{batch}"
-                if rows:
-                    yield Stage(name, self.epoch, tuple(rows))
-                published = Batch(
-                    batch=batch,
-                    positions={SOURCE: end},
-                    staged={SINK: name} if rows else {},
-                    watermarks={SOURCE: end},
-                )
-                self.publications.publish(CHAIN, published)
-                snapshot = Snapshot(state, end, finished)
-                yield Pause("commit")
-                self.snapshots[batch] = snapshot
-                self.publications.committed(CHAIN, batch)
-                yield Pause("next batch")
-            if not self.coordinator_ended():
-                self.handle(self._status(m.ChainStatus.FINISHED))
-        except PublicationSealed:
-            return
-        except (SinkFailed, CommitFailed) as error:
-            self.handle(self._status(m.ChainStatus.FAILED, repr(error)))
+    @property
+    @abstractmethod
+    def chains(self) -> tuple[ChainUid, ...]:
+        """The job's chains."""
 
-    def _status(self, status: m.ChainStatus, message: str = "") -> m.ChainStateChanged:
-        return m.ChainStateChanged(now=self.world.clock.now(), chain=CHAIN, status=status, message=message)
+    @abstractmethod
+    def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
+        """Stand where a snapshot stood, whose files are given by path; None for the beginning."""
+
+    @abstractmethod
+    def start_chains(self) -> None:
+        """Start the chains' tasks."""
+
+    @abstractmethod
+    def trigger(self, start: m.StartCheckpoint) -> None:
+        """Cut chains, and let them acknowledge."""
+
+    @abstractmethod
+    def switch(self, checkpoint: CheckpointId) -> None:
+        """Go on unaligned."""
+
+    @abstractmethod
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """Forget the cuts of a checkpoint that was given up."""
+
+    @abstractmethod
+    def completed(self, checkpoint: CheckpointId) -> None:
+        """Let go of what a completed checkpoint took."""
+
+    def report(self, chain: ChainUid, status: m.ChainStatus, message: str = "") -> None:
+        """Tell the coordinator where a chain stands."""
+        self.handle(m.ChainStateChanged(now=self.world.clock.now(), chain=chain, status=status, message=message))
 
     def _timer(self) -> Steps:
         while not self.over:
@@ -247,11 +226,15 @@ class EpochRun:
     def _act(self, action: m.Action) -> None:
         match action:
             case m.StartCheckpoint():
-                self._trigger(action)
+                self.registry.begin(action.id)
+                self.trigger(action)
+            case m.SwitchToUnaligned():
+                self.world.note(f"{self.name}: {action.id} goes on unaligned")
+                self.switch(action.id)
             case m.AbortCheckpoint():
                 self.world.note(f"{self.name}: abort {action.id}: {action.reason}")
-                self._aborted.add(action.id)
-                self.publications.abort(action.id)
+                self.aborted.add(action.id)
+                self.abort(action.id)
                 if not action.keep_files:
                     self.registry.aborted(action.id)
             case m.CompleteCheckpoint():
@@ -272,46 +255,32 @@ class EpochRun:
                 else:
                     self._end_process(action.end, action.message)
 
-    def _trigger(self, start: m.StartCheckpoint) -> None:
-        self.registry.begin(start.id)
-        (cut,) = self.publications.trigger(start.id, seal=start.properties.stopping).cuts
-        self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cut.batch}")
-        self.spawn(f"upload {start.id}", self._upload(start, cut))
-
-    def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
+    def store_files(self, start: m.StartCheckpoint, contents: Mapping[str, bytes]) -> Program[tuple[FileRef, ...]]:
+        """Upload what the store lacks of the files of a snapshot; the first ones only, if it is aborted meanwhile."""
         checkpoint = start.id
-        yield Wait(lambda: checkpoint in self._aborted or self.publications.is_committed(checkpoint, CHAIN))
-        if checkpoint in self._aborted:
-            return
-        snapshot = self.snapshots[cut.batch]
         files: list[FileRef] = []
-        try:
-            for path, content in encode_state(snapshot.state).items():
-                if checkpoint in self._aborted:
-                    return
-                digest, name, offset = sha256(content), "", 0
-                if start.properties.is_savepoint:
-                    name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{path}"
-                    yield from put(Key(name.removeprefix(self.world.store.uri)), content)
-                elif location := self.registry.reuse(checkpoint, digest, len(content)):
-                    name, offset = location.object, location.offset
-                else:
-                    name = self.registry.allocate(checkpoint, digest)
-                    yield from put(Key(name), content)
-                files.append(FileRef(path=path, object=name, offset=offset, length=len(content), sha256=digest))
-        except StoreUnavailable as error:
-            reason = AbortReason.UPLOAD_FAILED
-            now = self.world.clock.now()
-            self.handle(m.ChainDeclined(now=now, id=checkpoint, chain=CHAIN, reason=reason, message=str(error)))
-            return
-        position = cut.positions.get(SOURCE, 0)
-        acknowledgement = m.ChainAcknowledgement(
-            state=ChainState(uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, files=tuple(files)),
-            operators=(OperatorState(uid=OperatorUid("fold"), chain=CHAIN, finished=snapshot.finished),),
-            sources=(SourceState(uid=SOURCE, position=position),),
-            sinks=(SinkState(uid=SINK, committables=cut.committables.get(SINK, ())),),
-        )
-        assert position == snapshot.position
+        for path, content in contents.items():
+            if checkpoint in self.aborted:
+                break
+            digest, name, offset = sha256(content), "", 0
+            if start.properties.is_savepoint:
+                name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{path}"
+                yield from put(Key(name.removeprefix(self.world.store.uri)), content)
+            elif location := self.registry.reuse(checkpoint, digest, len(content)):
+                name, offset = location.object, location.offset
+            else:
+                name = self.registry.allocate(checkpoint, digest)
+                yield from put(Key(name), content)
+            files.append(FileRef(path=path, object=name, offset=offset, length=len(content), sha256=digest))
+        return tuple(files)
+
+    def decline(self, checkpoint: CheckpointId, chain: ChainUid, error: Exception) -> None:
+        """Tell the coordinator that a chain could not store its part."""
+        reason, now = AbortReason.UPLOAD_FAILED, self.world.clock.now()
+        self.handle(m.ChainDeclined(now=now, id=checkpoint, chain=chain, reason=reason, message=str(error)))
+
+    def acknowledge(self, checkpoint: CheckpointId, acknowledgement: m.ChainAcknowledgement) -> Steps:
+        """Tell the coordinator that a chain has stored its part, sometimes twice."""
         event = m.ChainAcknowledged(now=self.world.clock.now(), id=checkpoint, acknowledgement=acknowledgement)
         self.handle(event)
         if self.world.choices.in_percent(10):
@@ -324,20 +293,22 @@ class EpochRun:
     def _complete(self, action: m.CompleteCheckpoint) -> Steps:
         held, checkpoint = self.held, action.id
         assert held is not None
-        part = action.acknowledgements[CHAIN]
+        parts = action.acknowledgements.values()
         manifest = Manifest(
             job=JOB.name,
             namespace=JOB.namespace,
             id=checkpoint,
             epoch=held.epoch,
             kind=action.properties.kind.value,
+            unaligned=any(part.metrics.unaligned for part in parts),
             triggered=action.triggered,
             completed=self.world.clock.now(),
             graph={},
-            operators=part.operators,
-            chains=(part.state,),
-            sources=part.sources,
-            sinks=part.sinks,
+            operators=tuple(operator for part in parts for operator in part.operators),
+            chains=tuple(part.state for part in parts),
+            channels=tuple(channel for part in parts for channel in part.channels),
+            sources=tuple(source for part in parts for source in part.sources),
+            sinks=tuple(sink for part in parts for sink in part.sinks),
         )
         uri: str | None = None
         failure, reason = m.CompletionFailure.NOT_WRITTEN, ""
@@ -356,7 +327,7 @@ class EpochRun:
             reason = str(error)
         else:
             assert completion.record in self.world.oracle.log, f"{completion!r} is not in the log"
-            self.publications.complete(checkpoint)
+            self.completed(checkpoint)
             now = self.world.clock.now()
             self.handle(m.CompletionSucceeded(now=now, id=checkpoint, uri=completion.record.manifest or ""))
             if self.coordinator_ended():
@@ -398,13 +369,24 @@ class EpochRun:
         self.process.runs.clear()
 
 
+RunOf: TypeAlias = "Callable[[Process, int], EpochRun]"
+
+
 class Process:
     """One process of the job: runs epochs until the job ends for it."""
 
     def __init__(
-        self, world: World, name: str, attempt: Attempt, *, num_retained: int, policy: CheckpointPolicy
+        self,
+        world: World,
+        run_of: RunOf,
+        name: str,
+        attempt: Attempt,
+        *,
+        num_retained: int,
+        policy: CheckpointPolicy,
     ) -> None:
         self.world = world
+        self._run_of = run_of
         self.name = name
         self.attempt = attempt
         self.num_retained = num_retained
@@ -416,7 +398,7 @@ class Process:
         self.frozen_until = 0
         self.has_held = False
         self._epochs = 0
-        self.runs: list[EpochRun] = [EpochRun(self, 0)]
+        self.runs: list[EpochRun] = [run_of(self, 0)]
 
     @property
     def run(self) -> EpochRun | None:
@@ -437,7 +419,7 @@ class Process:
             failed.tasks.clear()
         self.runs = [run for run in self.runs if run.tasks]
         self._epochs += 1
-        self.runs.append(EpochRun(self, self._epochs))
+        self.runs.append(self._run_of(self, self._epochs))
 
     def step(self, run: EpochRun, task: Task, fault: Fault) -> None:
         """Let a task make one step, its effect going as well as the fault lets it."""

@@ -1,6 +1,6 @@
 """Coordinator, cuts, log, registry, retention, deletion and publication together, without Spark, under every fault.
 
-The oracle (`world.Oracle`) checks after every single request that the log is linear and written by its holder alone,
+The oracle (`oracle.Oracle`) checks after every single request that the log is linear and written by its holder alone,
 that each completed checkpoint is a consistent cut and restorable, that nothing retained is deleted, and that the sink
 shows only what the log names, each row once; and at the end that a last quiet epoch leaves the batch's result and
 nothing superfluous.
@@ -13,210 +13,23 @@ from collections import Counter
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.simulation.model import Source
-from tests.simulation.runtime import EpochRun, Process, Task, Wait
-from tests.simulation.world import Choices, Fault, Violation, World
+from tests.simulation.chain import ChainWorld
+from tests.simulation.driver import Simulation, live
+from tests.simulation.world import Choices
 
-from streamjob.ids import Attempt, TriggerId
-from streamjob.protocol import messages as m
-from streamjob.protocol.publishing import Abort, Commit
-from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
-from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
+from streamjob.protocol.triggers import CheckpointPolicy
 
-STEP = 0.1
 POLICIES = (
     CheckpointPolicy(interval=2.0, timeout=20.0, tolerable_failures=2),
     CheckpointPolicy(interval=0.5, timeout=3.0, tolerable_failures=1),
     CheckpointPolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failures=0),
 )
-STORE_EFFECTS = (Get, GetUri, Put, PutIfAbsent, List, Delete)
-FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE, Fault.REPEATED)
-
-
-class Simulation:
-    """Processes in a world, driven by a schedule."""
-
-    def __init__(self, choices: Choices, *, limit: int | None, most_processes: int, fault_share: int) -> None:
-        self.choices = choices
-        self.world = World(choices, source=Source(limit or 0), limit=limit, min_retained=1)
-        self.most_processes = most_processes
-        self.fault_share = fault_share
-        # Some lives are spent asleep, with a decisive request in hand.
-        self.sleep_share = (8, 30)[choices.pick(2)]
-        self.processes: list[Process] = []
-        self.started = 0
-        self.steps = 0
-        self.store_away_until = 0
-
-    def start_process(self, attempt: int | None = None) -> Process:
-        """Start one more process; by default with the next attempt, or with the last one's."""
-        if attempt is None:
-            attempt = self.world.highest_attempt + (1 if self.choices.pick(3) else 0)
-        self.world.highest_attempt = Attempt(max(attempt, self.world.highest_attempt))
-        num_retained = (1, 3, 2)[self.choices.pick(3)]
-        policy = POLICIES[self.choices.pick(len(POLICIES))]
-        process = Process(self.world, f"p{self.started}", Attempt(attempt), num_retained=num_retained, policy=policy)
-        self.world.note(f"{process.name}: starts as attempt {attempt}, retains {num_retained}")
-        self.started += 1
-        self.processes.append(process)
-        return process
-
-    def run(self, most_steps: int) -> None:
-        """Follow the schedule."""
-        self.start_process(1)
-        while self.steps < most_steps and not self.choices.used_up:
-            if self.choices.in_percent(12):
-                self._disturb()
-            if self.has_edges and self.choices.in_percent(80):
-                self._strike_at_the_edge()
-            self._step(faults=True)
-
-    def finish(self) -> None:
-        """Crash what is left, let the network calm down, and run one more process to the end of all input."""
-        world = self.world
-        self.processes.clear()
-        while world.late:
-            world.deliver_late(0)
-        if world.limit is None:
-            world.limit = world.read_to + 3
-        last = self.start_process(world.highest_attempt + 1)
-        for _ in range(20_000):
-            if last.end is not None:
-                break
-            self._step(faults=False)
-        if last.end is not m.JobEnd.FINISHED:
-            raise Violation(f"the last process ended as {last.end}")
-        finished_before = self.finished_before_last
-        world.oracle.check_end(last.num_retained, world.limit, swept=not finished_before)
-
-    @property
-    def finished_before_last(self) -> bool:
-        """Whether the last claim found a finished job, so that nothing could be collected behind it."""
-        return self.world.oracle.log[-1].kind == "claim"
-
-    def _step(self, *, faults: bool) -> None:
-        self.steps += 1
-        self.world.clock.advance(STEP)
-        runnable = [
-            (process, *found)
-            for process in self.processes
-            for found in process.tasks()
-            if not faults or process.frozen_until <= self.steps
-        ]
-        if not runnable:
-            return
-        runnable.sort(key=lambda found: found[2].last_step)
-        process, run, task = runnable[self.choices.pick(len(runnable))]
-        task.last_step = self.steps
-        fault = Fault.NONE
-        if faults and not isinstance(task.effect, Wait):
-            decisive = isinstance(task.effect, PutIfAbsent | Delete | Commit | Abort)
-            if decisive and self.choices.in_percent(self.sleep_share):
-                self._freeze(process, deep=isinstance(task.effect, PutIfAbsent))
-                return
-            if decisive and self.fault_share and self.choices.in_percent(4):
-                self._take_store_away(20 + 10 * self.choices.pick(10))
-            away = self.steps < self.store_away_until and isinstance(task.effect, STORE_EFFECTS)
-            if away or self.choices.in_percent(self.fault_share):
-                fault = FAULTS[self.choices.pick(3 if away else len(FAULTS))]
-        process.step(run, task, fault)
-
-    @property
-    def has_edges(self) -> bool:
-        """Whether somebody could write right below the log now, under a number that was pruned."""
-        return bool(self._edges())
-
-    def _edges(self) -> list[tuple[Process, EpochRun, Task] | int]:
-        """Return the sleepers with such a request in hand, and the places of such requests that are held up."""
-        world = self.world
-        found: list[tuple[Process, EpochRun, Task] | int] = [
-            (process, *task)
-            for process in self.processes
-            if process.frozen_until > self.steps
-            for task in process.tasks()
-            if world.is_edge(task[1].effect)
-        ]
-        return found + [index for index, effect in enumerate(world.late) if world.is_edge(effect)]
-
-    def _strike_at_the_edge(self) -> None:
-        edges = self._edges()
-        edge = edges[self.choices.pick(len(edges))]
-        if isinstance(edge, int):
-            self.world.deliver_late(edge)
-            return
-        process, run, task = edge
-        self.world.note(f"{process.name}: wakes at the edge of the log")
-        process.frozen_until = 0
-        process.step(run, task, Fault.NONE)
-
-    def _disturb(self) -> None:
-        world = self.world
-        alive = [process for process in self.processes if process.end is None]
-        self.processes = alive
-        what = self.choices.pick(10)
-        asleep = all(process.frozen_until > self.steps for process in alive)
-        if asleep or (what == 1 and len(alive) < self.most_processes):
-            self.start_process()
-            return
-        process = alive[self.choices.pick(len(alive))]
-        now, run = world.clock.now(), process.run
-        match what:
-            case 2:
-                world.note(f"{process.name}: crashes")
-                self.processes.remove(process)
-            case 3:
-                self._freeze(process)
-            case 4 | 5:
-                if world.late:
-                    world.deliver_late(self.choices.pick(len(world.late)))
-            case 6:
-                world.clock.advance(self.choices.pick(40))
-            case 7:
-                if run is not None:
-                    trigger = TriggerId(f"s{self.steps}")
-                    run.handle(m.TriggerRequested(now=now, trigger_id=trigger, kind=SnapshotKind.SAVEPOINT))
-            case 8:
-                if world.sink.visible:
-                    names = sorted(world.sink.visible)
-                    world.sink.consume(names[self.choices.pick(len(names))])
-            case 9:
-                if run is not None:
-                    self._order(process, now)
-            case _:
-                if self.fault_share and self.choices.pick(8) == 7:
-                    self._take_store_away(10 * self.choices.pick(10))
-
-    def _take_store_away(self, steps: int) -> None:
-        self.store_away_until = self.steps + steps
-        self.world.note(f"the store is away until step {self.store_away_until}")
-
-    def _freeze(self, process: Process, *, deep: bool = False) -> None:
-        process.frozen_until = (
-            self.steps + ((200, 2000) if deep else (20, 60, 200, 500))[self.choices.pick(2 if deep else 4)]
-        )
-        self.world.note(f"{process.name}: sleeps until step {process.frozen_until}")
-
-    def _order(self, process: Process, now: float) -> None:
-        run = process.run
-        assert run is not None
-        order = self.choices.pick(4)
-        if order == 0:
-            process.policy = POLICIES[self.choices.pick(len(POLICIES))]
-            run.handle(m.PolicyChanged(now=now, policy=process.policy))
-        elif order == 1:
-            process.num_retained = 1 + self.choices.pick(3)
-        else:
-            run.handle(m.StopRequested(now=now, trigger_id=TriggerId(f"x{self.steps}"), savepoint=order == 3))
 
 
 def simulate(choices: Choices, *, limit: int | None, processes: int, fault_share: int, steps: int) -> Simulation:
-    simulation = Simulation(choices, limit=limit, most_processes=processes, fault_share=fault_share)
-    try:
-        simulation.run(steps)
-        simulation.finish()
-    except Exception as error:
-        error.add_note("\n".join(simulation.world.trace[-400:]))
-        raise
+    world = ChainWorld(choices, limit=limit, min_retained=1)
+    simulation = Simulation(world, world.run_of, POLICIES, most_processes=processes, fault_share=fault_share)
+    live(simulation, steps)
     return simulation
 
 

@@ -1,4 +1,4 @@
-"""Everything around the processes: the store and its network, the sink, the clock, and an oracle that watches them all.
+"""Everything around the processes: the store and its network, the sink and the clock, under an oracle's eyes.
 
 A schedule is a string of choices. Each picks what happens next, down to a single request to the store; when it is used
 up, everything goes on in turn and nothing fails any more. Choice 0 is always the harmless one, so a failing schedule
@@ -8,23 +8,18 @@ shrinks towards one without faults.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
 from enum import Enum, auto
 
-from tests.simulation.model import ModelSink, Row, Source, committables_of, decode_state, sha256
+from tests.simulation.model import Row
+from tests.simulation.oracle import Oracle
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.ownership import Claim
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import FileRef, Manifest
-from streamjob.snapshot.record import LogRecord, RecordKind
-from streamjob.store.base import ObjectMissing, StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect, drive
+from streamjob.snapshot.record import LogRecord
+from streamjob.store.base import StoreUnavailable
+from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect
 from streamjob.testing.clock import VirtualClock
-from streamjob.testing.memory_store import MemoryStore
-
-JOB = JobId("default", "simulated")
 
 
 class Choices:
@@ -70,201 +65,22 @@ class Fault(Enum):
     """It is applied and answered, and applied once more at some later moment."""
 
 
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-
-@dataclass
-class Oracle:
-    """Watches the store and the sink, and knows what must hold whatever the processes think."""
-
-    store: MemoryStore
-    sink: ModelSink
-    source: Source
-    limit: int | None
-    min_retained: int
-    log: list[LogRecord] = field(default_factory=list)
-    completions: list[tuple[LogRecord, Manifest]] = field(default_factory=list)
-    subsumed: set[str] = field(default_factory=set)
-    strays: int = 0
-    strays_at_the_edge: int = 0
-    forgotten_claims: int = 0
-
-    @property
-    def claims(self) -> list[LogRecord]:
-        """The claims in the log."""
-        return [record for record in self.log if record.kind is RecordKind.CLAIM]
-
-    def log_created(self, key: Key, content: bytes) -> None:
-        """Take in a log record that was just created."""
-        record = LogRecord.model_validate_json(content)
-        if record.seq < len(self.log):
-            self.strays += 1
-            self.strays_at_the_edge += self._exists(keys.log_record(LogSeq(record.seq + 1)))
-            self.check_readers()
-            return
-        if record.seq > len(self.log):
-            raise Violation(f"{key} leaves a gap above record {len(self.log) - 1}")
-        self.log.append(record)
-        if record.kind is RecordKind.CLAIM:
-            if len(self.claims) > 1 and record.attempt < self.claims[-2].attempt:
-                raise Violation(f"attempt {record.attempt} claims above attempt {self.claims[-2].attempt}")
-            if record.epoch != len(self.claims):
-                raise Violation(f"claim {record.seq} begins epoch {record.epoch}, the {len(self.claims)}th")
-            return
-        self._completed(record)
-
-    def _completed(self, record: LogRecord) -> None:
-        holder = self.claims[-1]
-        if (record.epoch, record.owner) != (holder.epoch, holder.owner):
-            raise Violation(f"epoch {record.epoch} completes {record.id} while epoch {holder.epoch} holds the log")
-        if self.completions and self.completions[-1][0].kind is RecordKind.FINAL:
-            raise Violation(f"{record.kind} {record.id} completes behind the final record")
-        if self.completions and (record.id or 0) <= (self.completions[-1][0].id or 0):
-            raise Violation(f"id {record.id} is used again")
-        assert record.manifest is not None
-        manifest = self.restorable(record)
-        self._check_cut(record, manifest)
-        self.completions.append((record, manifest))
-
-    def restorable(self, record: LogRecord) -> Manifest:
-        """Return the manifest of a completion, all of whose objects are there as they should be."""
-        assert record.manifest is not None
-        try:
-            manifest = Manifest.model_validate_json(self.store.get(self._key(record.manifest)))
-            for file in manifest.files():
-                content = self._read(file)
-                if sha256(content) != file.sha256:
-                    raise Violation(f"{file.object} does not have what {record.kind} {record.id} put there")
-        except ObjectMissing as error:
-            raise Violation(f"{record.kind} {record.id} of epoch {record.epoch} cannot be restored: {error}") from error
-        return manifest
-
-    def position(self, manifest: Manifest | None) -> tuple[int, bool]:
-        """Return how far a snapshot has read, and whether it has flushed the end of input."""
-        if manifest is None:
-            return 0, False
-        position = manifest.sources[0].position
-        assert isinstance(position, int)
-        return position, manifest.operators[0].finished
-
-    def _check_cut(self, record: LogRecord, manifest: Manifest) -> None:
-        position, finished = self.position(manifest)
-        files = {file.path: self._read(file) for file in manifest.files()}
-        state, _ = self.source.fold({}, 0, position)
-        if decode_state(files) != state:
-            raise Violation(f"{record.kind} {record.id}: its state is not that of position {position}")
-        before, had_finished = self.position(self.completions[-1][1] if self.completions else None)
-        earlier, _ = self.source.fold({}, 0, before)
-        _, expected = self.source.fold(earlier, before, position)
-        if finished and not had_finished:
-            expected += self.source.flush(state)
-        named: list[Row] = []
-        for name in committables_of(manifest.sinks):
-            named += self.sink.ever_staged[name]
-        if sorted(named) != sorted(expected):
-            raise Violation(
-                f"{record.kind} {record.id}: its committables are not the output from {before} to {position}: "
-                f"{sorted(named)} instead of {sorted(expected)}"
-            )
-
-    def superseded(self, attempt: Attempt, held: Claim | None) -> None:
-        """Check that a process that gave up had to."""
-        last = self.claims[-1]
-        if last.attempt <= attempt and held is not None and last == held.record:
-            raise Violation(f"epoch {last.epoch} gave up as superseded, and nobody has claimed the log since")
-
-    def deleted(self) -> None:
-        """Check, after a deletion, that nothing retained has suffered."""
-        own = [record for record, _ in self.completions if record.kind is not RecordKind.SAVEPOINT]
-        for record in own[-self.min_retained :]:
-            self.restorable(record)
-        for record, _ in self.completions:
-            assert record.manifest is not None
-            if record.kind is RecordKind.SAVEPOINT:
-                self.restorable(record)
-            elif not self._exists(self._key(record.manifest)):
-                self.subsumed.add(record.manifest)
-            elif record.manifest not in self.subsumed:
-                # What has its manifest is whole; a late request may bring a deleted one back, alone.
-                self.restorable(record)
-        if self.log and not self._exists(keys.log_record(self.log[-1].seq)):
-            raise Violation("the log's highest record was deleted")
-        self.forgotten_claims += bool(self.log) and not self._exists(keys.log_record(self.claims[-1].seq))
-        self.check_readers()
-
-    def check_readers(self) -> None:
-        """Check that a reader sees the log's end as it was written; where a claim was written, maybe another one."""
-        if not self.log:
-            return
-        seen = drive(self.store, read(JOB)).records
-        if seen[-1] != self.log[-1]:
-            raise Violation(f"a reader takes {seen[-1]} for the last record")
-        for record in seen:
-            written = self.log[record.seq]
-            claims = record.kind is RecordKind.CLAIM and written.kind is RecordKind.CLAIM
-            if record != written and not (claims and record.epoch == written.epoch):
-                raise Violation(f"a stray counts for a reader: {record}")
-        own = [record for record, _ in self.completions if record.kind is not RecordKind.SAVEPOINT]
-        if not set(own[-self.min_retained :]) <= set(seen):
-            raise Violation("the record of a retained checkpoint was pruned")
-
-    def _key(self, reference: str) -> Key:
-        return Key(reference.removeprefix(self.store.uri))
-
-    def _read(self, file: FileRef) -> bytes:
-        return self.store.get_range(self._key(file.object), file.offset, file.length)
-
-    def _exists(self, key: Key) -> bool:
-        return any(True for info in self.store.list(key) if info.key == key)
-
-    def committed(self, names: tuple[str, ...]) -> None:
-        """Check, after a publication, that the log names what was published, and that no row is there twice."""
-        named = {name for _, manifest in self.completions for name in committables_of(manifest.sinks)}
-        strangers = set(names) - named
-        if strangers:
-            raise Violation(f"{sorted(strangers)} are published, and the log does not name them")
-        delivered = self.sink.delivered()
-        if len(set(delivered)) != len(delivered):
-            raise Violation("a row is published twice")
-
-    def check_end(self, num_retained: int, limit: int, *, swept: bool) -> None:
-        """Check, after a last quiet epoch, that all is published, and if it completed something, that nothing leaks."""
-        if not self.completions or self.completions[-1][0].kind is not RecordKind.FINAL:
-            raise Violation("the job did not finish")
-        expected = Source(limit).batch_result()
-        if self.sink.delivered() != expected:
-            raise Violation("what the sink shows is not the batch's result")
-        if self.sink.staged:
-            raise Violation(f"{sorted(self.sink.staged)} stay staged for ever")
-        if not swept:
-            return
-        own = [manifest for record, manifest in self.completions if record.kind is not RecordKind.SAVEPOINT]
-        retained = own[-num_retained:]
-        needed = {Key(name) for manifest in retained for name in manifest.objects()}
-        needed |= {keys.manifest(manifest.epoch, manifest.id) for manifest in retained}
-        stored = {
-            info.key for prefix in (keys.CHECKPOINTS_PREFIX, keys.SHARED_PREFIX) for info in self.store.list(prefix)
-        }
-        if stored != needed:
-            raise Violation(f"left behind: {sorted(stored - needed)}; missing: {sorted(needed - stored)}")
-
-
-class World:
+class World(ABC):
     """The store, the sink and the clock, shared by all processes."""
 
-    def __init__(self, choices: Choices, *, source: Source, limit: int | None, min_retained: int) -> None:
+    def __init__(self, choices: Choices, oracle: Oracle) -> None:
         self.choices = choices
         self.clock = VirtualClock(1000.0)
-        self.store = MemoryStore()
-        self.sink = ModelSink()
-        self.source = source
-        self.limit = limit
-        self.read_to = 0
-        self.oracle = Oracle(self.store, self.sink, source, limit, min_retained)
+        self.store = oracle.store
+        self.sink = oracle.sink
+        self.oracle = oracle
         self.late: list[StoreEffect] = []
         self.trace: list[str] = []
         self.highest_attempt = Attempt(0)
+
+    @abstractmethod
+    def end_inputs(self) -> None:
+        """Let every input without an end come to its end soon."""
 
     def note(self, line: str) -> None:
         """Add a line to the story that a failing test tells."""

@@ -1,0 +1,188 @@
+"""A job of one chain: its inputs, its epochs, and what its snapshots and its result must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.simulation.model import ModelSink, Row, Source, State, committables_of, decode_state, encode_state
+from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.runtime import SINK, CommitFailed, EpochRun, Pause, Process, SinkFailed, Stage, Steps, Wait
+from tests.simulation.world import Choices, World
+
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.protocol import messages as m
+from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
+from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState, SourceState
+from streamjob.snapshot.record import LogRecord
+from streamjob.store.base import StoreUnavailable
+from streamjob.testing.memory_store import MemoryStore
+
+CHAIN, SOURCE = ChainUid("chain"), OperatorUid("source")
+
+
+def position_in(manifest: Manifest | None) -> tuple[int, bool]:
+    """Return how far a snapshot has read, and whether it has flushed the end of input."""
+    if manifest is None:
+        return 0, False
+    position = manifest.sources[0].position
+    assert isinstance(position, int)
+    return position, manifest.operators[0].finished
+
+
+class ChainOracle(Oracle):
+    """Knows that a cut holds the output since the cut before it, and the state behind it."""
+
+    def __init__(self, source: Source, limit: int | None, min_retained: int) -> None:
+        super().__init__(MemoryStore(), ModelSink(), min_retained)
+        self.source = source
+        self.limit = limit
+
+    def check_cut(self, record: LogRecord, manifest: Manifest) -> None:
+        position, finished = position_in(manifest)
+        files = {file.path: self.read(file) for file in manifest.files()}
+        state, _ = self.source.fold({}, 0, position)
+        if decode_state(files) != state:
+            raise Violation(f"{record.kind} {record.id}: its state is not that of position {position}")
+        before, had_finished = position_in(self.completions[-1][1] if self.completions else None)
+        earlier, _ = self.source.fold({}, 0, before)
+        _, expected = self.source.fold(earlier, before, position)
+        if finished and not had_finished:
+            expected += self.source.flush(state)
+        named: list[Row] = []
+        for name in committables_of(manifest.sinks):
+            named += self.sink.ever_staged[name]
+        if sorted(named) != sorted(expected):
+            raise Violation(
+                f"{record.kind} {record.id}: its committables are not the output from {before} to {position}: "
+                f"{sorted(named)} instead of {sorted(expected)}"
+            )
+
+    def check_result(self) -> None:
+        assert self.limit is not None
+        if self.sink.delivered() != Source(self.limit).batch_result():
+            raise Violation("what the sink shows is not the batch's result")
+
+
+class ChainWorld(World):
+    """One source; without a `limit` it has no end yet."""
+
+    def __init__(self, choices: Choices, *, limit: int | None, min_retained: int) -> None:
+        self.source = Source(limit or 0)
+        self.limit = limit
+        self.read_to = 0
+        self._known = ChainOracle(self.source, limit, min_retained)
+        super().__init__(choices, self._known)
+
+    def end_inputs(self) -> None:
+        if self.limit is None:
+            self.limit = self._known.limit = self.read_to + 3
+
+    def run_of(self, process: Process, number: int) -> ChainRun:
+        """Return a new epoch of a process."""
+        return ChainRun(self, process, number)
+
+
+@dataclass
+class Snapshot:
+    """What the chain's local checkpoint holds behind a batch."""
+
+    state: State
+    position: int
+    finished: bool
+
+
+class ChainRun(EpochRun):
+    """One epoch of the chain."""
+
+    def __init__(self, inputs: ChainWorld, process: Process, number: int) -> None:
+        self.inputs = inputs
+        super().__init__(process, number)
+
+    @property
+    def chains(self) -> tuple[ChainUid, ...]:
+        return (CHAIN,)
+
+    def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
+        position, finished = position_in(manifest)
+        self.batch = manifest.chains[0].batch if manifest is not None else NO_BATCH
+        self.publications = Publications([CHAIN])
+        self.publications.restore(CHAIN, self.batch, {SOURCE: position} if manifest else {}, {})
+        self.snapshots: dict[BatchId, Snapshot] = {self.batch: Snapshot(decode_state(files), position, finished)}
+        self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {self.batch}, position {position}")
+
+    def start_chains(self) -> None:
+        self.spawn("chain", self._chain(self.batch))
+
+    def _chain(self, batch: BatchId) -> Steps:
+        inputs, choices = self.inputs, self.world.choices
+        snapshot = self.snapshots[batch]
+        self.report(CHAIN, m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.RUNNING)
+        try:
+            while not snapshot.finished:
+                batch = BatchId(batch + 1)
+                size = 1 + choices.pick(4)
+                end = snapshot.position + size if inputs.limit is None else min(snapshot.position + size, inputs.limit)
+                state, rows = inputs.source.fold(snapshot.state, snapshot.position, end)
+                inputs.read_to = max(inputs.read_to, end)
+                finished = snapshot.position == inputs.limit
+                if finished:
+                    rows = inputs.source.flush(state)
+                name = f"{self.epoch}-{self.name}-{batch}"
+                if rows:
+                    yield Stage(name, self.epoch, tuple(rows))
+                published = Batch(
+                    batch=batch,
+                    positions={SOURCE: end},
+                    staged={SINK: name} if rows else {},
+                    watermarks={SOURCE: end},
+                )
+                self.publications.publish(CHAIN, published)
+                snapshot = Snapshot(state, end, finished)
+                yield Pause("commit")
+                self.snapshots[batch] = snapshot
+                self.publications.committed(CHAIN, batch)
+                yield Pause("next batch")
+            if not self.coordinator_ended():
+                self.report(CHAIN, m.ChainStatus.FINISHED)
+        except PublicationSealed:
+            return
+        except (SinkFailed, CommitFailed) as error:
+            self.report(CHAIN, m.ChainStatus.FAILED, repr(error))
+
+    def trigger(self, start: m.StartCheckpoint) -> None:
+        (cut,) = self.publications.trigger(start.id, seal=start.properties.stopping).cuts
+        self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cut.batch}")
+        self.spawn(f"upload {start.id}", self._upload(start, cut))
+
+    def switch(self, checkpoint: CheckpointId) -> None:
+        self.publications.switch(checkpoint)
+
+    def abort(self, checkpoint: CheckpointId) -> None:
+        self.publications.abort(checkpoint)
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        self.publications.complete(checkpoint)
+
+    def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
+        checkpoint = start.id
+        yield Wait(lambda: checkpoint in self.aborted or self.publications.is_committed(checkpoint, CHAIN))
+        if checkpoint in self.aborted:
+            return
+        snapshot = self.snapshots[cut.batch]
+        contents = encode_state(snapshot.state)
+        try:
+            files = yield from self.store_files(start, contents)
+        except StoreUnavailable as error:
+            self.decline(checkpoint, CHAIN, error)
+            return
+        if len(files) < len(contents):
+            return
+        position = cut.positions.get(SOURCE, 0)
+        assert position == snapshot.position
+        acknowledgement = m.ChainAcknowledgement(
+            state=ChainState(uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, files=files),
+            operators=(OperatorState(uid=OperatorUid("fold"), chain=CHAIN, finished=snapshot.finished),),
+            sources=(SourceState(uid=SOURCE, position=position),),
+            sinks=(SinkState(uid=SINK, committables=cut.committables.get(SINK, ())),),
+        )
+        yield from self.acknowledge(checkpoint, acknowledgement)
