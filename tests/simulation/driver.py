@@ -30,6 +30,8 @@ class Simulation:
         *,
         most_processes: int,
         fault_share: int,
+        disturbance_share: int = 12,
+        sleep_shares: tuple[int, int] = (8, 30),
     ) -> None:
         self.world = world
         self.choices = choices = world.choices
@@ -37,8 +39,9 @@ class Simulation:
         self._policies = policies
         self.most_processes = most_processes
         self.fault_share = fault_share
+        self.disturbance_share = disturbance_share
         # Some lives are spent asleep, with a decisive request in hand.
-        self.sleep_share = (8, 30)[choices.pick(2)]
+        self.sleep_share = sleep_shares[choices.pick(2)]
         self.processes: list[Process] = []
         self.started = 0
         self.steps = 0
@@ -62,7 +65,7 @@ class Simulation:
         """Follow the schedule."""
         self.start_process(1)
         while self.steps < most_steps and not self.choices.used_up:
-            if self.choices.in_percent(12):
+            if self.choices.in_percent(self.disturbance_share):
                 self._disturb()
             if self.has_edges and self.choices.in_percent(80):
                 self._strike_at_the_edge()

@@ -1,0 +1,233 @@
+"""A job of several chains: its graph and inputs, and what its snapshots and its result must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tests.simulation.flow import (
+    SOURCE,
+    FlowState,
+    Node,
+    Record,
+    Work,
+    batch_result,
+    decode,
+    run_to_the_end,
+    source_records,
+)
+from tests.simulation.model import ModelSink, Row
+from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.world import Choices, World
+
+from streamjob.ids import ChainUid, OperatorUid
+from streamjob.snapshot.manifest import ChannelState, EntryKind, Manifest
+from streamjob.snapshot.record import LogRecord
+from streamjob.testing.memory_store import MemoryStore
+
+LIMITS = (12, None, None, 5, 40)
+MOMENTS = (
+    "aligned",
+    "unaligned",
+    "aborted half way",
+    "switched half way",
+    "rows in flight",
+    "restored rows in flight",
+    "restored rows in flight again",
+    "obsolete barriers in flight",
+    "ends in flight",
+    "some chains have ended",
+    "producers that wait for room",
+)
+
+
+def source_of(chain: ChainUid) -> OperatorUid:
+    """Return the name of a chain's own source in a manifest."""
+    return OperatorUid(f"{SOURCE}-{chain}")
+
+
+def sink_of(chain: ChainUid) -> OperatorUid:
+    """Return the name of a chain's sink in a manifest."""
+    return OperatorUid(f"sink-{chain}")
+
+
+def state_path(chain: ChainUid) -> str:
+    """Return what a snapshot calls the file of a chain's state."""
+    return f"{chain}/state"
+
+
+def draw_graph(choices: Choices) -> tuple[Node, ...]:
+    """Return a graph of 2 to 5 chains, each with at most two inputs, producers before their readers."""
+    names = [ChainUid(name) for name in "abcde"[: 2 + choices.pick(4)]]
+    inputs: dict[ChainUid, tuple[ChainUid, ...]] = {}
+    for number, name in enumerate(names):
+        if number == 0 or choices.pick(6) == 5:
+            inputs[name] = (SOURCE,)
+            continue
+        first = names[number - 1 - choices.pick(min(number, 3))]
+        second = (None, *names[:number], SOURCE)[choices.pick(number + 2)]
+        inputs[name] = (first,) if second in (None, first) else (first, second)
+    read = {each for several in inputs.values() for each in several}
+    return tuple(
+        Node(
+            name,
+            work=Work((0, 0, 1, 2)[choices.pick(4)]),
+            inputs=inputs[name],
+            has_sink=name not in read or choices.pick(4) == 3,
+            steps=(1, 1, 12)[choices.pick(3)],
+        )
+        for name in names
+    )
+
+
+def drawn_limits(choices: Choices, nodes: tuple[Node, ...]) -> dict[ChainUid, int | None]:
+    """Return where the sources of a graph end, None for one that has no end yet."""
+    return {node.uid: LIMITS[choices.pick(len(LIMITS))] for node in nodes if SOURCE in node.inputs}
+
+
+def positions_in(manifest: Manifest) -> dict[ChainUid, int]:
+    """Return how far a snapshot has read each source."""
+    positions: dict[ChainUid, int] = {}
+    for source in manifest.sources:
+        assert isinstance(source.position, int)
+        positions[ChainUid(source.uid.removeprefix(f"{SOURCE}-"))] = source.position
+    return positions
+
+
+class GraphOracle(Oracle):
+    """Knows that what was put out, and what follows from a cut, is the result of all that the cut's sources have read.
+
+    Each key's rows are numbered by the sinks' chains, without gaps in the order of publication.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...], limits: Mapping[ChainUid, int | None], min_retained: int) -> None:
+        super().__init__(MemoryStore(), ModelSink(), min_retained)
+        self.nodes = nodes
+        self.limits = limits
+        self.moments = Counter(dict.fromkeys(MOMENTS, 0))
+        self._put_out: dict[ChainUid, list[Row]] = {node.uid: [] for node in nodes}
+
+    def check_cut(self, record: LogRecord, manifest: Manifest) -> None:
+        what = f"{record.kind} {record.id}"
+        self._check_channels(what, manifest)
+        self._count(manifest)
+        for sink in manifest.sinks:
+            put_out = self._put_out[ChainUid(sink.uid.removeprefix("sink-"))]
+            put_out += [row for name in sink.committables for row in self.sink.ever_staged[str(name)]]
+        contents = {file.path: self.read(file) for file in manifest.files()}
+        states = {node.uid: FlowState.decode(contents[state_path(node.uid)]) for node in self.nodes}
+        pending = {
+            (channel.source, channel.target): [
+                row for entry in channel.entries for file in entry.segments for row in decode(contents[file.path])
+            ]
+            for channel in manifest.channels
+        }
+        try:
+            following = run_to_the_end(self.nodes, states, pending)
+        except Violation as error:
+            raise Violation(f"{what}: behind it, {error}") from error
+        rows = {chain: put_out + following[chain] for chain, put_out in self._put_out.items()}
+        self._check_rows(what, rows, positions_in(manifest))
+
+    def _check_rows(self, what: str, rows: Mapping[ChainUid, list[Row]], limits: Mapping[ChainUid, int]) -> None:
+        expected = batch_result(self.nodes, limits)
+        for chain, given in rows.items():
+            wanted, found = Counter(row[0] for row in expected[chain]), Counter(row[0] for row in given)
+            if wanted != found:
+                raise Violation(f"{what}: chain {chain} loses {wanted - found} and puts {found - wanted} out too often")
+            numbers: Counter[int] = Counter()
+            for name, key, number in given:
+                numbers[key] += 1
+                if number != numbers[key]:
+                    raise Violation(f"{what}: chain {chain} puts {name} out as {number} of {key}, not {numbers[key]}")
+
+    def _check_channels(self, what: str, manifest: Manifest) -> None:
+        ends: dict[ChainUid, tuple[int, bool]] = {}
+        for channel in manifest.channels:
+            name, end = f"{what}: channel {channel.source} -> {channel.target}", (channel.next, channel.ended)
+            if [entry.index for entry in channel.entries] != list(range(channel.consumed, channel.next)):
+                raise Violation(f"{name} does not hold the entries from {channel.consumed} to below {channel.next}")
+            if ends.setdefault(channel.source, end) != end:
+                raise Violation(f"{name} ends at {end}, and another channel at {ends[channel.source]}")
+            if channel.entries and not manifest.unaligned:
+                raise Violation(f"{name} holds entries, and the snapshot is aligned")
+            if any(entry.barrier is not None and entry.barrier > manifest.id for entry in channel.entries):
+                raise Violation(f"{name} holds the barrier of a later checkpoint")
+        if {(each.source, each.target) for each in manifest.channels} != {
+            (producer, node.uid) for node in self.nodes for producer in node.producers
+        }:
+            raise Violation(f"{what} does not tell of every channel")
+
+    def _count(self, manifest: Manifest) -> None:
+        in_flight = {entry.kind for channel in manifest.channels for entry in channel.entries}
+        finished = [operator.finished for operator in manifest.operators]
+        moments = {
+            "aligned": not manifest.unaligned,
+            "unaligned": manifest.unaligned,
+            "rows in flight": any(entry.segments for each in manifest.channels for entry in each.entries),
+            "obsolete barriers in flight": EntryKind.BARRIER in in_flight,
+            "ends in flight": EntryKind.END in in_flight,
+            "restored rows in flight again": self._in_flight_again(manifest),
+            "some chains have ended": any(finished) and not all(finished),
+        }
+        self.moments.update({moment: int(reached) for moment, reached in moments.items()})
+
+    def _in_flight_again(self, manifest: Manifest) -> bool:
+        """Whether a checkpoint of a later epoch holds rows that were in flight in the one before."""
+        if not self.completions or self.completions[-1][1].epoch == manifest.epoch:
+            return False
+        names = [
+            {
+                (channel.source, file.path)
+                for channel in each.channels
+                for entry in channel.entries
+                for file in entry.segments
+            }
+            for each in (self.completions[-1][1], manifest)
+        ]
+        return not names[0].isdisjoint(names[1])
+
+    def check_result(self) -> None:
+        limits = {chain: limit for chain, limit in self.limits.items() if limit is not None}
+        expected = batch_result(self.nodes, limits)
+        given = Counter(name for name, _, _ in self.sink.delivered())
+        if given != Counter(row[0] for rows in expected.values() for row in rows):
+            raise Violation("what the sinks show is not the batch's result")
+
+
+class GraphWorld(World):
+    """A graph of chains; a source without a limit has no end yet."""
+
+    def __init__(self, choices: Choices, nodes: tuple[Node, ...], limits: dict[ChainUid, int | None]) -> None:
+        self.nodes = {node.uid: node for node in nodes}
+        self.limits = limits
+        self.read_to = dict.fromkeys(limits, 0)
+        self.graph_oracle = GraphOracle(nodes, limits, 1)
+        super().__init__(choices, self.graph_oracle)
+        self.note(f"the graph: {nodes}, limits {limits}")
+
+    @property
+    def channels(self) -> tuple[tuple[ChainUid, ChainUid], ...]:
+        """The pairs of producer and reader."""
+        return tuple((producer, node.uid) for node in self.nodes.values() for producer in node.producers)
+
+    def end_inputs(self) -> None:
+        for chain, limit in self.limits.items():
+            if limit is None:
+                self.limits[chain] = self.read_to[chain] + 3
+
+    def read_source(self, chain: ChainUid, start: int, count: int) -> list[Record]:
+        """Return up to so many records from an offset of a chain's source."""
+        limit = self.limits[chain]
+        end = start + count if limit is None else min(start + count, limit)
+        self.read_to[chain] = max(self.read_to[chain], end)
+        return source_records(chain, start, end)
+
+    def has_ended(self, chain: ChainUid, position: int) -> bool:
+        """Return whether a chain's source has nothing from an offset on, and never will."""
+        return position == self.limits[chain]
+
+
+def restored_channels(manifest: Manifest, producer: ChainUid) -> list[ChannelState]:
+    """Return what a snapshot says of the channels of a producer."""
+    return [channel for channel in manifest.channels if channel.source == producer]

@@ -1,0 +1,81 @@
+"""Random graphs of chains on the real protocol, under barriers, switches, expiries, crashes and a failing store.
+
+The oracle (`graph_world.GraphOracle`) completes the job from every single checkpoint, beside what really happens: what
+was put out and what follows from the cut must be the result of what its sources have read, with nothing lost, doubled
+or out of order. Chains check the order of what they read themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from functools import partial
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.simulation.driver import Simulation, live
+from tests.simulation.graph_run import GraphRun
+from tests.simulation.graph_world import GraphWorld, draw_graph, drawn_limits
+from tests.simulation.world import Choices
+
+from streamjob.protocol.triggers import CheckpointPolicy
+
+POLICIES = (
+    CheckpointPolicy(interval=4.0, timeout=90.0, tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=60.0, aligned_timeout=3.0, tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=60.0, mode="unaligned", tolerable_failures=2),
+    CheckpointPolicy(interval=2.0, timeout=9.0, aligned_timeout=5.0, tolerable_failures=2),
+)
+LENGTH = 10_000
+STEPS = 2500
+SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "60"))
+
+
+def simulate(choices: Choices, *, processes: int, fault_share: int) -> tuple[Simulation, GraphWorld]:
+    nodes = draw_graph(choices)
+    world = GraphWorld(choices, nodes, drawn_limits(choices, nodes))
+    simulation = Simulation(
+        world,
+        partial(GraphRun, world),
+        POLICIES,
+        most_processes=processes,
+        fault_share=fault_share,
+        disturbance_share=2,
+        sleep_shares=(0, 5),
+    )
+    live(simulation, STEPS)
+    return simulation, world
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    drawn=st.binary(min_size=LENGTH // 20, max_size=LENGTH // 4),
+    processes=st.integers(1, 2),
+    fault_share=st.sampled_from((0, 4)),
+)
+def test_every_checkpoint_of_any_graph_is_consistent_whatever_happens_in_whatever_order(
+    drawn: bytes, processes: int, fault_share: int
+) -> None:
+    simulate(Choices(drawn), processes=processes, fault_share=fault_share)
+
+
+def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> None:
+    """STREAMJOB_SIMULATIONS sets how many lives there are."""
+    total: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        _, world = simulate(Choices.seeded(seed, LENGTH), processes=1 + seed % 2, fault_share=(0, 3)[seed // 2 % 2])
+        total.update(world.graph_oracle.moments)
+        total["expired"] += sum("before all chains had acknowledged" in line for line in world.trace)
+        total["epochs"] += len(world.oracle.claims)
+
+    never = [moment for moment, count in total.items() if count == 0]
+    assert not never, f"{never} in {total}"
+
+
+def test_a_quiet_life_of_a_pipeline_takes_aligned_checkpoints_and_finishes() -> None:
+    _, world = simulate(Choices(b""), processes=1, fault_share=0)
+
+    assert len(world.oracle.claims) == 1
+    assert world.graph_oracle.moments["aligned"] > 1
+    assert world.graph_oracle.moments["unaligned"] == 0
+    assert [record.kind for record, _ in world.oracle.completions][-1] == "final"
