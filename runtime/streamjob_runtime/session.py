@@ -124,13 +124,16 @@ def spare_pandas() -> None:
     """
     from pyspark.sql import types
 
+    def numpys(obj: Any, name: str) -> bool:
+        # Another chain's thread may be in the middle of importing it: then there is no value of it yet.
+        kind = getattr(sys.modules.get("numpy"), name, None)
+        return kind is not None and isinstance(obj, kind)
+
     def is_scalar(self: types.NumpyScalarConverter, obj: Any) -> bool:
-        numpy = sys.modules.get("numpy")
-        return numpy is not None and isinstance(obj, numpy.generic)
+        return numpys(obj, "generic")
 
     def is_array(self: types.NumpyArrayConverter, obj: Any) -> bool:
-        numpy = sys.modules.get("numpy")
-        return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
+        return numpys(obj, "ndarray") and obj.ndim == 1
 
     types.NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign]
     types.NumpyArrayConverter.can_convert = is_array  # type: ignore[method-assign]
