@@ -27,7 +27,7 @@ A Python operator (`mapInPandas`) that takes 1 ms a record, behind a channel, in
 Its producer could read hundreds of times as many, so the channel is always full, and a checkpoint is asked for when
 it is. Records are {record_bytes} bytes, checkpoints go to a local S3 server (versitygw). `capacityRecords` sets the
 backlog, `maxBatchRecords: 1000` lets a batch take half a second: an aligned barrier cannot pass the batch in progress,
-and a segment is one task's, so it has at most `maxBatchRecords` divided by the slots. A batch takes some 0.1 s of its
+and a segment is one task's, so it has at most `maxBatchRecords` divided by the slots. A batch takes some 0.2 s of its
 own, for its plan and its commit: an aligned checkpoint waits for that of each batch on the way, too.
 
 Durations are those of `GET /v1/checkpoints/<id>`, whose end is the last acknowledgement, as in Flink. "Held" ends when
