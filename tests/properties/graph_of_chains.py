@@ -75,8 +75,6 @@ class Observed:
         self.segments = 0
         self.completions = 0
 
-    # What may happen.
-
     def run_batch(self, chain: ChainUid, reads: int, emits: int) -> None:
         """Publish a batch that reads up to `reads` entries of each input, and hands on `emits` segments."""
         known = self.chains[chain]
@@ -200,8 +198,6 @@ class Observed:
                 if not self._is_sealed(chain):
                     self.run_batch(chain, 1000, 1)
                 self.commit(chain)
-
-    # What must hold.
 
     def _is_sealed(self, chain: ChainUid) -> bool:
         under_way = self.under_way

@@ -40,6 +40,7 @@ class Simulation:
         self.most_processes = most_processes
         self.fault_share = fault_share
         self.disturbance_share = disturbance_share
+        self.last_survives = choices.pick(2) == 1
         # Some lives are spent asleep, with a decisive request in hand.
         self.sleep_share = sleep_shares[choices.pick(2)]
         self.processes: list[Process] = []
@@ -72,21 +73,46 @@ class Simulation:
             self._step(faults=True)
 
     def finish(self) -> None:
-        """Crash what is left, let the network calm down, and run one more process to the end of all input."""
+        """Let the network calm down and one process run to the end of all input: the last that lives, or a new one.
+
+        Where nothing fails, nothing expires.
+        """
         world = self.world
-        self.processes.clear()
+        alive = [process for process in self.processes if process.end is None and process.run is not None]
+        survives = bool(alive) and self.last_survives
         while world.late:
             world.deliver_late(0)
         world.end_inputs()
-        last = self.start_process(world.highest_attempt + 1)
-        for _ in range(20_000):
-            if last.end is not None:
+        quiet_since = world.clock.now()
+        last = self._calm(alive[-1]) if survives else self._start_last()
+        for _ in range(30_000):
+            if last.end is m.JobEnd.FINISHED:
                 break
+            if last.end is not None and survives:
+                # It had been told to stop before, or had lost the log without knowing.
+                survives, last = False, self._start_last()
             self._step(faults=False)
         if last.end is not m.JobEnd.FINISHED:
             raise Violation(f"the last process ended as {last.end}")
-        finished_before = self.finished_before_last
-        world.oracle.check_end(last.num_retained, swept=not finished_before)
+        if expired := [at for at in last.expired if at >= quiet_since]:
+            raise Violation(f"what was triggered at {expired[0]} expires, and nothing has failed since")
+        swept = not survives and not self.finished_before_last
+        world.oracle.check_end(last.num_retained, recovered=not survives, swept=swept)
+
+    def _start_last(self) -> Process:
+        self.processes.clear()
+        return self._calm(self.start_process(self.world.highest_attempt + 1))
+
+    def _calm(self, process: Process) -> Process:
+        """Crash all other processes, and let this one run with the first policy; its last checkpoint is declined."""
+        self.processes = [process]
+        process.policy = self._policies[0]
+        run, now = process.run, self.world.clock.now()
+        if run is not None and run.coordinator is not None:
+            run.handle(m.PolicyChanged(now=now, policy=process.policy))
+            if run.coordinator.pending is not None:
+                run.handle(m.ChainDeclined(now=now, id=run.coordinator.pending, chain=run.chains[0]))
+        return process
 
     @property
     def finished_before_last(self) -> bool:

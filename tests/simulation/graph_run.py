@@ -109,6 +109,7 @@ class GraphRun(EpochRun):
         if manifest is not None:
             self._restore_from(manifest, files)
         self.publication.open_channels(self._streams)
+        self.graph.local_files[self.epoch] = [stream.files for stream in self._streams.values()]
         self.world.note(f"{self.name}: epoch {self.epoch} starts behind {manifest.id if manifest else 'nothing'}")
 
     def _restore_from(self, manifest: Manifest, files: dict[str, bytes]) -> None:
@@ -142,8 +143,6 @@ class GraphRun(EpochRun):
                 self.report(node.uid, m.ChainStatus.FINISHED)
             else:
                 self.spawn(f"chain {node.uid}", self._chain(node))
-
-    # What a chain does.
 
     def _chain(self, node: Node) -> Steps:
         chain, publication = node.uid, self.publication
@@ -227,7 +226,9 @@ class GraphRun(EpochRun):
                 content, segment = encode(records), f"{self.epoch}-{batch}-{start}"
                 self._streams[node.uid].files[segment] = content
                 segments.append(Segment(name=segment, records=len(records), length=len(content)))
-            output = Output(segments=tuple(segments), watermark_ms=watermark_of(node, place.state))
+            watermark = watermark_of(node, place.state)
+            # That a stream has ended, its last entry says, and no watermark before it.
+            output = Output(segments=tuple(segments), watermark_ms=None if watermark == END_OF_TIME_MS else watermark)
         return Batch(
             batch=batch,
             positions={source_of(node.uid): place.offset} if SOURCE in node.inputs else {},
@@ -235,8 +236,6 @@ class GraphRun(EpochRun):
             consumed=place.consumed,
             output=output,
         )
-
-    # What a checkpoint does.
 
     def trigger(self, start: m.StartCheckpoint) -> None:
         self._starts[start.id] = start

@@ -15,12 +15,14 @@ from tests.simulation.flow import (
     decode,
     run_to_the_end,
     source_records,
+    watermark_of,
 )
 from tests.simulation.model import ModelSink, Row
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.world import Choices, World
 
-from streamjob.ids import ChainUid, OperatorUid
+from streamjob.ids import ChainUid, Epoch, OperatorUid
+from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.snapshot.manifest import ChannelState, EntryKind, Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.testing.memory_store import MemoryStore
@@ -116,6 +118,7 @@ class GraphOracle(Oracle):
             put_out += [row for name in sink.committables for row in self.sink.ever_staged[str(name)]]
         contents = {file.path: self.read(file) for file in manifest.files()}
         states = {node.uid: FlowState.decode(contents[state_path(node.uid)]) for node in self.nodes}
+        self._check_watermarks(what, manifest, states)
         pending = {
             (channel.source, channel.target): [
                 row for entry in channel.entries for file in entry.segments for row in decode(contents[file.path])
@@ -157,6 +160,18 @@ class GraphOracle(Oracle):
             (producer, node.uid) for node in self.nodes for producer in node.producers
         }:
             raise Violation(f"{what} does not tell of every channel")
+
+    def _check_watermarks(self, what: str, manifest: Manifest, states: Mapping[ChainUid, FlowState]) -> None:
+        """What a reader knows of its input's time, or will once it has read on, is what the producer has told."""
+        nodes = {node.uid: node for node in self.nodes}
+        for channel in manifest.channels:
+            told = watermark_of(nodes[channel.source], states[channel.source])
+            known = states[channel.target].watermarks.get(channel.source, 0)
+            will_be = max([known, *(entry.watermark or 0 for entry in channel.entries)])
+            has_ended = known == END_OF_TIME_MS or EntryKind.END in {entry.kind for entry in channel.entries}
+            if has_ended != channel.ended or (told != will_be and told != END_OF_TIME_MS and not has_ended):
+                name = f"channel {channel.source} -> {channel.target}"
+                raise Violation(f"{what}: {name} will be at watermark {will_be}, its producer is at {told}")
 
     def _count(self, manifest: Manifest) -> None:
         in_flight = {entry.kind for channel in manifest.channels for entry in channel.entries}
@@ -202,6 +217,7 @@ class GraphWorld(World):
         self.nodes = {node.uid: node for node in nodes}
         self.limits = limits
         self.read_to = dict.fromkeys(limits, 0)
+        self.local_files: dict[Epoch, list[dict[str, bytes]]] = {}
         self.graph_oracle = GraphOracle(nodes, limits, 1)
         super().__init__(choices, self.graph_oracle)
         self.note(f"the graph: {nodes}, limits {limits}")
@@ -210,6 +226,11 @@ class GraphWorld(World):
     def channels(self) -> tuple[tuple[ChainUid, ChainUid], ...]:
         """The pairs of producer and reader."""
         return tuple((producer, node.uid) for node in self.nodes.values() for producer in node.producers)
+
+    @property
+    def left_behind(self) -> list[str]:
+        """The segments that the finished epoch has still, though all of its chains have read everything."""
+        return [name for files in self.local_files[self.oracle.completions[-1][0].epoch] for name in files]
 
     def end_inputs(self) -> None:
         for chain, limit in self.limits.items():

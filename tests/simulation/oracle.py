@@ -155,17 +155,24 @@ class Oracle(ABC):
         if len(set(delivered)) != len(delivered):
             raise Violation("a row is published twice")
 
-    def check_end(self, num_retained: int, *, swept: bool) -> None:
-        """Check, after a last quiet epoch, that all is published, and if it completed something, that nothing leaks."""
+    def check_end(self, num_retained: int, *, recovered: bool, swept: bool) -> None:
+        """Check, after a last quiet epoch, that all is published and that nothing leaks.
+
+        Args:
+            num_retained: how many checkpoints are retained.
+            recovered: the quiet epoch began quietly, too, so that nothing was staged behind its beginning in vain.
+            swept: the quiet epoch has moreover completed something, so that nothing superfluous is left in the store.
+        """
         if not self.completions or self.completions[-1][0].kind is not RecordKind.FINAL:
             raise Violation("the job did not finish")
         self.check_result()
-        if self.sink.staged:
+        if recovered and self.sink.staged:
             raise Violation(f"{sorted(self.sink.staged)} stay staged for ever")
         if not swept:
             return
-        own = [manifest for record, manifest in self.completions if record.kind is not RecordKind.SAVEPOINT]
-        retained = own[-num_retained:]
+        own = [(record, manifest) for record, manifest in self.completions if record.kind is not RecordKind.SAVEPOINT]
+        # An earlier process may have retained fewer.
+        retained = [manifest for record, manifest in own[-num_retained:] if record.manifest not in self.subsumed]
         needed = {Key(name) for manifest in retained for name in manifest.objects()}
         needed |= {keys.manifest(manifest.epoch, manifest.id) for manifest in retained}
         stored = {

@@ -103,6 +103,7 @@ class EpochRun(ABC):
         self._wake: float | None = None
         self._work: deque[Callable[[], Steps]] = deque()
         self.aborted: set[CheckpointId] = set()
+        self.triggered: dict[CheckpointId, float] = {}
 
     def spawn(self, name: str, steps: Steps) -> None:
         """Start a task."""
@@ -227,6 +228,7 @@ class EpochRun(ABC):
         match action:
             case m.StartCheckpoint():
                 self.registry.begin(action.id)
+                self.triggered[action.id] = action.triggered
                 self.trigger(action)
             case m.SwitchToUnaligned():
                 self.world.note(f"{self.name}: {action.id} goes on unaligned")
@@ -234,6 +236,8 @@ class EpochRun(ABC):
             case m.AbortCheckpoint():
                 self.world.note(f"{self.name}: abort {action.id}: {action.reason}")
                 self.aborted.add(action.id)
+                if action.reason is AbortReason.EXPIRED:
+                    self.process.expired.append(self.triggered[action.id])
                 self.abort(action.id)
                 if not action.keep_files:
                     self.registry.aborted(action.id)
@@ -395,6 +399,7 @@ class Process:
         self.statistics = StatisticsTracker()
         self.resolved: dict[TriggerId, object] = {}
         self.end: m.JobEnd | None = None
+        self.expired: list[float] = []
         self.frozen_until = 0
         self.has_held = False
         self._epochs = 0

@@ -21,14 +21,14 @@ from tests.simulation.world import Choices
 from streamjob.protocol.triggers import CheckpointPolicy
 
 POLICIES = (
-    CheckpointPolicy(interval=4.0, timeout=90.0, tolerable_failures=2),
+    CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2),
     CheckpointPolicy(interval=3.0, timeout=60.0, aligned_timeout=3.0, tolerable_failures=2),
     CheckpointPolicy(interval=3.0, timeout=60.0, mode="unaligned", tolerable_failures=2),
     CheckpointPolicy(interval=2.0, timeout=9.0, aligned_timeout=5.0, tolerable_failures=2),
 )
 LENGTH = 10_000
 STEPS = 2500
-SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "60"))
+SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "90"))
 
 
 def simulate(choices: Choices, *, processes: int, fault_share: int) -> tuple[Simulation, GraphWorld]:
@@ -44,6 +44,7 @@ def simulate(choices: Choices, *, processes: int, fault_share: int) -> tuple[Sim
         sleep_shares=(0, 5),
     )
     live(simulation, STEPS)
+    assert simulation.finished_before_last or not world.left_behind
     return simulation, world
 
 
