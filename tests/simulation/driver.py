@@ -41,6 +41,9 @@ class Simulation:
         self.fault_share = fault_share
         self.disturbance_share = disturbance_share
         self.last_survives = choices.pick(2) == 1
+        longest = max(policy.timeout for policy in policies)
+        patient = [policies[0], *(policy for policy in policies if policy.timeout == longest)]
+        self.last_policy = patient[choices.pick(len(patient))]
         # Some lives are spent asleep, with a decisive request in hand.
         self.sleep_share = sleep_shares[choices.pick(2)]
         self.processes: list[Process] = []
@@ -104,9 +107,9 @@ class Simulation:
         return self._calm(self.start_process(self.world.highest_attempt + 1))
 
     def _calm(self, process: Process) -> Process:
-        """Crash all other processes, and let this one run with the first policy; its last checkpoint is declined."""
+        """Crash all other processes, and let this one be patient; its last checkpoint is declined."""
         self.processes = [process]
-        process.policy = self._policies[0]
+        process.policy = self.last_policy
         run, now = process.run, self.world.clock.now()
         if run is not None and run.coordinator is not None:
             run.handle(m.PolicyChanged(now=now, policy=process.policy))

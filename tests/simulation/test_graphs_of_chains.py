@@ -22,8 +22,8 @@ from streamjob.protocol.triggers import CheckpointPolicy
 
 POLICIES = (
     CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2),
-    CheckpointPolicy(interval=3.0, timeout=60.0, aligned_timeout=3.0, tolerable_failures=2),
-    CheckpointPolicy(interval=3.0, timeout=60.0, mode="unaligned", tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=600.0, aligned_timeout=3.0, tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=600.0, mode="unaligned", tolerable_failures=2),
     CheckpointPolicy(interval=2.0, timeout=9.0, aligned_timeout=5.0, tolerable_failures=2),
 )
 LENGTH = 10_000
