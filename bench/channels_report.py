@@ -30,7 +30,8 @@ _COST = """\
 Windows of a minute over {keys:,} keys, behind an operator that projects and filters, from Parquet to Parquet, bounded,
 in batches of a million records, two task slots, a checkpoint every 10 s to the local disk; fan-out adds a filter with a
 sink of its own. CPU is user and system time of the whole process tree. "Per million" is what each further million
-records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count.
+records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count; in
+brackets the least and the most.
 "Whole run" is the long one with both, and with what Java compiles: a second and third query start and compile code of
 their own, once. Medians of {rounds} interleaved round(s); "added" is the median of the differences within a round, to
 the plan in the row above.
@@ -97,7 +98,7 @@ def cost_table(costs: Sequence[CostRun]) -> Table:
             (
                 _NAMES[side],
                 str(len(mine)),
-                f"{median(mine.values()):.2f}",
+                f"{median(mine.values()):.2f} ({min(mine.values()):.2f}–{max(mine.values()):.2f})",
                 f"{median(added):+.2f}" if added else "–",
                 f"{median(run.cpu for run in whole):.1f}",
                 f"{median(added_whole):+.1f}" if added_whole else "–",
