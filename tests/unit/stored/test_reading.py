@@ -13,6 +13,7 @@ from streamjob.protocol.log import JobId, read
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind
+from streamjob.snapshot.record import RecordKind
 from streamjob.store.effects import drive
 
 
@@ -27,6 +28,14 @@ def test_the_snapshots_of_a_job_are_listed_oldest_first(job: Job, run: Run) -> N
     assert {each["job"] for each in listed} == {"departures"}
     assert [each["stateSize"] for each in listed] == [104, 104, 104]
     assert listed[2]["manifest"] == f"{job.store.uri}checkpoints/1-3/manifest.json"
+
+
+def test_the_last_snapshot_of_a_finished_job_is_called_final(job: Job, run: Run) -> None:
+    job.complete(4, *job.upload(offsets=b"o4"), kind=RecordKind.FINAL)
+
+    assert [each["kind"] for each in lines(run("list", job.location, "--json"))][-2:] == ["checkpoint", "final"]
+    assert "departures  epoch 1, finished" in run("list", job.location).stdout
+    assert "final 4, the newest" in run("show", job.location).stdout
 
 
 def test_a_place_may_be_the_location_the_root_the_name_or_the_manifest(job: Job, run: Run) -> None:
