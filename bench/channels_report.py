@@ -33,7 +33,7 @@ sink of its own. CPU is user and system time of the whole process tree. "Per mil
 records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count; in
 brackets the least and the most.
 "Whole run" is the long one with both, and with what Java compiles: a second and third query start and compile code of
-their own, once. Medians of {rounds} interleaved round(s); "added" is the median of the differences within a round, to
+their own, once. Medians of {rounds} interleaved rounds; "added" is the median of the differences within a round, to
 the plan in the row above.
 """
 
