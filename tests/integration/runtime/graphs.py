@@ -16,6 +16,9 @@ from typing import Any
 from tests.integration.runtime.purchases import add_file
 from tests.integration.runtime.recording import recorded
 
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import LogRecord
+
 MODULE = "tests.integration.runtime.recording"
 SCHEMA = "k STRING, n BIGINT, at TIMESTAMP, gate STRING"
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -137,3 +140,21 @@ def difference(expected: Counter[Any], found: Counter[Any]) -> str:
     if not lost and not surplus:
         return ""
     return f"{lost.total()} lost: {sorted(lost)[:5]}; {surplus.total()} surplus: {sorted(surplus)[:5]}"
+
+
+def manifests(root: Path) -> list[Manifest]:
+    """Return the retained snapshots of a job whose root is a directory, oldest first."""
+    records = [LogRecord.model_validate_json(file.read_bytes()) for file in sorted((root / "log").glob("*.json"))]
+    paths = [root / str(record.manifest) for record in records if record.completes]
+    return [Manifest.model_validate_json(path.read_bytes()) for path in paths if path.exists()]
+
+
+def segments(manifest: Manifest) -> dict[tuple[str, int], int]:
+    """Return where the records in flight of a snapshot are stored, object and offset, and how many each place holds."""
+    entries = (entry for channel in manifest.channels for entry in channel.entries)
+    return {(each.object, each.offset): each.records for entry in entries for each in entry.segments}
+
+
+def in_flight(manifest: Manifest) -> int:
+    """Return how many records of channels a snapshot holds."""
+    return sum(segments(manifest).values())
