@@ -270,8 +270,10 @@ def bench(options: argparse.Namespace, work: Path) -> None:
         setting = Setting(work=work, store=store, timeout=options.timeout)
 
         def keep() -> None:
+            where = machine.circumstances(begun, machine.command_line("make bench-backpressure"))
             result = Backpressure(
-                circumstances=machine.circumstances(begun, machine.command_line("make bench-backpressure")),
+                circumstances=where if options.only != "kills" or last is None else last.circumstances,
+                kill_circumstances=where if options.only != "backlogs" or last is None else last.kill_circumstances,
                 switch_after=SWITCH_AFTER_SECONDS,
                 record_bytes=_PAYLOAD_BYTES + 8,
                 backlogs=tuple(backlogs) if options.only != "kills" or last is None else last.backlogs,

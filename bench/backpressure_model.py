@@ -63,9 +63,13 @@ class Kill(Model):
 
 
 class Backpressure(Model):
-    """All of it; seconds of `switch_after`: the alignedCheckpointTimeout of the mode `switch`."""
+    """All of it; seconds of `switch_after`: the alignedCheckpointTimeout of the mode `switch`.
+
+    The kills may have been measured at another time than the rest.
+    """
 
     circumstances: Circumstances
+    kill_circumstances: Circumstances | None = None
     switch_after: float
     record_bytes: int
     backlogs: tuple[Backlog, ...] = ()

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
+from bench.model import Circumstances
 from bench.plot import Axis, draw
 from bench.tables import MB, Table
 
@@ -52,12 +53,11 @@ def save(results: Backpressure, file: Path) -> None:
 
 def render(results: Backpressure) -> str:
     """Return BACKPRESSURE.md."""
-    where = results.circumstances
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    where = _where(results.circumstances)
     parts = [
         _HEAD.format(record_bytes=results.record_bytes),
         f"The mode `switch` is `aligned` with `alignedCheckpointTimeout: {results.switch_after:g}s`.\n",
-        f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n",
+        where,
         "![Duration of checkpoints by backlog](backpressure.svg)\n",
         "## Duration\n",
         "ms, medians; in brackets the longest.\n",
@@ -68,8 +68,14 @@ def render(results: Backpressure) -> str:
         upload_table(results.backlogs).markdown() + "\n",
     ]
     if results.kills:
-        parts += ["## Recovery\n", _KILLS, kill_table(results.kills).markdown() + "\n"]
+        at = _where(results.kill_circumstances) if results.kill_circumstances else where
+        parts += ["## Recovery\n", _KILLS, *([at] if at != where else []), kill_table(results.kills).markdown() + "\n"]
     return "\n".join(parts)
+
+
+def _where(where: Circumstances) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"
 
 
 _UPLOADS = """\
