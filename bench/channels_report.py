@@ -32,9 +32,9 @@ in batches of a million records, two task slots, a checkpoint every 10 s to the 
 sink of its own. CPU is user and system time of the whole process tree. "Per million" is what each further million
 records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count; in
 brackets the least and the most. "Whole run" is the long one with both, and with what Java compiles: a second and third
-query start and compile code of their own, once. Medians of {rounds} interleaved rounds (those that were complete, if the
-command was stopped before its last); "added" is the median of the differences within a round, to the plan in the row
-above.
+query start and compile code of their own, once. Medians of {rounds} interleaved rounds (those that were complete, if
+the command was stopped before its last); "added" is the median of the differences within a round, to the plan in the
+row above.
 """
 
 _LATENCY = """\
