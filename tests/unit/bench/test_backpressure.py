@@ -112,6 +112,14 @@ def test_a_report_has_goals_durations_and_kills() -> None:
     text = render(results(backlog(2000, sample("aligned", 1000), sample("unaligned", 30)), kills=(kill(),)))
     assert "- reached: equal output after recovery, unaligned" in text
     assert "1 s: 2,000 × 1 ms" in text
+    assert text.count("`make it`, then to now") == 1
+
+
+def test_kills_that_were_measured_at_another_time_say_so() -> None:
+    measured = results(backlog(2000, sample("aligned", 1000), sample("unaligned", 30)), kills=(kill(),))
+    later = WHERE.model_copy(update={"begun": "later"})
+    text = render(measured.model_copy(update={"kill_circumstances": later}))
+    assert text.index("`make it`, then to now") < text.index("## Recovery") < text.index("`make it`, later to now")
 
 
 def test_a_further_million_costs_the_difference_of_a_long_and_a_short_run() -> None:
