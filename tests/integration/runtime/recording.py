@@ -33,7 +33,7 @@ class Sink:
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Hand the rows themselves to the checkpoint."""
-        # Not by Arrow: a stop would not interrupt that.
+        # A stop interrupts this; with toArrow one was seen to wait for the batch.
         rows: list[JsonValue] = [[_plain(value) for value in row] for row in batch.collect()]
         return Staged([batch_id, rows] if rows else None, len(rows))
 

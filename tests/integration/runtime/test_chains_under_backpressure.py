@@ -74,6 +74,13 @@ def batch_of(running_job: EmbeddedJob, chain: str) -> int:
     return found.last_published if found else -1
 
 
+def all_read(running_job: EmbeddedJob) -> bool:
+    """Whether every chain has published a batch, and nothing waits between them."""
+    plan = running_job.runner.job.plan
+    begun = all(batch_of(running_job, chain.uid) >= 0 for chain in plan.chains)
+    return begun and not any(waiting(running_job, channel.source, channel.target) for channel in plan.channels)
+
+
 def wait_until_it_runs(running_job: EmbeddedJob) -> None:
     running_job.wait_for(lambda: running_job.state is JobState.RUNNING, "all chains")
 
@@ -107,10 +114,11 @@ def test_rows_in_flight_are_stored_once_and_after_each_restore_come_once_and_fir
     assert [in_flight(manifest) for manifest in taken] == [3 * ROWS] * 3
     assert segments(taken[0]) == segments(taken[1]) == segments(taken[2])
 
+    (read_before,) = (chain.batch for chain in taken[-1].chains if chain.uid == "events")
     add_gated(tmp_path, 4)
     gate(tmp_path, 1).touch()
     with running(spark, unaligned) as second:
-        second.wait_for(lambda: batch_of(second, "events") > taken[-1].chains[0].batch, "the new file in the stream")
+        second.wait_for(lambda: batch_of(second, "events") > read_before, "the new file in the stream")
         second.wait_for(lambda: waiting(second, "events", "gate") == 3 * ROWS, "a reader that got one more")
         wait_until_it_runs(second)
         second.checkpoint()
@@ -208,7 +216,7 @@ def test_a_checkpoint_that_expires_under_backpressure_is_counted_and_lets_go_of_
     with running(spark, impatient) as running_job:
         wait_until_it_runs(running_job)
         running_job.checkpoint()
-        running_job.wait_for(lambda: waiting(running_job, "right", "both") == 0, "a reader that has read all")
+        running_job.wait_for(lambda: all_read(running_job), "readers that have read all")
         add_rows(tmp_path / "left", 1, numbered(ROWS, ROWS, str(closed)))
         running_job.wait_for(lambda: waiting(running_job, "left", "gated") == ROWS, "a reader that waits at the gate")
         running_job.control.trigger_checkpoint(TriggerId("under-backpressure"))
