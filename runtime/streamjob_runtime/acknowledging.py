@@ -29,8 +29,7 @@ from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_commit, read_offsets
-from streamjob_runtime.upload.packing import Identity
-from streamjob_runtime.upload.uploader import KeyOf, Progress, UploadCancelled, Uploader
+from streamjob_runtime.upload.uploader import Progress, Target, UploadCancelled
 
 _POLL_SECONDS = 0.005
 
@@ -56,8 +55,7 @@ class Acknowledges(Protocol):
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
-        known: Mapping[Identity, FileRef],
-        key_of: KeyOf,
+        target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:
         """Store what the cut consists of; blocks."""
@@ -72,7 +70,6 @@ class Acknowledger:
         nodes: what is fused into it.
         segments: directories with the segments of the streams that it reads.
         publication: lets go of in-flight segments once they are held.
-        uploader: shared by all chains.
         holds: directory for the holds; on the file system of the chain's checkpoint.
     """
 
@@ -82,14 +79,12 @@ class Acknowledger:
         nodes: Nodes,
         segments: Mapping[ChainUid, Path],
         publication: Publication,
-        uploader: Uploader,
         holds: Path,
     ) -> None:
         self._chain = chain
         self._nodes = nodes
         self._segments = dict(segments)
         self._publication = publication
-        self._uploader = uploader
         self._holds = holds
 
     @property
@@ -106,8 +101,7 @@ class Acknowledger:
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
-        known: Mapping[Identity, FileRef],
-        key_of: KeyOf,
+        target: Target,
         progress: Progress,
         clock: Callable[[], float] = time.monotonic,
     ) -> ChainAcknowledgement:
@@ -116,8 +110,7 @@ class Acknowledger:
         Args:
             checkpoint: the checkpoint.
             cut: where it cut the chain.
-            known: files that need no upload.
-            key_of: names new objects.
+            target: where its files go.
             progress: to watch and cancel.
             clock: seconds, for the figures.
 
@@ -145,7 +138,9 @@ class Acknowledger:
             for folder in in_flight.iterdir():
                 folder.rename(directory / folder.name)
         if held is not None or segments:
-            files = self._uploader.upload(_with_segments(held, directory, segments), known, key_of, progress)
+            files = target.uploader.upload(
+                _with_segments(held, directory, segments), target.known, target.key_of, progress
+            )
         statistics = progress.statistics()
         metrics = AcknowledgementMetrics(
             checkpointed_size=statistics.upload_bytes,
@@ -252,8 +247,7 @@ class FinishedChain:
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
-        known: Mapping[Identity, FileRef],
-        key_of: KeyOf,
+        target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:
         """Return the acknowledgement: what the restored snapshot says of the chain."""

@@ -27,12 +27,10 @@ from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoring import Restored
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.relocate import relocate
-from streamjob_runtime.upload.uploader import Uploader
+from streamjob_runtime.watermarks import event_time_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_DELAY = "spark.watermarkDelayMs"
 
 
 class ColumnsOfOneName(InvalidInput):
@@ -136,7 +134,6 @@ class Assembler:
         self,
         spark: SparkSession,
         outputs: Outputs,
-        uploader: Uploader,
         on_status: StatusListener,
         on_first_output: Callable[[], None],
     ) -> Assembled:
@@ -145,7 +142,6 @@ class Assembler:
         Args:
             spark: the session.
             outputs: the job's sinks, opened.
-            uploader: for all chains.
             on_status: see `Chain`.
             on_first_output: see `Chain`.
 
@@ -188,7 +184,7 @@ class Assembler:
                 on_first_output=on_first_output,
             )
             segments = {channel.source: self._workdir.segments(channel.source) for channel in chain.channels}
-            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication, uploader, self._workdir.holds)
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication, self._workdir.holds)
         return Assembled(chains, finished, acknowledgers, publication, streams)
 
     def _restore(self, publications: Publications, chain: ChainUid) -> None:
@@ -224,7 +220,7 @@ class Assembler:
                 f"{twice[0]!r}",
                 "give each column a name of its own",
             )
-        event_time = [each.name for each in schema.fields if _DELAY in each.metadata]
+        event_time = event_time_columns(schema)
         for reader in self._plan.readers(chain.uid):
             readings[(reader, chain.output)] = stream.reader(reader, schema, event_time)
         return stream

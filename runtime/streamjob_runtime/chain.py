@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
-from streamjob.protocol.cuts import Batch, Output, PublicationSealed
+from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.bounded import BoundedEnd
 from streamjob_runtime.dataflow import Dataflow
@@ -104,7 +104,6 @@ class Chain:
         self._query_known = threading.Event()
         self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
-        self._sealed = False
         self._finished = False
         self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
 
@@ -180,13 +179,11 @@ class Chain:
             if self._over():
                 return
             self._publication.committed(self.uid, self.last_published)
-            self._publication.end(self.uid)
+            self._publication.end(self.uid, self._over)
             self._finished = True
             self._on_status(self.uid, ChainStatus.FINISHED, "")
-        except PublicationSealed:
-            self._sealed = True
         except Exception as error:
-            # After a stop or a seal the query's end is what was asked for, whatever it died of.
+            # After a stop the query's end is what was asked for, whatever it died of.
             if not self._over():
                 self._on_status(self.uid, ChainStatus.FAILED, describe(error))
 
@@ -262,7 +259,7 @@ class Chain:
         raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before it ran its flush, batch {batch}")
 
     def _over(self) -> bool:
-        return self._ended.is_set() or self._sealed
+        return self._ended.is_set()
 
     def _has_state(self, batch: BatchId) -> bool:
         return bool(read_commit(self.checkpoint, batch).state_ids)
@@ -286,13 +283,8 @@ class Chain:
         output = None
         if self._read_by_others:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
-        try:
-            self._publication.publish(
-                self.uid, Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
-            )
-        except PublicationSealed:
-            self._sealed = True
-            raise
+        published = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
+        self._publication.publish(self.uid, published, self._over)
         if written.staged and not self._has_output:
             self._has_output = True
             self._on_first_output()

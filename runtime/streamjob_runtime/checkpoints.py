@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from streamjob.errors import Superseded
+from streamjob.errors import StreamJobError, Superseded
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol import messages as m
 from streamjob.protocol.cuts import ChainCut
@@ -18,14 +19,16 @@ from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.ownership import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
+from streamjob.store.opening import Location
 from streamjob_runtime.acknowledging import Acknowledges
 from streamjob_runtime.chain import describe
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
+from streamjob_runtime.savepoints import Savepoint, savepoint_place
 from streamjob_runtime.spark_checkpoint.hold import release
-from streamjob_runtime.upload.uploader import Progress, UploadCancelled
+from streamjob_runtime.upload.uploader import Progress, Target, UploadCancelled, Uploader
 
 ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
 Post = Callable[[m.Event], None]
@@ -40,6 +43,7 @@ log = logging.getLogger("streamjob")
 @dataclass
 class _UnderWay:
     progress: dict[ChainUid, Progress]
+    savepoint: Savepoint | None = None
     acknowledging: list[Future[None]] = field(default_factory=list)
     sinks: tuple[SinkState, ...] = ()
 
@@ -51,6 +55,8 @@ class Checkpoints:
         acknowledgers: of all chains.
         publication: the publication lock and what it guards.
         ledger: the job's log and store in this epoch.
+        uploader: brings the files of checkpoints to the job's store.
+        job: the job's name.
         outputs: the sinks.
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
         holds: directory in which the chains hold their files.
@@ -66,6 +72,8 @@ class Checkpoints:
         acknowledgers: Mapping[ChainUid, Acknowledges],
         publication: Publication,
         ledger: Ledger,
+        uploader: Uploader,
+        job: str,
         outputs: Outputs,
         manifest_of: ManifestOf,
         holds: Path,
@@ -77,6 +85,8 @@ class Checkpoints:
         self._acknowledgers = dict(acknowledgers)
         self._publication = publication
         self._ledger = ledger
+        self._uploader = uploader
+        self._job = job
         self._outputs = outputs
         self._manifest_of = manifest_of
         self._holds = holds
@@ -99,10 +109,20 @@ class Checkpoints:
 
     def start(self, action: m.StartCheckpoint) -> None:
         """Cut the chains that wait for no barrier at once, and let each chain acknowledge once it is cut."""
-        self._ledger.begin(action.id)
-        self._under_way[action.id] = _UnderWay({chain: Progress() for chain in self._acknowledgers})
         properties = action.properties
+        self._ledger.begin(action.id)
+        self._under_way[action.id] = under_way = _UnderWay({chain: Progress() for chain in self._acknowledgers})
+        if properties.is_savepoint:
+            try:
+                under_way.savepoint = Savepoint(self._place(action), self._ledger.store.uri)
+            except StreamJobError as error:
+                self._decline(action.id, action.chains[0], AbortReason.UPLOAD_FAILED, error)
+                return
         self._publication.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
+
+    def _place(self, action: m.StartCheckpoint) -> Location:
+        location = action.properties.location
+        return savepoint_place(self._ledger.store.uri, location, self._job, action.id, uuid.uuid4().hex[:8])
 
     def switch(self, action: m.SwitchToUnaligned) -> None:
         """Cut the chains that still wait for a barrier where they are."""
@@ -112,19 +132,21 @@ class Checkpoints:
         under_way = self._under_way.get(checkpoint)
         if under_way is not None and not self._closing.is_set():
             progress = under_way.progress[cut.chain]
-            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, progress)
+            target = under_way.savepoint.target if under_way.savepoint else self._target(checkpoint, cut.chain)
+            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, target, progress)
             under_way.acknowledging.append(task)
 
-    def _acknowledge(self, checkpoint: CheckpointId, cut: ChainCut, progress: Progress) -> None:
+    def _target(self, checkpoint: CheckpointId, chain: ChainUid) -> Target:
+        return Target(
+            uploader=self._uploader,
+            known=self._ledger.reusable_files(checkpoint, chain),
+            key_of=partial(self._ledger.allocate, checkpoint),
+        )
+
+    def _acknowledge(self, checkpoint: CheckpointId, cut: ChainCut, target: Target, progress: Progress) -> None:
         acknowledger = self._acknowledgers[cut.chain]
         try:
-            acknowledgement = acknowledger.acknowledge(
-                checkpoint,
-                cut,
-                known=self._ledger.reusable_files(checkpoint, cut.chain),
-                key_of=partial(self._ledger.allocate, checkpoint),
-                progress=progress,
-            )
+            acknowledgement = acknowledger.acknowledge(checkpoint, cut, target=target, progress=progress)
         except UploadCancelled:
             release(acknowledger.hold_directory(checkpoint))
         except StoreError as error:
@@ -149,12 +171,22 @@ class Checkpoints:
             progress.cancel()
         if not action.keep_files:
             self._ledger.aborted(action.id)
-        self._chains_pool.submit(self._release, action.id, under_way.acknowledging).add_done_callback(_report)
+        release_all = self._chains_pool.submit(self._release, action.id, under_way, action.keep_files)
+        release_all.add_done_callback(_report)
 
-    def _release(self, checkpoint: CheckpointId, acknowledging: Sequence[Future[None]]) -> None:
+    def _release(self, checkpoint: CheckpointId, under_way: _UnderWay, keep_files: bool) -> None:
         # What acknowledges may be linking files there still. It began before this did: the pool keeps the order.
-        wait(acknowledging)
+        wait(under_way.acknowledging)
         release(self._holds / str(checkpoint))
+        savepoint = under_way.savepoint
+        if savepoint is not None:
+            try:
+                if not keep_files:
+                    savepoint.discard()
+            except StoreError as error:
+                log.warning("Files of a failed savepoint may be left beside %s: %s", savepoint.uri, error.what)
+            finally:
+                savepoint.close()
 
     def complete(self, action: m.CompleteCheckpoint) -> None:
         """Write the manifest, then the log's record."""
@@ -163,7 +195,7 @@ class Checkpoints:
     def _complete(self, action: m.CompleteCheckpoint) -> None:
         try:
             manifest = self._manifest_of(action)
-            uri = self._settle(manifest)
+            uri = self._settle(manifest, self._savepoint(action.id))
             self._publication.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
@@ -178,11 +210,18 @@ class Checkpoints:
             self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
             self._on_completed(action, manifest)
 
-    def _settle(self, manifest: Manifest) -> str:
+    def _savepoint(self, checkpoint: CheckpointId) -> Savepoint | None:
+        under_way = self._under_way.get(checkpoint)
+        return under_way.savepoint if under_way else None
+
+    def _settle(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
         """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""
+        if savepoint is not None:
+            savepoint.write(manifest)
         while True:
             try:
-                return self._ledger.complete(manifest)
+                self._ledger.complete(manifest, savepoint.reference if savepoint else None)
+                return savepoint.uri if savepoint else self._ledger.uri_of(manifest)
             except OutcomeUnknown:
                 if self._closing.wait(_ASK_AGAIN_SECONDS):
                     raise
@@ -201,6 +240,8 @@ class Checkpoints:
 
     def _publish(self, checkpoint: CheckpointId) -> None:
         under_way = self._under_way.pop(checkpoint)
+        if under_way.savepoint is not None:
+            under_way.savepoint.close()
         try:
             for sink in under_way.sinks:
                 self._outputs.commit(sink.uid, checkpoint, sink.committables)
@@ -232,6 +273,9 @@ class Checkpoints:
                 progress.cancel()
         for pool in (self._chains_pool, self._log_pool):
             pool.shutdown(wait=True)
+        for under_way in self._under_way.values():
+            if under_way.savepoint is not None:
+                under_way.savepoint.close()
 
 
 def _report(task: Future[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamjob.client.models import (
@@ -19,12 +20,14 @@ from streamjob.client.models import (
     SnapshotKind,
     TriggerView,
 )
+from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
 from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.store.opening import open_location
 from streamjob_runtime.api.control import InvalidChange, NotYetSupported, StateConflict
 from streamjob_runtime.chain_views import chain_view, channel_view, last_checkpoint_view, total
 from streamjob_runtime.epoch import Epoch
@@ -161,26 +164,41 @@ class RunningJob:
         """Ask for a checkpoint."""
         self._requests.note(trigger_id, "checkpoint")
         event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
-        state = self._runner.lifecycle.state
-        if state not in _TAKES_CHECKPOINTS or not self._runner.post(event):
-            self._requests.forget(trigger_id)
-            raise StateConflict(f"A job that is {state} takes no checkpoints", "ask again when it is RUNNING")
+        self._take(trigger_id, lambda: self._runner.post(event), "takes no checkpoints")
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
-        """Refuse: this version has no savepoints."""
-        raise NotYetSupported(
-            "This version takes no savepoints", "take a checkpoint, which numRetained keeps for a while"
-        )
+        """Ask for a savepoint. Raises StateConflict, InvalidChange."""
+        place = _savepoint_location(location)
+        self._requests.note(trigger_id, "savepoint")
+        now = self._runner.job.clock()
+        event = m.TriggerRequested(now=now, trigger_id=trigger_id, kind=SnapshotKind.SAVEPOINT, location=place)
+        self._take(trigger_id, lambda: self._runner.post(event), "takes no savepoints")
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
-        """Ask the job to stop behind a last checkpoint."""
-        if savepoint or drain:
-            raise NotYetSupported("This version stops with a last checkpoint only", "ask for a plain stop")
+        """Ask the job to stop behind a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
+        if drain:
+            raise NotYetSupported("This version does not drain", "stop without, and start with --from later")
+        if location is not None and not savepoint:
+            raise InvalidChange("location", "is the place of a savepoint, and none is asked for", "add savepoint: true")
+        place = _savepoint_location(location)
+        self._requests.note(trigger_id, "stop")
+        event = m.StopRequested(
+            now=self._runner.job.clock(), trigger_id=trigger_id, savepoint=savepoint, location=place
+        )
+        if savepoint:
+            self._take(trigger_id, lambda: self._runner.stop(event), "takes no savepoints")
+            return
         state = self._runner.lifecycle.state
         if state.terminal:
+            self._requests.forget(trigger_id)
             raise StateConflict(f"The job is {state} already")
-        self._requests.note(trigger_id, "stop")
-        self._runner.stop_now(trigger_id)
+        self._runner.stop(event)
+
+    def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
+        state = self._runner.lifecycle.state
+        if state not in _TAKES_CHECKPOINTS or not post():
+            self._requests.forget(trigger_id)
+            raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
         """Change the fields that were sent, and return the policy in force. Raises InvalidChange."""
@@ -206,6 +224,18 @@ class RunningJob:
         """Return whether the job processes records."""
         state = self._runner.lifecycle.state
         return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
+
+
+def _savepoint_location(location: str | None) -> str | None:
+    """Return where savepoints are to go, as a URI; whoever asks does not know this process's directory."""
+    if location is None:
+        return None
+    if "://" not in location and not location.startswith(("/", "file:")):
+        raise InvalidChange("location", f"{location!r} is relative", "send file:///path or s3://bucket/prefix")
+    try:
+        return open_location(location).uri
+    except InvalidInput as error:
+        raise InvalidChange("location", error.what, error.fix) from error
 
 
 def _has_finished(epoch: Epoch, uid: ChainUid) -> bool:

@@ -94,6 +94,7 @@ class Epoch:
         coordinate: makes the coordinator of the epoch, given the id that its checkpoints must be above.
         state_lock: guards the coordinator.
         held: files that the epoch before still holds locally, a directory per chain.
+        stopped: the job was stopped behind the log's newest completion: that is published, and nothing more is done.
         on_state: is told RUNNING, FINISHING and STOPPING.
         on_restored: is told when all is ready to run.
         on_completed: is told of each completion.
@@ -109,6 +110,7 @@ class Epoch:
         coordinate: Callable[[CheckpointId], Coordinator],
         state_lock: threading.RLock,
         held: Path | None,
+        stopped: bool,
         on_state: Callable[[JobState], None],
         on_restored: Callable[[Epoch], None],
         on_completed: OnCompleted,
@@ -120,6 +122,7 @@ class Epoch:
         self._coordinate = coordinate
         self._state_lock = state_lock
         self._held = held
+        self._stopped = stopped
         self._on_state = on_state
         self._on_restored = on_restored
         self._on_completed = on_completed
@@ -129,6 +132,7 @@ class Epoch:
         self._directory = job.workdir / str(ledger.epoch)
         self._wake_at: float | None = None
         self._settled = False
+        self._stopping = False
         self.chains: Mapping[ChainUid, Chain] = {}
         self.publication: Publication | None = None
         self.restored: Restored | None = None
@@ -163,6 +167,8 @@ class Epoch:
             recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
             if self._ledger.finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
+            if self._stopped:
+                return EpochOutcome(EpochEnd.STOPPED)
             if resolution.fork:
                 log.warning(
                     "This start is a fork: the log's last completion is not what the job goes on from. "
@@ -195,22 +201,24 @@ class Epoch:
             files.result()
         uploader = Uploader(self._ledger.store)
         try:
-            assembled = assembler.build(spark, outputs, uploader, self._chain_status, self._first_output)
+            assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
             try:
-                return self._run_assembled(assembled, outputs, max_parallelism, workdir)
+                return self._run_assembled(assembled, outputs, uploader, max_parallelism, workdir)
             finally:
                 assembled.close()
         finally:
             uploader.close()
 
     def _run_assembled(
-        self, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
+        self, assembled: Assembled, outputs: Outputs, uploader: Uploader, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
         self.publication = assembled.publication
         self._checkpoints = Checkpoints(
             acknowledgers=assembled.acknowledgers,
             publication=assembled.publication,
             ledger=self._ledger,
+            uploader=uploader,
+            job=self._job.name,
             outputs=outputs,
             manifest_of=self._manifest(max_parallelism),
             holds=workdir.holds,
@@ -293,15 +301,20 @@ class Epoch:
             event = self._next_event()
             if isinstance(event, m.ChainStateChanged):
                 self._note_status(event)
-            elif isinstance(event, m.StopRequested):
-                self._on_state(JobState.STOPPING)
             assert self.coordinator is not None
             with self._state_lock:
                 actions = self.coordinator.handle(event)
+            self._show_stopping(self.coordinator)
             for action in actions:
                 outcome = self._execute(action)
                 if outcome is not None:
                     return outcome
+
+    def _show_stopping(self, coordinator: Coordinator) -> None:
+        if coordinator.stopping != self._stopping and not coordinator.ended:
+            self._stopping = coordinator.stopping
+            # A savepoint that failed leaves the job running.
+            self._on_state(JobState.STOPPING if self._stopping else JobState.RUNNING)
 
     def _note_status(self, event: m.ChainStateChanged) -> None:
         self._statuses[event.chain] = event.status

@@ -187,9 +187,12 @@ class Ledger:
     def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
         """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
         reference = resolution.reference or ""
-        if "://" not in reference:
+        whole = reference if "://" in reference else self.store.uri + reference
+        if resolution.manifest is not None and resolution.manifest.kind == "savepoint":
+            return References(open_location(whole.rpartition("/")[0]).store()).find
+        if whole != reference:
             return self.references.find
-        return References(open_location(_home_of(reference)).store()).find
+        return References(open_location(_home_of(whole)).store()).find
 
     def begin(self, checkpoint: CheckpointId) -> None:
         """Let a checkpoint begin to upload."""
@@ -219,19 +222,27 @@ class Ledger:
         with self._lock:
             self._registry.aborted(checkpoint)
 
-    def complete(self, manifest: Manifest) -> str:
-        """Make a checkpoint real, all of whose files are in the store; return its manifest's URI.
+    def complete(self, manifest: Manifest, savepoint: str | None = None) -> None:
+        """Make a snapshot real, all of whose files are in the store.
+
+        Args:
+            manifest: the snapshot.
+            savepoint: for a savepoint, how the log is to name its manifest, which is in the store, too.
 
         Raises:
             Superseded: another owner holds the log.
             OutcomeUnknown: whether it is completed is not known yet; call again, or end the epoch.
             StoreError: it is not completed.
         """
-        program = complete_snapshot(self._held, self._registry, manifest, self._clock())
+        program = complete_snapshot(self._held, self._registry, manifest, self._clock(), savepoint_uri=savepoint)
         completion = drive(self.store, program, guard=self._lock)
         with self._lock:
             self._completion = completion
-            self._builds_on = manifest
+            if savepoint is None:
+                self._builds_on = manifest
+
+    def uri_of(self, manifest: Manifest) -> str:
+        """Return the URI of a checkpoint's manifest."""
         return self.store.uri + keys.manifest(manifest.epoch, manifest.id)
 
     def may_name(self, checkpoint: CheckpointId) -> bool:

@@ -56,9 +56,14 @@ class Publication:
             for producer, consumer in self._publications.channels:
                 self._serve(producer, consumer, self._publications.frontier(producer, consumer))
 
-    def publish(self, chain: ChainUid, batch: Batch) -> None:
-        """Make a batch the chain's last published one. Raises what `Publications.publish` raises."""
+    def publish(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
+        """Make a batch the chain's last published one.
+
+        Behind the cut of a snapshot that stops the job, block until that has failed, or until `over`. Raises what
+        `Publications.publish` raises.
+        """
         with self._changed:
+            self._wait_while_sealed(chain, over)
             self._execute(self._publications.publish(chain, batch))
 
     def committed(self, chain: ChainUid, batch: BatchId) -> None:
@@ -66,9 +71,10 @@ class Publication:
         with self._changed:
             self._execute(self._publications.committed(chain, batch))
 
-    def end(self, chain: ChainUid) -> None:
-        """Tell the chain's readers that nothing more comes."""
+    def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True) -> None:
+        """Tell the chain's readers that nothing more comes; blocks like `publish`."""
         with self._changed:
+            self._wait_while_sealed(chain, over)
             self._execute(self._publications.end(chain))
 
     def last_published(self, chain: ChainUid) -> BatchId:
@@ -136,9 +142,13 @@ class Publication:
                 begun = time.monotonic()
 
     def wake(self) -> None:
-        """Let whoever waits for room look again whether it is over."""
+        """Let whoever waits look again whether it is over."""
         with self._changed:
             self._changed.notify_all()
+
+    def _wait_while_sealed(self, chain: ChainUid, over: Callable[[], bool]) -> None:
+        while self._publications.is_sealed(chain) and not over():
+            self._changed.wait(_LOOK_SECONDS)
 
     def _has_room(self, chain: ChainUid) -> bool:
         backlog = self._publications.backlog(chain)

@@ -19,10 +19,12 @@ from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle
 from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
+from streamjob.protocol.requests import must_succeed
 from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
 from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, Triggers
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.chain import describe
 from streamjob_runtime.checkpoints import OnCompleted
@@ -82,6 +84,7 @@ class Runner:
         self._stopping = threading.Event()
         self._highest_id = CheckpointId(0)
         self._has_run = False
+        self._stopped = False
 
     def run(self) -> ExitCode:
         """Run the job to its end; return how the process is to exit.
@@ -142,12 +145,19 @@ class Runner:
             epoch.post(event)
             return True
 
-    def stop(self, request: m.StopRequested) -> None:
-        """Stop the job behind a last checkpoint; while none can be taken, such as between restarts, at once."""
+    def stop(self, request: m.StopRequested) -> bool:
+        """Stop the job; return False if nothing runs that could take the savepoint that was asked for.
+
+        Behind a last checkpoint if no savepoint is asked for; while none can be taken, such as between restarts, at
+        once.
+        """
         with self.lock:
+            if must_succeed(request):
+                return self.post(request)
             self._stop = request
             self._stopping.set()
             self.post(request)
+            return True
 
     def stop_now(self, trigger_id: TriggerId) -> None:
         """Ask for a plain stop."""
@@ -183,9 +193,10 @@ class Runner:
             coordinate=self._coordinate,
             state_lock=self.lock,
             held=held,
+            stopped=self._stopped,
             on_state=self._on_epoch_state,
             on_restored=self._on_restored,
-            on_completed=self.on_completed,
+            on_completed=self._on_completed,
             on_discarded=self._on_discarded,
         )
         with self.lock:
@@ -216,6 +227,11 @@ class Runner:
         with self.lock:
             if state in TRANSITIONS[self.lifecycle.state]:
                 self.lifecycle = self.lifecycle.enter(state, self.job.clock())
+
+    def _on_completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        # Once a savepoint that stops the job is recorded, the job ends with it, also if publishing it needs a restart.
+        self._stopped = action.properties.stopping and action.properties.is_savepoint
+        self.on_completed(action, manifest)
 
     def _on_discarded(self, checkpoint: CheckpointId) -> None:
         with self.lock:

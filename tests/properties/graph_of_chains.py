@@ -148,7 +148,7 @@ class Observed:
     def abort(self) -> None:
         """Give the checkpoint under way up."""
         if self.under_way is not None:
-            checkpoint, self.under_way = self.under_way, None
+            checkpoint, self.under_way, self.sealed = self.under_way, None, None
             self._watch(self.job.abort(checkpoint.id))
 
     def complete(self) -> None:

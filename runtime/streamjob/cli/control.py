@@ -110,7 +110,7 @@ def savepoint(
 ) -> None:
     """Take a savepoint of a running job. It is self-contained, and yours to keep and to delete."""
     with _client(url, workdir, token_file) as (client, _):
-        _report(_outcome(client, client.trigger_savepoint(location), wait, timeout), as_json)
+        _report(_outcome(client, client.trigger_savepoint(_absolute(location)), wait, timeout), as_json)
 
 
 def stop(
@@ -131,11 +131,18 @@ def stop(
     """Stop a running job behind a last checkpoint or savepoint."""
     started = time.monotonic()
     with _client(url, workdir, token_file) as (client, endpoint):
-        trigger_id = client.stop(savepoint=savepoint is not None, location=savepoint or None, drain=drain)
+        trigger_id = client.stop(savepoint=savepoint is not None, location=_absolute(savepoint), drain=drain)
         view = _outcome(client, trigger_id, wait, timeout)
         if wait and view.state == "COMPLETED":
             _wait_for_the_end(client, endpoint, max(0.0, timeout - (time.monotonic() - started)))
     _report(view, as_json)
+
+
+def _absolute(location: str | None) -> str | None:
+    """Return a place as a URI: the job's process does not know the directory of this one."""
+    from streamjob.store.opening import open_location
+
+    return open_location(location).uri if location else None
 
 
 @contextmanager

@@ -108,7 +108,10 @@ def verify_command(
 @snapshots_app.command("delete")
 def delete_command(
     location: Place,
-    snapshot: Annotated[int, typer.Argument(metavar="ID", help="The snapshot's id.")],
+    snapshot: Annotated[
+        int | None,
+        typer.Argument(metavar="[ID]", help="Its id; not for a savepoint named by its own place."),
+    ] = None,
     namespace: Namespace = None,
     name: Name = None,
     fence: Annotated[
@@ -124,23 +127,26 @@ def delete_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete a savepoint, or a checkpoint of a stopped job. The newest completion is never deleted."""
-    from streamjob.stored.deletion import delete_snapshot
+    """Delete a savepoint, or a checkpoint of a stopped job.
+
+    A job's newest completion is never deleted, except for a savepoint named by its own place: that is yours.
+    """
+    from streamjob.stored.deletion import delete_alone, delete_snapshot
 
     with _opened(location, namespace, name) as (jobs, single):
         if single is not None:
-            raise InvalidInput(
-                f"{single.uri} is a snapshot without the log that tells whether it may be deleted",
-                "name the job's location and the snapshot's id",
+            deleted = delete_alone(single)
+        elif snapshot is None:
+            raise InvalidInput(f"{location} holds the snapshots of a job", "say which one by its id")
+        else:
+            deleted = delete_snapshot(
+                _one(jobs),
+                CheckpointId(snapshot),
+                fence=fence,
+                with_older=with_older,
+                owner=Owner(uuid.uuid4().hex),
+                now=time.time(),
             )
-        deleted = delete_snapshot(
-            _one(jobs),
-            CheckpointId(snapshot),
-            fence=fence,
-            with_older=with_older,
-            owner=Owner(uuid.uuid4().hex),
-            now=time.time(),
-        )
     ids = ", ".join(str(each) for each in deleted.ids)
     _emit(
         as_json,

@@ -75,6 +75,11 @@ class Coordinator:
         return self._ended
 
     @property
+    def stopping(self) -> bool:
+        """Whether a stop is under way."""
+        return self._requests.stop is not None
+
+    @property
     def policy(self) -> CheckpointPolicy:
         """The policy in force."""
         return self._schedule.policy
@@ -225,7 +230,8 @@ class Coordinator:
         self._completed.append(event.id)
         self._failures.succeeded(event.id)
         self._statistics.completed(event.id, event.uri)
-        self._requests.complete(pending.trigger_ids, pending.id, event.uri)
+        if not pending.properties.is_savepoint:
+            self._requests.complete(pending.trigger_ids, pending.id, event.uri)
 
     def _on_completion_failed(self, event: m.CompletionFailed) -> None:
         if self._pending_in(event.id, Phase.COMPLETING) is None:
@@ -245,6 +251,8 @@ class Coordinator:
         if pending is None:
             return
         self._pending = None
+        if pending.properties.is_savepoint:
+            self._requests.complete(pending.trigger_ids, pending.id, pending.uri)
         if pending.final:
             self._requests.stopped(pending.id, pending.uri)
             self._end(event.now, AbortReason.JOB_FINISHING, "", m.EndJob(end=m.JobEnd.FINISHED))
@@ -295,8 +303,11 @@ class Coordinator:
         """Give the checkpoint up, and draw the consequences for the stop or the job that depends on it."""
         pending = self._drop(now, reason, message)
         if pending.properties.stopping:
-            # Publication is sealed behind the snapshot that failed, so the epoch cannot go on.
-            self._fail_job(now, reason, message)
+            if pending.properties.is_savepoint and not pending.properties.drained:
+                self._requests.give_up_stop(reason, message)
+            else:
+                # What was drained cannot read on; and who wants to stop without a savepoint stops without.
+                self._fail_job(now, reason, message)
             return
         if pending.final:
             self._schedule.final_failed(now)
@@ -331,7 +342,9 @@ class Coordinator:
         if self._pending is not None and self._pending.phase is Phase.COLLECTING:
             self._drop(now, reason, message, keep_files=reason is AbortReason.SUPERSEDED)
         elif self._pending is not None and self._pending.phase is Phase.PUBLISHING:
-            self._pending = None
+            pending, self._pending = self._pending, None
+            if pending.properties.is_savepoint:
+                self._requests.unpublished(pending.trigger_ids, pending.id, pending.uri)
         self._requests.close(reason, message, job_stopped=isinstance(last, m.EndJob) and last.end is m.JobEnd.STOPPED)
         if last is not None:
             self._emit(last)
@@ -342,6 +355,8 @@ class Coordinator:
                 if pending := self._pending_in(event.id, Phase.COMPLETING):
                     self._pending = None
                     self._note_completion(pending, event)
+                    if pending.properties.is_savepoint:
+                        self._requests.unpublished(pending.trigger_ids, pending.id, event.uri)
             case m.CompletionFailed():
                 if self._pending_in(event.id, Phase.COMPLETING):
                     unwritten = event.failure is m.CompletionFailure.NOT_WRITTEN

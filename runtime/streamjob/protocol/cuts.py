@@ -254,8 +254,10 @@ class Publications:
         return self._effects()
 
     def abort(self, checkpoint: CheckpointId) -> Effects:
-        """Forget a checkpoint's cuts; its committables go into the next. Publication is sealed for all if it was."""
+        """Forget a checkpoint's cuts; its committables go into the next, and what it had sealed may publish again."""
         if self._under_way is not None and self._under_way.id == checkpoint:
+            if self._sealed_by == checkpoint:
+                self._sealed_by = None
             self._let_go(checkpoint)
         return self._effects()
 

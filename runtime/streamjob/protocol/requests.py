@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.protocol.failures import AbortReason
@@ -13,7 +13,7 @@ from streamjob.protocol.triggers import Request, TriggerOutcome, Triggers, Trigg
 
 @dataclass
 class Stop:
-    """A stop under way, and all who asked for it."""
+    """A stop under way, and all who asked for it: first who began it, then who joined with a plain stop."""
 
     request: StopRequested
     trigger_ids: tuple[TriggerId, ...]
@@ -99,6 +99,24 @@ class Requests:
         stop, self.stop = self.stop, None
         if stop is not None:
             self.complete(stop.trigger_ids, checkpoint, uri)
+
+    def give_up_stop(self, reason: AbortReason, message: str) -> None:
+        """Tell that the job does not stop, as its savepoint failed; who joined with a plain stop still gets that."""
+        assert self.stop is not None
+        stop, self.stop = self.stop, None
+        first, *joined = stop.trigger_ids
+        self.fail((first,), reason, message)
+        if joined:
+            self.stop = Stop(replace(stop.request, trigger_id=joined[0], savepoint=False, location=None), tuple(joined))
+
+    def unpublished(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
+        """Tell that a savepoint is stored, but that the epoch ended before its output was published."""
+        text = (
+            f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; "
+            "the restarted job publishes it, and goes on from there"
+        )
+        outcome = TriggerOutcome(state=TriggerState.FAILED, checkpoint=checkpoint, uri=uri, failure=text)
+        self._resolve(trigger_ids, outcome)
 
     def close(self, reason: AbortReason, message: str, *, job_stopped: bool) -> None:
         """Tell everybody, as the epoch ends; `job_stopped`: the stop took place, though without its snapshot."""

@@ -9,6 +9,8 @@ from streamjob.ids import CheckpointId, Epoch, Key, LogSeq
 LOG_PREFIX = Key("log/")
 CHECKPOINTS_PREFIX = Key("checkpoints/")
 SHARED_PREFIX = Key("shared/")
+SAVEPOINTS_PREFIX = Key("savepoints/")
+"""Where savepoints go that are given no other place."""
 
 _LOG = re.compile(r"log/(\d{20})\.json")
 _MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
@@ -72,3 +74,19 @@ def shared_epoch(key: Key) -> Epoch | None:
     """Return the epoch that uploaded the shared file at `key`, or None for any other object."""
     match = _SHARED.fullmatch(key)
     return Epoch(int(match[2])) if match else None
+
+
+def savepoint_prefix(job: str, checkpoint: CheckpointId, suffix: str) -> str:
+    """Return the directory of a savepoint below the place for savepoints, with a slash at its end.
+
+    Args:
+        job: the job's name.
+        checkpoint: the savepoint's id.
+        suffix: random: another attempt, or another job of this name, must not meet this directory.
+    """
+    return f"{job}-{checkpoint}-{suffix}/"
+
+
+def savepoint_file(sha256: str) -> Key:
+    """Return the key of a savepoint's file, relative to the savepoint's own directory."""
+    return Key(f"files/{sha256}")

@@ -20,11 +20,14 @@ from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.claiming import find_claimed, mark_for_deletion
 from streamjob.protocol.collector import CannotCollect
+from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim, verify
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.base import Store
 from streamjob.store.effects import Program, delete, drive, list_all
 from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 
@@ -201,13 +204,54 @@ def _delete_savepoint(job: JobSnapshots, subject: StoredSnapshot) -> Deleted:
                 f"{other.label} of job {job.view.job} refers to files of {subject.label}",
                 "wait until it is subsumed: a job that claimed a savepoint needs it until then",
             )
+    return Deleted((subject.id,), _delete_files(subject, subject.manifest, job.view.job))
+
+
+def _delete_files(subject: StoredSnapshot, manifest: Manifest, job: JobId) -> int:
+    """Delete a savepoint's manifest and then its files; return how many objects that were."""
     store = subject.home.store()
     try:
-        if not drive(store, mark_for_deletion(Key(MANIFEST_NAME), job.view.job)):
+        if not drive(store, mark_for_deletion(Key(MANIFEST_NAME), job)):
             raise _claimed(subject.uri)
         store.delete([Key(MANIFEST_NAME)])
-        files = [Key(name) for name in sorted(subject.manifest.objects()) if not is_uri(name)]
+        files = [Key(name) for name in sorted(manifest.objects()) if not is_uri(name)]
         store.delete([*files, Key(keys.claim_marker(MANIFEST_NAME))])
     finally:
         store.close()
-    return Deleted((subject.id,), 1 + len(files))
+    return 1 + len(files)
+
+
+def delete_alone(subject: StoredSnapshot) -> Deleted:
+    """Delete a savepoint that was named by its own place, such as a copy; no log is asked.
+
+    Raises:
+        CannotDelete: it is no savepoint, it cannot be read, or a job has claimed it.
+        StoreUnavailable, StoreDenied: not everything was deleted.
+    """
+    manifest = subject.manifest
+    if manifest is None:
+        raise CannotDelete(
+            f"{subject.uri} cannot be read, so its files are not known: {subject.problem}",
+            "delete its directory by hand, if it is a savepoint's",
+        )
+    if manifest.kind != "savepoint":
+        raise CannotDelete(
+            f"{subject.uri} is a checkpoint: its job's log tells whether it may be deleted",
+            "name the job's location and the checkpoint's id",
+        )
+    return Deleted((manifest.id,), _delete_files(subject, manifest, JobId(manifest.namespace, manifest.job)))
+
+
+def discard_savepoint(store: Store) -> None:
+    """Delete what a savepoint wrote that failed.
+
+    Args:
+        store: at the savepoint's own directory, which nothing else writes to and no log names.
+
+    Raises:
+        StoreUnavailable, StoreDenied: something may be left.
+    """
+    written = [info.key for info in drive(store, list_all(""))]
+    manifest = [key for key in written if key == MANIFEST_NAME]
+    store.delete(manifest)
+    store.delete([key for key in written if key not in manifest])

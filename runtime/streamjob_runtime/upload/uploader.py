@@ -101,6 +101,21 @@ def _shared_key(epoch: Epoch, generation: int, sha256: str) -> Key:
     return shared_file(epoch, sha256, generation)
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where the files of a snapshot go.
+
+    Args:
+        uploader: writes to its store.
+        known: files that need no upload.
+        key_of: names new objects.
+    """
+
+    uploader: Uploader
+    known: Mapping[Identity, FileRef]
+    key_of: KeyOf
+
+
 class Uploader:
     """Uploads cuts of any chain of a job with a bounded number of threads; every method may be called from any thread.
 

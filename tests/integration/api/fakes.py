@@ -41,6 +41,7 @@ class FakeJob:
         self.asked: list[tuple[str, TriggerId]] = []
         self.stopped = threading.Event()
         self.failure: str | None = None
+        self.locations: list[str | None] = []
         self._triggers: dict[TriggerId, TriggerView] = {}
 
     def job(self) -> JobView:
@@ -58,11 +59,13 @@ class FakeJob:
         self._accept("checkpoint", TriggerView(trigger_id=trigger_id, kind="checkpoint", state=TriggerState.QUEUED))
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
-        raise NotYetSupported("savepoints come with a later version", "Take a checkpoint.")
+        self.locations.append(location)
+        self._accept("savepoint", TriggerView(trigger_id=trigger_id, kind="savepoint", state=TriggerState.QUEUED))
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
-        if savepoint:
-            raise NotYetSupported("savepoints come with a later version", "Stop behind a checkpoint.")
+        if savepoint and drain:
+            raise NotYetSupported("draining comes with a later version", "Stop without.")
+        self.locations.append(location)
         self._accept("stop", TriggerView(trigger_id=trigger_id, kind="stop", state=TriggerState.QUEUED))
         if self.prompt:
             self.view = a_job(state=JobState.STOPPED)

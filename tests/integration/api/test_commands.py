@@ -137,14 +137,31 @@ def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, 
     assert "still QUEUED" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [["savepoint"], ["stop", "--savepoint"], ["stop", "--savepoint", "s3://b/p", "--drain"]]
-)
-def test_a_savepoint_is_refused_by_this_version(server: ControlServer, arguments: list[str]) -> None:
-    result = runner.invoke(app, arguments)
+def test_a_drain_is_refused_by_this_version(server: ControlServer) -> None:
+    result = runner.invoke(app, ["stop", "--savepoint", "s3://bucket/p", "--drain"])
 
     assert result.exit_code == 2
-    assert "savepoints come with a later version" in result.stderr
+    assert "draining comes with a later version" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (["savepoint"], None),
+        (["savepoint", "--location", "s3://bucket/p"], "s3://bucket/p/"),
+        (["savepoint", "--location", "mine"], "file://{here}/mine/"),
+        (["stop", "--savepoint"], None),
+        (["stop", "--savepoint", "mine"], "file://{here}/mine/"),
+    ],
+)
+def test_the_place_of_a_savepoint_is_sent_as_a_uri(
+    server: ControlServer, job: FakeJob, tmp_path: Path, arguments: list[str], sent: str | None
+) -> None:
+    """The job's process does not know the directory in which somebody asks."""
+    result = runner.invoke(app, arguments)
+
+    assert result.exit_code == 0, result.stderr
+    assert job.locations == [sent and sent.format(here=tmp_path)]
 
 
 def test_a_stop_returns_when_the_process_has_let_go(server: ControlServer, workdir: Path) -> None:

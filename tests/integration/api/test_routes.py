@@ -229,13 +229,21 @@ def test_a_request_that_the_jobs_state_forbids_is_a_conflict_and_may_be_repeated
     assert accepted.status_code == 202
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/savepoints", {}), ("/v1/stop", {"savepoint": True})])
-def test_savepoints_are_not_supported_yet(http: httpx.Client, path: str, body: dict[str, object]) -> None:
-    answer = http.post(path, json=body)
+def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: FakeJob) -> None:
+    answer = http.post("/v1/savepoints", json={"location": "s3://b/p", "triggerId": "s1"})
+    again = http.post("/v1/savepoints", json={"location": "s3://b/p", "triggerId": "s1"})
+
+    assert (answer.status_code, again.status_code) == (202, 202)
+    assert job.locations == ["s3://b/p"]
+    assert http.get("/v1/triggers/s1").json()["kind"] == "savepoint"
+
+
+def test_what_the_version_cannot_do_is_not_supported(http: httpx.Client) -> None:
+    answer = http.post("/v1/stop", json={"savepoint": True, "drain": True})
 
     assert answer.status_code == 501
     assert answer.headers["content-type"] == PROBLEM
-    assert answer.json()["detail"] == "savepoints come with a later version"
+    assert answer.json()["detail"] == "draining comes with a later version"
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,13 @@ from tests.unit.stored.job import Job
 from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app
+from streamjob.ids import NO_BATCH, CheckpointId
 from streamjob.protocol.log import JobId
 from streamjob.store import LocalStore
 from streamjob.store.opening import open_location
+from streamjob_runtime.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.spark_checkpoint.files import CutFiles
+from streamjob_runtime.spark_checkpoint.hold import Hold
 
 pytestmark = pytest.mark.server
 
@@ -51,6 +55,34 @@ def test_snapshots_are_verified_and_one_can_be_named_by_its_manifest(location: s
     assert run("verify", location).exit_code == 0
     assert run("verify", f"{location}/other/a/checkpoints/1-2/manifest.json").exit_code == 0
     assert run("show", f"{location}/other/a", 2).exit_code == 0
+
+
+def test_a_savepoint_lies_in_a_directory_of_its_own_and_is_deleted_by_it(location: str, tmp_path: Path) -> None:
+    root, place = f"{location}/default/departures/", f"{location}-savepoints"
+    writing = Savepoint(savepoint_place(root, place, "departures", CheckpointId(4), "abc"), root)
+    (tmp_path / "state").write_bytes(b"state")
+    hold = Hold(tmp_path, CutFiles(NO_BATCH, ("state",), ()))
+    files = writing.target.uploader.upload(hold, writing.target.known, writing.target.key_of)
+    writing.write(Job(tmp_path / "made").manifest(4, "savepoint", files))
+    writing.close()
+
+    assert writing.reference == writing.uri == f"{place}/departures-4-abc/manifest.json"
+    assert run("verify", writing.uri).exit_code == 0
+    assert run("delete", f"{place}/departures-4-abc").exit_code == 0
+    assert not list(open_location(place).store().list(""))
+
+
+def test_a_savepoint_that_fails_leaves_nothing(location: str, tmp_path: Path) -> None:
+    root = f"{location}/default/departures/"
+    failing = Savepoint(savepoint_place(root, None, "departures", CheckpointId(4), "abc"), root)
+    before = list(open_location(location).store().list(""))
+    failing.write(Job(tmp_path / "made").manifest(4, "savepoint", ()))
+    assert failing.reference == "savepoints/departures-4-abc/manifest.json"
+
+    failing.discard()
+    failing.close()
+
+    assert list(open_location(location).store().list("")) == before
 
 
 def test_an_old_checkpoint_is_deleted(location: str) -> None:

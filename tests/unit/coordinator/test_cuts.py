@@ -146,7 +146,7 @@ def test_a_chain_cannot_be_restored_after_it_has_published() -> None:
         job.restore(A, BatchId(3), {}, {})
 
 
-def test_a_stopping_snapshot_seals_publication_for_good() -> None:
+def test_a_stopping_snapshot_seals_publication_unless_it_fails() -> None:
     """StreamTaskTest.testSavepointSuspendCompleted"""
     job = Publications([A])
     job.publish(A, batch(0))
@@ -154,8 +154,12 @@ def test_a_stopping_snapshot_seals_publication_for_good() -> None:
     with pytest.raises(PublicationSealed):
         job.publish(A, batch(1))
     job.abort(checkpoint(1))
+    job.publish(A, batch(1))
+
+    job.trigger(checkpoint(2), seal=True)
+    job.complete(checkpoint(2))
     with pytest.raises(PublicationSealed):
-        job.publish(A, batch(1))
+        job.publish(A, batch(2))
 
 
 def test_all_chains_are_cut_at_one_instant() -> None:

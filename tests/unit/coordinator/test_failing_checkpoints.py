@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved, started, wishes
 
+from streamjob.ids import CheckpointId
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointPolicy, TriggerState
@@ -180,17 +181,31 @@ def test_a_failed_chain_aborts_what_is_under_way_and_waiting_and_fails_the_job()
     assert driver.counts() == (0, 0, 1)
 
 
-def test_a_savepoint_that_is_stored_although_a_chain_failed_meanwhile_is_told_so() -> None:
-    """No Flink test: the outcome of a write under way belongs to whoever asked for it."""
+def test_a_savepoint_that_is_stored_although_a_chain_failed_meanwhile_names_its_place_but_is_no_success() -> None:
+    """StopWithSavepointTerminationHandlerImplTest.testFailedTerminationHandling: it names the savepoint, too"""
     driver = Driver()
     driver.savepoint("s")
     driver.acknowledge(1)
     assert resolved(driver.fail_chain()) == {}
 
     actions = driver.stored(1)
-    assert resolved(actions) == {"s": TriggerState.COMPLETED}
+    assert outcome(actions, "s").state is TriggerState.FAILED
+    assert "savepoint 1 is stored at uri-1" in str(outcome(actions, "s").failure)
     assert of(m.Publish, actions) == []
     assert driver.counts() == (0, 1, 0)
+
+
+def test_a_savepoint_whose_output_cannot_be_published_names_its_place_but_is_no_success() -> None:
+    """No Flink test, see above."""
+    driver = Driver()
+    driver.savepoint("s")
+    driver.acknowledge(1)
+    driver.stored(1)
+
+    actions = driver.send(m.PublicationFailed(now=1, id=CheckpointId(1), message="disk full"))
+    assert outcome(actions, "s").state is TriggerState.FAILED
+    assert outcome(actions, "s").uri == "uri-1"
+    assert len(of(m.FailJob, actions)) == 1
 
 
 def test_a_completion_whose_outcome_never_comes_is_resolved_when_the_epoch_ends() -> None:

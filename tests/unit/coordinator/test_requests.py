@@ -98,13 +98,15 @@ def test_a_request_is_refused_when_a_chain_is_not_running_and_that_counts_for_no
     assert of(m.FailJob, actions) == []
 
 
-def test_a_savepoint_completes_for_its_caller_when_the_log_names_it() -> None:
+def test_a_savepoint_completes_for_its_caller_when_its_output_is_published() -> None:
     """CheckpointCoordinatorTest.testTriggerAndConfirmSimpleSavepoint"""
     driver = Driver()
     driver.savepoint("s")
     assert resolved(driver.acknowledge(1)) == {}
 
-    actions = driver.stored(1)
+    assert resolved(driver.stored(1)) == {}
+
+    actions = driver.published(1)
     assert outcome(actions, "s") == TriggerOutcome(
         state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1"
     )

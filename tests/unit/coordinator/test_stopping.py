@@ -63,15 +63,34 @@ def test_a_stop_waits_for_a_savepoint_that_is_under_way() -> None:
     assert started(actions) == [2]
 
 
-def test_a_failed_stopping_savepoint_fails_the_operation_and_restarts_the_job() -> None:
-    """CheckpointCoordinatorTest.jobFailsIfInFlightSynchronousSavepointIsDiscarded"""
-    driver = Driver(CheckpointPolicy(interval=None, tolerable_failures=10))
+def test_a_failed_stopping_savepoint_fails_the_operation_and_the_job_goes_on() -> None:
+    """No Flink test: there the job restarts (jobFailsIfInFlightSynchronousSavepointIsDiscarded)"""
+    driver = Driver(CheckpointPolicy(interval=10, tolerable_failures=0))
     driver.stop("stop", savepoint=True)
+    stopping = [driver.coordinator.stopping]
 
     actions = driver.decline(1)
+    stopping.append(driver.coordinator.stopping)
     assert resolved(actions) == {"stop": TriggerState.FAILED}
-    assert len(of(m.FailJob, actions)) == 1
+    assert of(m.FailJob, actions) == []
     assert of(m.EndJob, actions) == []
+    assert stopping == [True, False]
+    assert started(driver.at(10)) == [2]
+
+
+def test_who_joined_a_stop_whose_savepoint_fails_gets_a_plain_stop() -> None:
+    """No Flink test: SIGTERM must end the job, whatever becomes of a savepoint."""
+    driver = Driver()
+    driver.stop("first", savepoint=True)
+    driver.stop("sigterm")
+
+    actions = driver.decline(1)
+    assert resolved(actions) == {"first": TriggerState.FAILED}
+    (last,) = of(m.StartCheckpoint, actions)
+    assert (last.properties.kind, last.properties.stopping) == (SnapshotKind.CHECKPOINT, True)
+    actions = driver.completed(2)
+    assert resolved(actions) == {"sigterm": TriggerState.COMPLETED}
+    assert [end.end for end in of(m.EndJob, actions)] == [m.JobEnd.STOPPED]
 
 
 def test_a_stop_without_savepoint_stops_also_if_its_last_checkpoint_fails() -> None:

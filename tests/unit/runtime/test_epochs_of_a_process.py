@@ -77,6 +77,7 @@ def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path) -> None
         coordinate=cast("Any", None),
         state_lock=runner.lock,
         held=None,
+        stopped=False,
         on_state=lambda state: None,
         on_restored=lambda epoch: None,
         on_completed=lambda action, manifest: None,

@@ -71,6 +71,8 @@ def failure(ledger: Ledger, holds: Path, make: Callable[[Ledger], Manifest] = ma
         acknowledgers={},
         publication=Publication(Publications([ChainUid("chain")])),
         ledger=ledger,
+        uploader=cast("Any", None),
+        job="job",
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: make(ledger),
         holds=holds,
@@ -154,5 +156,6 @@ def test_asking_again_completes_a_checkpoint_and_leaves_its_manifest_alone() -> 
         ledger.complete(manifest_of(ledger))
     inner.fails_to_create = None
 
-    assert ledger.complete(manifest_of(ledger)) == store.uri + keys.manifest(ledger.epoch, FIVE)
+    ledger.complete(manifest_of(ledger))
+    assert ledger.uri_of(manifest_of(ledger)) == store.uri + keys.manifest(ledger.epoch, FIVE)
     assert store.calls["put"] == 1

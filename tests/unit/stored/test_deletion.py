@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from tests.unit.stored.job import Job, Run, damage, lines, sha256
 
@@ -10,6 +13,8 @@ from streamjob.ids import CheckpointId, Epoch, Key
 from streamjob.protocol.claiming import Marker
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
+from streamjob.store import LocalStore
+from streamjob.stored.deletion import discard_savepoint
 
 
 def test_the_newest_completion_is_never_deleted(job: Job, run: Run) -> None:
@@ -117,6 +122,42 @@ def test_a_savepoint_that_is_the_newest_completion_stays(job: Job, run: Run) -> 
 
     assert result.exit_code == 2
     assert (directory / "manifest.json").exists()
+
+
+def test_a_copy_of_a_savepoint_is_deleted_by_its_own_place(job: Job, run: Run, tmp_path: Path) -> None:
+    directory = job.savepoint(4, b"state")
+    copy = shutil.copytree(directory, tmp_path / "copy")
+
+    assert lines(run("delete", copy, "--json")) == [{"deleted": [4], "objects": 2}]
+    assert not list(copy.iterdir())
+    assert (directory / "manifest.json").exists()
+
+
+def test_a_claimed_copy_is_not_deleted(job: Job, run: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(job.savepoint(4, b"state"), tmp_path / "copy")
+    (copy / "claimed.json").write_bytes(CLAIM)
+
+    assert "another job has claimed" in run("delete", copy).stderr
+    assert (copy / "manifest.json").exists()
+
+
+def test_a_checkpoint_is_not_deleted_by_its_own_place(job: Job, run: Run) -> None:
+    manifest = job.store.uri + keys.manifest(Epoch(1), CheckpointId(1))
+    result = run("delete", manifest)
+
+    assert result.exit_code == 2
+    assert "its job's log tells" in result.stderr
+    assert "say which one by its id" in run("delete", job.location).stderr
+
+
+def test_what_a_failed_savepoint_wrote_is_deleted_whole(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "savepoint")
+    for key in ("files/a", "files/b", "manifest.json"):
+        store.put(Key(key), b"x")
+
+    discard_savepoint(store)
+
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_savepoint_stays_the_newest_completion_when_all_checkpoints_are_deleted(job: Job, run: Run) -> None:
