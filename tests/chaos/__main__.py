@@ -12,8 +12,9 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.chaos.lives import ChaosFailed, Round
 from tests.integration.runtime.processes import job_runs
@@ -31,6 +32,26 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def draw_shape(chance: random.Random, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Draw whether the job is one chain or several, with how much room between them, and how checkpoints cut them.
+
+    Returns:
+        What changes in the job, and the same in words.
+    """
+    split = chance.random() < 0.5
+    room = chance.choice([None, 100, 2000])
+    mode = chance.choice(["aligned", "unaligned", "switching"])
+    if not split:
+        return {"checkpointing": {}}, "one chain"
+    switching = {"mode": "aligned", "alignedCheckpointTimeout": "50ms"}
+    changes = {
+        "operators": [{**operator, "chain": False} for operator in job["operators"]],
+        "channels": {"maxBatchRecords": room or 1_000_000, **({"capacityRecords": room} if room else {})},
+        "checkpointing": switching if mode == "switching" else {"mode": mode},
+    }
+    return changes, f"several chains, {mode}, {'any number of' if room is None else room} records between two"
+
+
 def play(spark: SparkSession, seed: int, directory: Path) -> int:
     """Play one round; return the number of its lives.
 
@@ -42,7 +63,10 @@ def play(spark: SparkSession, seed: int, directory: Path) -> int:
         directory / "input", files=chance.randint(5, 40), rows=chance.choice([10, 60, 300]), seed=seed
     )
     checkpointing = {"interval": chance.choice(["100ms", "400ms", "2s"]), "numRetained": chance.choice([1, 2, 3, 10])}
-    file = write_job(directory / "job", purchases.job(checkpointing=checkpointing))
+    changes, shape = draw_shape(chance, purchases.job())
+    checkpointing |= changes.pop("checkpointing")
+    say(f"  {shape}")
+    file = write_job(directory / "job", purchases.job(checkpointing=checkpointing, **changes))
     with job_runs(file, directory / "snapshots", "purchases") as runs:
         played = Round(runs, chance, lambda text: say(f"  {text}"))
         played.run()
