@@ -23,7 +23,7 @@ from streamjob.protocol.requests import must_succeed
 from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
 from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, Triggers
+from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.chain import describe
@@ -81,6 +81,7 @@ class Runner:
         self._owner = Owner(uuid.uuid4().hex)
         self._restarts = Restarts(options.restarts)
         self._stop: m.StopRequested | None = None
+        self._stop_ids: list[TriggerId] = []
         self._stopping = threading.Event()
         self._highest_id = CheckpointId(0)
         self._has_run = False
@@ -155,6 +156,7 @@ class Runner:
             if must_succeed(request):
                 return self.post(request)
             self._stop = request
+            self._stop_ids.append(request.trigger_id)
             self._stopping.set()
             self.post(request)
             return True
@@ -262,8 +264,17 @@ class Runner:
         self._enter(JobState.RESTARTING)
         if self._stopping.wait(max(0.0, decision.time - self.job.clock())):
             self._end(JobState.STOPPED, message)
+            self._tell_stopped(message)
             return False
         return True
+
+    def _tell_stopped(self, message: str) -> None:
+        """Tell whoever asked for a stop while no epoch ran that it took place, though without a last checkpoint."""
+        with self.lock:
+            for trigger_id in self._stop_ids:
+                status = self.triggers.status(trigger_id)
+                if status is None or status.outcome is None:
+                    self.triggers.resolve(trigger_id, TriggerOutcome(state=TriggerState.COMPLETED, failure=message))
 
     def _enter(self, state: JobState) -> None:
         with self.lock:

@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 
 from streamjob.errors import ExitCode
-from streamjob.ids import Attempt
+from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol import messages as m
+from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
+from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime import runner as runner_module
 from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome
 from streamjob_runtime.ledger import RestoreFrom
@@ -94,7 +96,7 @@ def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path) -> None
     assert not runner.post(m.Tick(now=2.0))
 
 
-def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str) -> ExitCode:
+def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner: Runner | None = None) -> ExitCode:
     """Run a job whose epochs end as they are told: `run and fail`, `refuse`, `finish`."""
     script = list(epochs)
 
@@ -118,7 +120,7 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str) -> Exi
     monkeypatch.setattr(runner_module, "Epoch", FakeEpoch)
     ledger = cast("Any", SimpleNamespace(epoch=1, newest_epoch=None))
     monkeypatch.setattr(Runner, "_claim", lambda self: ledger)
-    return runner_in(workdir).run()
+    return (runner or runner_in(workdir)).run()
 
 
 def test_what_is_refused_before_the_job_ever_ran_is_invalid_input(
@@ -132,3 +134,19 @@ def test_what_is_refused_after_the_job_has_run_is_a_failure_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_job(tmp_path, monkeypatch, "run and fail", "refuse", "refuse", "finish") is ExitCode.OK
+
+
+def test_a_stop_while_no_epoch_runs_is_told_to_have_taken_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = runner_in(tmp_path)
+    runner.stop_now(TriggerId("one"))
+    runner.stop_now(TriggerId("two"))
+
+    assert run_job(tmp_path, monkeypatch, "run and fail", runner=runner) is ExitCode.OK
+
+    assert runner.lifecycle.state is JobState.STOPPED
+    for trigger_id in ("one", "two"):
+        status = runner.triggers.status(TriggerId(trigger_id))
+        assert status is not None
+        assert status.state is TriggerState.COMPLETED
