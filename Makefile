@@ -27,8 +27,9 @@ help: ## List the targets
 demo: $(READY) ## Run the flights job, kill it on the way, compare its output with a batch (ARGS="--help")
 	$(BIN)/python examples/flights/demo.py $(ARGS)
 
-bench: $(READY) ## Measure cost, recovery and checkpoints against plain Spark (ARGS="--help")
+bench: $(READY) ## Measure cost, recovery, checkpoints and channels against plain Spark (ARGS="--help")
 	$(BIN)/python -m bench $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m bench.channels)
 
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -13,16 +10,16 @@ from pathlib import Path
 from bench import machine, model
 from bench.compare import SIDES, WORKLOADS, Setting, compare
 from bench.data import PAYLOAD_BYTES, EventFiles
-from bench.hadoop_aws import FetchFailed, hadoop_aws_jars
+from bench.entry import run_benchmark
+from bench.hadoop_aws import hadoop_aws_jars
 from bench.increments import GrowthSetting, grow
 from bench.model import Comparison, Increment, Increments, Recoveries, Recovery, Results, Run
 from bench.object_store import object_store
-from bench.processes import REPOSITORY, RunFailed
+from bench.processes import REPOSITORY
 from bench.recovery import RecoverySetting, recover
 from bench.report import render
 from bench.tables import comparison_table, increments_table, recovery_table, warm
 from rich.console import Console
-from tests.servers.s3 import ServerMissing
 
 PARTS = ("compare", "recovery", "increments")
 RESULTS = REPOSITORY / "bench" / "results.json"
@@ -180,20 +177,7 @@ class Bench:
 def main() -> int:
     """Run the benchmark; return its exit code."""
     options = arguments()
-    # What runs has a session of its own: being told to end has to reach it.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-bench"
-    work = RESULTS.parent / ".work" / str(os.getpid())
-    work.mkdir(parents=True)
-    try:
-        Bench(options, work, cache).run()
-    except (RunFailed, FetchFailed, ServerMissing) as failure:
-        console.print(f"[bold red]failed[/]: {failure}", markup=True)
-        console.print(f"what it left is in {work}")
-        return 1
-    shutil.rmtree(work)
-    return 0
+    return run_benchmark(lambda work, cache: Bench(options, work, cache).run(), console)
 
 
 if __name__ == "__main__":

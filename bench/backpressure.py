@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from bench import backpressure_report, data, machine
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
+from bench.entry import run_benchmark
 from bench.object_store import ObjectStore, object_store
 from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started
 from bench.running import RunningJob, command, manifest, running
 from pyarrow import parquet
 from rich.console import Console
-from tests.servers.s3 import ServerMissing
 
 from streamjob.client.models import CheckpointingChanges, JobView
 
@@ -311,18 +310,7 @@ def show(sample: Sample) -> None:
 def main() -> int:
     """Run the benchmark; return its exit code."""
     options = arguments()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    work = RESULTS.parent / ".work" / str(os.getpid())
-    work.mkdir(parents=True)
-    try:
-        bench(options, work)
-    except (RunFailed, ServerMissing) as failure:
-        console.print(f"[bold red]failed[/]: {failure}", markup=True)
-        console.print(f"what it left is in {work}")
-        return 1
-    shutil.rmtree(work)
-    return 0
+    return run_benchmark(lambda work, _: bench(options, work), console)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import argparse
 import os
 import random
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from bench import channels_report, machine
 from bench.backpressure import make_records
 from bench.channels_model import Channels, CostRun, LatencyRun
 from bench.data import EventFiles
+from bench.entry import run_benchmark
 from bench.processes import REPOSITORY, RunFailed, locked, measure
 from bench.running import command, running
 from pyarrow import parquet
@@ -181,19 +181,7 @@ def _round(
 def main() -> int:
     """Run the benchmark; return its exit code."""
     options = arguments()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-bench"
-    work = RESULTS.parent / ".work" / str(os.getpid())
-    work.mkdir(parents=True)
-    try:
-        bench(options, work, cache)
-    except RunFailed as failure:
-        console.print(f"[bold red]failed[/]: {failure}", markup=True)
-        console.print(f"what it left is in {work}")
-        return 1
-    shutil.rmtree(work)
-    return 0
+    return run_benchmark(lambda work, cache: bench(options, work, cache), console)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,16 +13,11 @@ import numpy as np
 from bench import data
 from bench.model import Increment
 from bench.object_store import ObjectStore
-from bench.processes import REPOSITORY, RunFailed, locked, started, streamjob
+from bench.processes import REPOSITORY, locked
+from bench.running import RunningJob, command, manifest, running
 
-from streamjob.client.client import ControlClient
-from streamjob.client.discovery import find_endpoint
-from streamjob.client.models import JobState
-from streamjob.errors import StreamJobError
-from streamjob.ids import CheckpointId, Key
-from streamjob.snapshot.manifest import FileRef, Manifest
-from streamjob.snapshot.record import LogRecord
-from streamjob.store.opening import open_location
+from streamjob.ids import CheckpointId
+from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.logs import last_committed
 
@@ -35,7 +29,6 @@ _FILE_RECORDS = 25_000
 _LEAST_FILES = 20
 """Five batches: behind every ten RocksDB makes a snapshot, which is when it has flushed and compacted."""
 _MAINTENANCE_SECONDS = 2.5
-_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,12 +63,11 @@ def grow(
     source = directory / "input"
     source.mkdir(parents=True)
     location = f"s3://{setting.store.server.bucket}/{directory.name}"
-    places = ["--location", location, "--workdir", str(directory / "work")]
-    command = streamjob("run", str(JOB), "--quiet", *places, "--set", f"sources.changes.options.path={source}")
+    arguments = command(JOB, location, directory / "work", {"sources.changes.options.path": source})
     keys = megabytes * 1_000_000 // data.PAYLOAD_BYTES
-    log = directory / "log.txt"
-    with locked(setting.lock), started(command, log) as process:
-        job = _Job(process, source, directory / "work", location, log, setting.timeout)
+    workdir = directory / "work"
+    with locked(setting.lock), running(arguments, workdir, directory / "log.txt", setting.timeout) as process:
+        job = _Job(process, source, workdir, location)
         chance = np.random.default_rng(megabytes)
         job.change(np.arange(keys))
         for share in (1.0, *SHARES):
@@ -105,30 +97,20 @@ class _Job:
     """A running job whose input is put here.
 
     Args:
-        process: runs it.
+        job: what runs.
         source: directory that it reads.
         workdir: its work directory.
         location: where its snapshots go.
-        log: its output.
-        timeout: seconds for each step.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], source: Path, workdir: Path, location: str, log: Path, timeout: float
-    ) -> None:
-        self._process = process
+    def __init__(self, job: RunningJob, source: Path, workdir: Path, location: str) -> None:
+        self._job = job
         self._source = source
-        self._log = log
-        self._timeout = timeout
-        self._version = 0
-        self._files = 0
         self._workdir = workdir
         self._location = location
+        self._version = 0
+        self._files = 0
         self._stored: frozenset[str] = frozenset()
-        self._wait(lambda: (workdir / "control.json").exists())
-        endpoint = find_endpoint(workdir=workdir)
-        self._client = ControlClient(endpoint.url, endpoint.token)
-        self._wait(lambda: self._client.job().state is JobState.RUNNING)
 
     def change(self, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Give each of the keys a new payload, and wait until that is processed and maintenance has passed."""
@@ -136,7 +118,7 @@ class _Job:
         for part in np.array_split(keys, max(_LEAST_FILES, -(-len(keys) // _FILE_RECORDS))):
             self._files += 1
             data.put(data.changes(self._files, part, self._version), self._source, f"{self._files:06}.parquet")
-        self._wait(lambda: self._read() >= self._files)
+        self._job.until(lambda: self._read() >= self._files)
         time.sleep(_MAINTENANCE_SECONDS)
 
     def _read(self) -> int:
@@ -148,11 +130,8 @@ class _Job:
     def checkpoint(self, keys: int, share: float, changed: int) -> Increment:
         """Take a checkpoint."""
         load = os.getloadavg()[0]
-        outcome = self._client.wait(self._client.trigger_checkpoint(), timeout=self._timeout, poll=_POLL_SECONDS)
-        if outcome.checkpoint is None or outcome.failure:
-            raise RunFailed(f"the checkpoint failed: {outcome.failure}")
-        taken = self._client.checkpoint(CheckpointId(outcome.checkpoint))
-        files = list(self._manifest(CheckpointId(outcome.checkpoint)).files())
+        taken = self._job.checkpoint()
+        files = list(manifest(self._location, JOB.stem, CheckpointId(taken.id)).files())
         fresh, self._stored = fresh_files(files, self._stored), frozenset(file.object for file in files)
         return Increment(
             keys=keys,
@@ -165,26 +144,3 @@ class _Job:
             load_before=load,
             load_after=os.getloadavg()[0],
         )
-
-    def _manifest(self, checkpoint: CheckpointId) -> Manifest:
-        store = open_location(self._location, REPOSITORY).job("default", JOB.stem).store()
-        try:
-            records = (LogRecord.model_validate_json(store.get(each.key)) for each in store.list("log/"))
-            (name,) = (record.manifest for record in records if record.completes and record.id == checkpoint)
-            assert name is not None
-            return Manifest.model_validate_json(store.get(Key(name)))
-        finally:
-            store.close()
-
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + self._timeout
-        while True:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RunFailed(f"the job got no further; {self._log} ends:\n{self._log.read_text()[-3000:]}")
-            try:
-                if condition():
-                    return
-            except StreamJobError as error:
-                if time.monotonic() > deadline:
-                    raise RunFailed(str(error)) from error
-            time.sleep(_POLL_SECONDS)
