@@ -24,6 +24,10 @@ class ChainsChanged(CannotRestore):
     """The job's operators run in other chains than those that the snapshot has the state of."""
 
 
+class UnfinishedBeforeFinished(CannotRestore):
+    """The job has an operator that is still to do its work before one that has done its own for good."""
+
+
 @dataclass(frozen=True)
 class Restored:
     """The snapshot that an epoch starts from.
@@ -65,6 +69,7 @@ def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_re
 
     Raises:
         NonRestoredState: there is such state, and it may not be given up.
+        UnfinishedBeforeFinished: a finished operator would get input again.
         ChainsChanged: the job's operators run in other chains.
         MaxParallelismChanged: the job asks for another number of state partitions.
     """
@@ -81,6 +86,7 @@ def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_re
             f"Snapshot {restored.uri} has state for {', '.join(homeless)}, which the job does not have",
             "give the operators their old uid, or give the state up with --allow-non-restored-state",
         )
+    _check_finished(spec, restored)
     _check_chains(plan, restored)
     stored = manifest.graph.get("maxParallelism")
     if not isinstance(stored, int):
@@ -92,6 +98,20 @@ def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_re
             f"set maxParallelism: {stored}, or start from nothing with --from none",
         )
     return stored
+
+
+def _check_finished(spec: JobSpec, restored: Restored) -> None:
+    """What is finished is never run again, so nothing may come its way (FLIP-147)."""
+    finished = {operator.uid for operator in restored.manifest.operators if operator.finished}
+    uids = {name: node.uid for name, node in spec.inputs().items()}
+    edges = [(each.name, operator) for operator in spec.operators for each in operator.inputs if not each.feedback]
+    for name, reader in (*edges, *((sink.input, sink) for sink in spec.sinks)):
+        if reader.uid in finished and uids[name] not in finished:
+            raise UnfinishedBeforeFinished(
+                f"In snapshot {restored.uri} {reader.uid!r} has finished, but the job has {uids[name]!r} before it, "
+                "which has not",
+                f"give {reader.uid!r} another uid, so that it begins anew, or take {uids[name]!r} away from before it",
+            )
 
 
 def _check_chains(plan: Plan, restored: Restored) -> None:

@@ -15,6 +15,7 @@ from streamjob_runtime.restoring import (
     MaxParallelismChanged,
     NonRestoredState,
     Restored,
+    UnfinishedBeforeFinished,
     check_compatible,
 )
 
@@ -105,3 +106,29 @@ def test_a_chain_is_finished_if_all_its_operators_are() -> None:
     assert restored("events", "counts", finished=True).finished(CHAIN)
     assert not restored("events", "counts").finished(CHAIN)
     assert not restored().finished(CHAIN)
+
+
+def test_an_unfinished_operator_before_a_finished_one_is_refused_and_both_are_named() -> None:
+    with pytest.raises(UnfinishedBeforeFinished, match="'counts' has finished, but the job has 'events' before it"):
+        check(spec(), restored("counts", "out", finished=True))
+    with pytest.raises(UnfinishedBeforeFinished, match="'out' has finished, but the job has 'counts' before it"):
+        check(spec(), restored("out", finished=True))
+
+
+def test_a_finished_operator_before_an_unfinished_one_is_restored() -> None:
+    assert check(spec(), restored("events", finished=True)) == 4
+    assert check(spec(), restored("events", "counts", "out", finished=True)) == 4
+
+
+def test_a_new_operator_may_stand_behind_a_finished_one_but_not_before_it() -> None:
+    between = [
+        {"name": "between", "inputs": ["events"], "sql": "SELECT * FROM events"},
+        {"name": "counts", "inputs": ["between"], "sql": "SELECT * FROM between"},
+    ]
+    with pytest.raises(UnfinishedBeforeFinished, match="'counts' has finished, but the job has 'between' before it"):
+        check(spec(operators=between), restored("events", "counts", "out", finished=True))
+
+    behind = spec().model_dump(by_alias=True)["operators"]
+    last = {"name": "last", "inputs": ["counts"], "sql": "SELECT * FROM counts"}
+    job = spec(operators=[*behind, last], sinks=[{"name": "new", "input": "last", "format": "console"}])
+    assert check(job, restored("events", "counts", finished=True)) == 4
