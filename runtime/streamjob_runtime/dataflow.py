@@ -209,4 +209,5 @@ class DataflowBuilder:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).split("\n\nJVM stacktrace", 1)[0].strip()
+    """Return what Spark says is wrong, without the plan and the stack that it adds."""
+    return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()

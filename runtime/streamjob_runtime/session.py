@@ -5,6 +5,7 @@ What each setting buys was measured on Spark 4.3; `docs/decisions/` has the numb
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -107,6 +108,9 @@ def start_session(settings: SessionSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     spare_pandas()
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # They print pages of JSON for each query that Spark refuses. What is wrong is in the error, which names it.
+        logging.getLogger(name).disabled = True
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)

@@ -43,7 +43,11 @@ def misspelt(events):
     ids=["sql", "python", "no frame", "no stream", "never complete"],
 )
 def test_an_operator_that_spark_refuses_is_named(
-    spark: SparkSession, tmp_path: Path, operator: dict[str, Any], words: list[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    operator: dict[str, Any],
+    words: list[str],
 ) -> None:
     (tmp_path / "steps.py").write_text(STEPS)
     file = write_job(
@@ -64,6 +68,8 @@ def test_an_operator_that_spark_refuses_is_named(
 
     for word in words:
         assert word in str(refused.value)
+    assert "Relation" not in str(refused.value), "the message has Spark's plan"
+    assert "vlaue" not in capfd.readouterr().err
     assert not list((tmp_path / "snapshots").rglob("manifest.json"))
 
 
