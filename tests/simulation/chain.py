@@ -136,6 +136,7 @@ class ChainRun(EpochRun):
                     staged={SINK: name} if rows else {},
                     watermarks={SOURCE: end},
                 )
+                yield Wait(lambda: not self.publications.is_sealed(CHAIN) or self.coordinator_ended())
                 self.publications.publish(CHAIN, published)
                 snapshot = Snapshot(state, end, finished)
                 yield Pause("commit")

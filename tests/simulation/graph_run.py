@@ -162,11 +162,13 @@ class GraphRun(EpochRun):
                 name = f"{self.epoch}-{self.name}-{chain}-{batch}"
                 if outcome.rows:
                     yield Stage(name, self.epoch, tuple(outcome.rows))
+                yield from self._while_sealed(chain)
                 publication.publish(chain, self._batch(node, batch, place, outcome, name))
                 yield Pause("commit")
                 self._places[chain][batch] = place
                 publication.committed(chain, batch)
                 yield Pause("next batch")
+            yield from self._while_sealed(chain)
             publication.end(chain)
             if not self.coordinator_ended():
                 self.report(chain, m.ChainStatus.FINISHED)
@@ -174,6 +176,12 @@ class GraphRun(EpochRun):
             return
         except (SinkFailed, CommitFailed) as error:
             self.report(chain, m.ChainStatus.FAILED, repr(error))
+
+    def _while_sealed(self, chain: ChainUid) -> Steps:
+        """Wait until the savepoint that stops the job has failed, or the job ends, as `Publication.publish` does."""
+        if self._decided.is_sealed(chain):
+            yield Wait(lambda: not self._decided.is_sealed(chain) or self.coordinator_ended())
+            self.graph.graph_oracle.moments["goes on behind a failed stop"] += not self._decided.is_sealed(chain)
 
     def _is_through(self, node: Node, place: Place) -> bool:
         return self._inputs_ended(node, place) and watermark_of(node, place.state) == END_OF_TIME_MS

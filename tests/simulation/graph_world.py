@@ -40,6 +40,7 @@ MOMENTS = (
     "ends in flight",
     "some chains have ended",
     "producers that wait for room",
+    "goes on behind a failed stop",
 )
 
 
