@@ -37,7 +37,7 @@ def run(
         typer.Option(
             "--from",
             help="What to go on from. latest: the last completed checkpoint, if there is one; none: nothing; or a"
-            " snapshot, by its manifest's URI or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
+            " snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
             " last completed checkpoint makes a fork: what was published since stays, and is published again.",
             metavar="SNAPSHOT",
         ),

@@ -21,10 +21,10 @@ from streamjob.ids import Attempt
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId, read
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
-from streamjob.store.opening import open_location
+from streamjob.store.opening import open_location, snapshot_reference
 from streamjob.store.probe import probe
 from streamjob_runtime.session import SessionSettings
 from streamjob_runtime.spark_holder import SparkHolder
@@ -128,8 +128,12 @@ def _run_job(
         clock=steady_clock(),
         spark=spark.session,
     )
+    named = options.restore_from
     restore_from = RestoreFrom(
-        options.restore_from, options.claim_mode, options.require_snapshot, options.allow_non_restored_state
+        named if named in (LATEST, NONE) else snapshot_reference(named),
+        options.claim_mode,
+        options.require_snapshot,
+        options.allow_non_restored_state,
     )
     run_options = RunOptions(restore_from, Attempt(options.attempt), RestartPolicy(attempts=_RESTARTS))
     runner = Runner(job, metered, run_options)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.snapshot.keys import job_prefix
+from streamjob.snapshot.keys import CHECKPOINTS_PREFIX, SAVEPOINTS_PREFIX, job_prefix
 from streamjob.store.base import Store, StoreError
 from streamjob.store.files import path_uri, uri_path
 from streamjob.store.local import LocalStore
@@ -96,6 +96,20 @@ def open_location(location: str, base: Path | None = None) -> Location:
             f"the location {location} has Hadoop's scheme", f"write it as s3{location[len(parts.scheme) :]}"
         )
     raise InvalidInput(f"the location {location} is of an unknown kind", help_text)
+
+
+def snapshot_reference(named: str) -> str:
+    """Return how a snapshot is referred to that somebody names.
+
+    Args:
+        named: its directory or manifest, as a URI, a key below the job's root (`checkpoints/…`, `savepoints/…`), or
+            else a path; a relative one starts from the current directory.
+    """
+    if "://" in named or named.startswith(("file:", CHECKPOINTS_PREFIX, SAVEPOINTS_PREFIX)):
+        return named
+    path = Path.cwd() / Path(named).expanduser()
+    # Links are left alone, as in locations: what is below the job's root must be known by its beginning.
+    return path_uri(path.resolve() if ".." in path.parts else path)
 
 
 def job_store(

@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSPreparedRequest
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
 from streamjob.store import InvalidKey, LocalStore
-from streamjob.store.opening import References, job_store, open_location, open_object
+from streamjob.store.opening import References, job_store, open_location, open_object, snapshot_reference
 from streamjob.store.s3_connection import S3Connection, S3Settings
 
 
@@ -198,3 +198,12 @@ def test_a_local_store_does_not_load_boto3() -> None:
     program = "import sys, streamjob.store.opening; sys.exit('boto3' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_snapshot_is_named_by_uri_by_key_or_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for reference in ("s3://bucket/p/job-4-ab", "file:///p/manifest.json", "checkpoints/1-2", "savepoints/job-4-ab"):
+        assert snapshot_reference(reference) == reference
+    here = tmp_path.as_uri()
+    for path in ("mine/job-4-ab", "./mine/job-4-ab", str(tmp_path / "mine" / "job-4-ab")):
+        assert snapshot_reference(path) == f"{here}/mine/job-4-ab"
