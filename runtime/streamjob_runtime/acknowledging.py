@@ -24,7 +24,7 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob_runtime.chain import Chain
-from streamjob_runtime.channels.in_flight import channel_states, is_segment, segment_path
+from streamjob_runtime.channels.in_flight import channel_states, is_segment, segment_folder, segment_path
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
@@ -46,15 +46,12 @@ class Nodes:
 class Acknowledges(Protocol):
     """A chain's part in checkpoints."""
 
-    def hold_directory(self, checkpoint: CheckpointId) -> Path:
-        """Return where the chain's files of a checkpoint are held."""
-        ...
-
     def acknowledge(
         self,
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
+        directory: Path,
         target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:
@@ -70,7 +67,6 @@ class Acknowledger:
         nodes: what is fused into it.
         segments: directories with the segments of the streams that it reads.
         publication: lets go of in-flight segments once they are held.
-        holds: directory for the holds; on the file system of the chain's checkpoint.
     """
 
     def __init__(
@@ -79,28 +75,23 @@ class Acknowledger:
         nodes: Nodes,
         segments: Mapping[ChainUid, Path],
         publication: Publication,
-        holds: Path,
     ) -> None:
         self._chain = chain
         self._nodes = nodes
         self._segments = dict(segments)
         self._publication = publication
-        self._holds = holds
 
     @property
     def chain(self) -> ChainUid:
         """The chain that acknowledges."""
         return self._chain.uid
 
-    def hold_directory(self, checkpoint: CheckpointId) -> Path:
-        """Return where the chain's files of a checkpoint are held."""
-        return self._holds / str(checkpoint) / self._chain.uid
-
     def acknowledge(
         self,
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
+        directory: Path,
         target: Target,
         progress: Progress,
         clock: Callable[[], float] = time.monotonic,
@@ -110,6 +101,7 @@ class Acknowledger:
         Args:
             checkpoint: the checkpoint.
             cut: where it cut the chain.
+            directory: where to hold them; on the file system of the chain's checkpoint, and not there yet.
             target: where its files go.
             progress: to watch and cancel.
             clock: seconds, for the figures.
@@ -119,7 +111,6 @@ class Acknowledger:
             StoreError: the store failed.
             CheckpointError: the chain's Spark checkpoint lacks what the cut needs.
         """
-        directory = self.hold_directory(checkpoint)
         # Apart at first: the hold of Spark's files makes the directory, and makes it anew when a file has vanished.
         in_flight = directory.with_name(f".{directory.name}")
         begun = clock()
@@ -138,9 +129,7 @@ class Acknowledger:
             for folder in in_flight.iterdir():
                 folder.rename(directory / folder.name)
         if held is not None or segments:
-            files = target.uploader.upload(
-                _with_segments(held, directory, segments), target.known, target.key_of, progress
-            )
+            files = target.upload(_with_segments(held, directory, segments), progress)
         statistics = progress.statistics()
         metrics = AcknowledgementMetrics(
             checkpointed_size=statistics.upload_bytes,
@@ -166,7 +155,7 @@ class Acknowledger:
         for producer, entries in cut.in_flight.items():
             names = [segment.name for entry in entries for segment in entry.segments]
             if names:
-                (directory / segment_path(producer, names[0])).parent.mkdir(parents=True)
+                (directory / segment_folder(producer)).mkdir(parents=True)
             for name in names:
                 path = segment_path(producer, name)
                 os.link(self._segments[producer] / name, directory / path)
@@ -228,25 +217,20 @@ class FinishedChain:
         state: the chain as the restored snapshot has it.
         nodes: what is fused into it.
         sources: where its sources ended.
-        holds: directory for the holds.
     """
 
-    def __init__(self, state: ChainState, nodes: Nodes, sources: Iterable[SourceState], holds: Path) -> None:
+    def __init__(self, state: ChainState, nodes: Nodes, sources: Iterable[SourceState]) -> None:
         # Nothing reads its state any more.
         self._state = state.model_copy(update={"files": ()})
         self._nodes = nodes
         self._sources = tuple(each for each in sources if each.uid in nodes.sources)
-        self._holds = holds
-
-    def hold_directory(self, checkpoint: CheckpointId) -> Path:
-        """Return where the chain's files of a checkpoint are held, or rather none."""
-        return self._holds / str(checkpoint) / self._state.uid
 
     def acknowledge(
         self,
         checkpoint: CheckpointId,
         cut: ChainCut,
         *,
+        directory: Path,
         target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:

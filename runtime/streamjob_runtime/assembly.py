@@ -17,7 +17,7 @@ from streamjob.protocol.cuts import Publications
 from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob_runtime.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.chain import Chain, ChainStart, StatusListener
-from streamjob_runtime.channels.in_flight import RestoredLog, restored_log
+from streamjob_runtime.channels.in_flight import RestoredLog, restored_log, segment_folder
 from streamjob_runtime.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.dataflow import Dataflow, DataflowBuilder, FilesRead
@@ -128,7 +128,7 @@ class Assembler:
                 download(files, locate, self._workdir.segments(chain.uid), candidates)
 
     def _candidates(self, reader: ChainUid, producer: ChainUid) -> list[Path]:
-        return [path / "channels" / producer for path in self._workdir.candidates(reader)]
+        return [path / segment_folder(producer) for path in self._workdir.candidates(reader)]
 
     def build(
         self,
@@ -167,7 +167,7 @@ class Assembler:
             state = self._states[chain.uid]
             if chain.uid in finished and state is not None and self._restored is not None:
                 sources = self._restored.manifest.sources
-                acknowledgers[chain.uid] = FinishedChain(state, nodes, sources, self._workdir.holds)
+                acknowledgers[chain.uid] = FinishedChain(state, nodes, sources)
                 continue
             chains[chain.uid] = made = Chain(
                 uid=chain.uid,
@@ -184,7 +184,7 @@ class Assembler:
                 on_first_output=on_first_output,
             )
             segments = {channel.source: self._workdir.segments(channel.source) for channel in chain.channels}
-            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication, self._workdir.holds)
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication)
         return Assembled(chains, finished, acknowledgers, publication, streams)
 
     def _restore(self, publications: Publications, chain: ChainUid) -> None:

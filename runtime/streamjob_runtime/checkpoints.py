@@ -55,7 +55,6 @@ class Checkpoints:
         acknowledgers: of all chains.
         publication: the publication lock and what it guards.
         ledger: the job's log and store in this epoch.
-        uploader: brings the files of checkpoints to the job's store.
         job: the job's name.
         outputs: the sinks.
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
@@ -72,7 +71,6 @@ class Checkpoints:
         acknowledgers: Mapping[ChainUid, Acknowledges],
         publication: Publication,
         ledger: Ledger,
-        uploader: Uploader,
         job: str,
         outputs: Outputs,
         manifest_of: ManifestOf,
@@ -85,7 +83,7 @@ class Checkpoints:
         self._acknowledgers = dict(acknowledgers)
         self._publication = publication
         self._ledger = ledger
-        self._uploader = uploader
+        self._uploader = Uploader(ledger.store)
         self._job = job
         self._outputs = outputs
         self._manifest_of = manifest_of
@@ -105,7 +103,7 @@ class Checkpoints:
     @property
     def held(self) -> Path | None:
         """The files of the last completed checkpoint of this epoch, a directory per chain; None if there is none."""
-        return None if self._last_held is None else self._holds / str(self._last_held)
+        return None if self._last_held is None else self._hold(self._last_held)
 
     def start(self, action: m.StartCheckpoint) -> None:
         """Cut the chains that wait for no barrier at once, and let each chain acknowledge once it is cut."""
@@ -132,9 +130,12 @@ class Checkpoints:
         under_way = self._under_way.get(checkpoint)
         if under_way is not None and not self._closing.is_set():
             progress = under_way.progress[cut.chain]
-            target = under_way.savepoint.target if under_way.savepoint else self._target(checkpoint, cut.chain)
-            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, target, progress)
+            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, under_way.savepoint, progress)
             under_way.acknowledging.append(task)
+
+    def _hold(self, checkpoint: CheckpointId) -> Path:
+        """Return where a checkpoint's files are held, a directory per chain."""
+        return self._holds / str(checkpoint)
 
     def _target(self, checkpoint: CheckpointId, chain: ChainUid) -> Target:
         return Target(
@@ -143,12 +144,20 @@ class Checkpoints:
             key_of=partial(self._ledger.allocate, checkpoint),
         )
 
-    def _acknowledge(self, checkpoint: CheckpointId, cut: ChainCut, target: Target, progress: Progress) -> None:
-        acknowledger = self._acknowledgers[cut.chain]
+    def _acknowledge(
+        self, checkpoint: CheckpointId, cut: ChainCut, savepoint: Savepoint | None, progress: Progress
+    ) -> None:
+        directory = self._hold(checkpoint) / cut.chain
         try:
-            acknowledgement = acknowledger.acknowledge(checkpoint, cut, target=target, progress=progress)
+            acknowledgement = self._acknowledgers[cut.chain].acknowledge(
+                checkpoint,
+                cut,
+                directory=directory,
+                target=savepoint.target if savepoint else self._target(checkpoint, cut.chain),
+                progress=progress,
+            )
         except UploadCancelled:
-            release(acknowledger.hold_directory(checkpoint))
+            release(directory)
         except StoreError as error:
             self._decline(checkpoint, cut.chain, AbortReason.UPLOAD_FAILED, error)
         except Exception as error:
@@ -177,7 +186,7 @@ class Checkpoints:
     def _release(self, checkpoint: CheckpointId, under_way: _UnderWay, keep_files: bool) -> None:
         # What acknowledges may be linking files there still. It began before this did: the pool keeps the order.
         wait(under_way.acknowledging)
-        release(self._holds / str(checkpoint))
+        release(self._hold(checkpoint))
         savepoint = under_way.savepoint
         if savepoint is not None:
             try:
@@ -232,7 +241,7 @@ class Checkpoints:
     def _keep_held(self, checkpoint: CheckpointId) -> None:
         previous, self._last_held = self._last_held, checkpoint
         if previous is not None:
-            release(self._holds / str(previous))
+            release(self._hold(previous))
 
     def publish(self, action: m.Publish) -> None:
         """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
@@ -273,6 +282,7 @@ class Checkpoints:
                 progress.cancel()
         for pool in (self._chains_pool, self._log_pool):
             pool.shutdown(wait=True)
+        self._uploader.close()
         for under_way in self._under_way.values():
             if under_way.savepoint is not None:
                 under_way.savepoint.close()

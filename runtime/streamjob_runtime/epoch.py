@@ -33,7 +33,6 @@ from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoring import Restored, check_compatible
 from streamjob_runtime.sinks.factory import SinkSurroundings
-from streamjob_runtime.upload.uploader import Uploader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,25 +198,20 @@ class Epoch:
             files = pool.submit(self._download, assembler, resolution)
             spark = job.spark(max_parallelism)
             files.result()
-        uploader = Uploader(self._ledger.store)
+        assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
         try:
-            assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
-            try:
-                return self._run_assembled(assembled, outputs, uploader, max_parallelism, workdir)
-            finally:
-                assembled.close()
+            return self._run_assembled(assembled, outputs, max_parallelism, workdir)
         finally:
-            uploader.close()
+            assembled.close()
 
     def _run_assembled(
-        self, assembled: Assembled, outputs: Outputs, uploader: Uploader, max_parallelism: int, workdir: Workdir
+        self, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
         self.publication = assembled.publication
         self._checkpoints = Checkpoints(
             acknowledgers=assembled.acknowledgers,
             publication=assembled.publication,
             ledger=self._ledger,
-            uploader=uploader,
             job=self._job.name,
             outputs=outputs,
             manifest_of=self._manifest(max_parallelism),

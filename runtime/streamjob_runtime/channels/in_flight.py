@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamjob.ids import ChainUid
-from streamjob.protocol.channels import Entry, Segment
+from streamjob.protocol.channels import Entry
 from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.stored_streams import entry_of
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, FileRef
 
 _FOLDER = "channels/"
 
 
+def segment_folder(producer: ChainUid) -> str:
+    """Return the folder of a stream's segments among the files of a chain: there is none like it in a checkpoint."""
+    return f"{_FOLDER}{producer}"
+
+
 def segment_path(producer: ChainUid, name: str) -> str:
-    """Return what a snapshot calls a segment: unlike any file of a Spark checkpoint."""
-    return f"{_FOLDER}{producer}/{name}"
+    """Return what a snapshot calls a segment."""
+    return f"{segment_folder(producer)}/{name}"
 
 
 def is_segment(path: str) -> bool:
@@ -76,15 +82,7 @@ def restored_log(channels: Sequence[ChannelState]) -> RestoredLog:
     for entry in (entry for channel in channels for entry in channel.entries):
         for file in entry.segments:
             files[file.path] = file
-        entries[entry.index] = Entry(
-            index=entry.index,
-            kind=entry.kind,
-            segments=tuple(
-                Segment(name=Path(file.path).name, records=file.records, length=file.length) for file in entry.segments
-            ),
-            watermark_ms=entry.watermark,
-            barrier=entry.barrier,
-        )
+        entries[entry.index] = entry_of(entry, lambda file: Path(file.path).name)
     return RestoredLog(
         entries=tuple(entries[index] for index in sorted(entries)),
         next=max(channel.next for channel in channels),

@@ -115,6 +115,10 @@ class Target:
     known: Mapping[Identity, FileRef]
     key_of: KeyOf
 
+    def upload(self, hold: Hold, progress: Progress | None = None) -> tuple[FileRef, ...]:
+        """Bring the files of a cut there; see `Uploader.upload`."""
+        return self.uploader.upload(hold, self.known, self.key_of, progress)
+
 
 class Uploader:
     """Uploads cuts of any chain of a job with a bounded number of threads; every method may be called from any thread.

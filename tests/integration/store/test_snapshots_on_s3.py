@@ -62,7 +62,7 @@ def test_a_savepoint_lies_in_a_directory_of_its_own_and_is_deleted_by_it(locatio
     writing = Savepoint(savepoint_place(root, place, "departures", CheckpointId(4), "abc"), root)
     (tmp_path / "state").write_bytes(b"state")
     hold = Hold(tmp_path, CutFiles(NO_BATCH, ("state",), ()))
-    files = writing.target.uploader.upload(hold, writing.target.known, writing.target.key_of)
+    files = writing.target.upload(hold)
     writing.write(Job(tmp_path / "made").manifest(4, "savepoint", files))
     writing.close()
 

@@ -66,7 +66,6 @@ def checkpoints(tmp_path: Path, acknowledger: SlowAcknowledger) -> Iterator[Chec
         acknowledgers={UID: cast("Any", acknowledger)},
         publication=publication,
         ledger=cast("Any", FakeLedger()),
-        uploader=cast("Any", None),
         job="job",
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: cast("Any", SimpleNamespace(sinks=())),

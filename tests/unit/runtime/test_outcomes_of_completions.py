@@ -71,7 +71,6 @@ def failure(ledger: Ledger, holds: Path, make: Callable[[Ledger], Manifest] = ma
         acknowledgers={},
         publication=Publication(Publications([ChainUid("chain")])),
         ledger=ledger,
-        uploader=cast("Any", None),
         job="job",
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: make(ledger),
