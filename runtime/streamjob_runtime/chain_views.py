@@ -118,7 +118,7 @@ def last_checkpoint_view(
         checkpointed_size=last.checkpointed_size,
         state_size=last.state_size,
         path=last.external_path or "",
-        unaligned=last.checkpoint_type.startswith("UNALIGNED"),
+        unaligned=last.is_unaligned,
         alignment_ms=max((max(0, task.alignment_duration) for task in tasks.values()), default=0),
         persisted_data=last.persisted_data,
         tasks={ChainUid(chain): task for chain, task in tasks.items()},

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.models import CheckpointsView, JobView
+from streamjob.client.models import CheckpointsView, JobView, SnapshotKind
 
 _SHOWN = 5
 
@@ -138,10 +138,9 @@ def _history(job: JobView, checkpoints: CheckpointsView) -> Table:
         ("written", True),
         ("size", True),
     )
-    last = job.last_checkpoint
     for entry in checkpoints.history[:_SHOWN]:
         done = entry.class_name == "completed"
-        is_final = done and last is not None and last.id == entry.id and last.kind == "final"
+        is_final = job.kind_of(entry) is SnapshotKind.FINAL
         table.add_row(
             str(entry.id),
             "final" if is_final else entry.checkpoint_type.lower().replace("_", " "),

@@ -185,6 +185,15 @@ class JobView(View):
     restored_from: RestoredFromView | None = None
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
 
+    def kind_of(self, entry: CheckpointDetail) -> SnapshotKind:
+        """Return what a snapshot of the history is in the job's log, as far as the views tell."""
+        if entry.is_savepoint:
+            return SnapshotKind.SAVEPOINT
+        last = self.last_checkpoint
+        # The statistics have Flink's kinds, which know no final record.
+        is_last = last is not None and last.id == entry.id and entry.class_name == "completed"
+        return last.kind if last is not None and is_last else SnapshotKind.CHECKPOINT
+
 
 class TriggerView(View):
     """A request for a checkpoint, a savepoint or a stop, and what became of it."""

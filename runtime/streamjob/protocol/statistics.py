@@ -82,6 +82,11 @@ class CheckpointStatistics(Model):
     failure_timestamp: int | None = None
     failure_message: str | None = None
 
+    @property
+    def is_unaligned(self) -> bool:
+        """Whether a chain did not wait for all its barriers."""
+        return self.checkpoint_type.startswith("UNALIGNED")
+
     @model_serializer(mode="wrap")
     def _leave_out_what_it_has_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         written: dict[str, object] = handler(self)

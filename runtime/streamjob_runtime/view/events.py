@@ -49,26 +49,11 @@ def events(before: Look | None, now: Look) -> list[Event]:
     ]
 
 
-def snapshot_kind(entry: CheckpointDetail, job: JobView) -> SnapshotKind:
-    """Return what a snapshot of the history is in the job's log, as far as the views tell."""
-    if entry.is_savepoint:
-        return SnapshotKind.SAVEPOINT
-    last = job.last_checkpoint
-    # The statistics have Flink's kinds, which know no final record.
-    is_last = last is not None and last.id == entry.id and entry.class_name == "completed"
-    return last.kind if last is not None and is_last else SnapshotKind.CHECKPOINT
-
-
-def is_unaligned(entry: CheckpointDetail) -> bool:
-    """Return whether a chain did not wait for all barriers of a checkpoint."""
-    return entry.checkpoint_type.startswith("UNALIGNED")
-
-
 def checkpoint_name(entry: CheckpointDetail, job: JobView) -> str:
     """Return how a snapshot is called: `checkpoint 14`, `savepoint 15`, `final checkpoint 16`."""
-    kind = snapshot_kind(entry, job)
+    kind = job.kind_of(entry)
     name = "final checkpoint" if kind is SnapshotKind.FINAL else kind.value
-    unaligned = "unaligned " if len(job.chains) > 1 and is_unaligned(entry) else ""
+    unaligned = "unaligned " if len(job.chains) > 1 and entry.is_unaligned else ""
     return f"{unaligned}{name} {entry.id}"
 
 

@@ -22,7 +22,7 @@ from streamjob.client.models import (
     SnapshotKind,
 )
 from streamjob_runtime.view.chains import chain_rows, rows_of_chains
-from streamjob_runtime.view.events import Look, first_line, is_unaligned, snapshot_kind
+from streamjob_runtime.view.events import Look, first_line
 
 _STATE_STYLES = {
     JobState.CREATED: "cyan",
@@ -240,10 +240,10 @@ def _done(entry: CheckpointDetail) -> bool:
 
 
 def _kind(entry: CheckpointDetail, job: JobView) -> str:
-    kind = snapshot_kind(entry, job)
+    kind = job.kind_of(entry)
     if len(job.chains) < 2 or kind is not SnapshotKind.CHECKPOINT:
         return kind.value
-    return "unaligned" if is_unaligned(entry) else "aligned"
+    return "unaligned" if entry.is_unaligned else "aligned"
 
 
 def _alignment(last: LastCheckpointView) -> str:
