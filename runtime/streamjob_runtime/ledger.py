@@ -26,7 +26,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive
-from streamjob.store.opening import References, open_location
+from streamjob.store.opening import References, open_location, open_object
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.upload.packing import Identity as FileIdentity
 from streamjob_runtime.upload.packing import known_files
@@ -273,8 +273,7 @@ class Ledger:
         return store.get(key)
 
     def _create_outside(self, effect: CreateOutside) -> bool:
-        home = References(open_location(_home_of(effect.uri)).store())
-        store, key = home.find(effect.uri)
+        store, key = open_object(effect.uri)
         try:
             return store.put_if_absent(key, effect.content)
         finally:

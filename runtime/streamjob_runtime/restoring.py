@@ -9,7 +9,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, ChainUid
 from streamjob.job.plan import Plan
 from streamjob.job.spec import JobSpec
-from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
+from streamjob.snapshot.manifest import ChainState, Manifest
 
 
 class NonRestoredState(CannotRestore):
@@ -51,11 +51,6 @@ class Restored:
         """Return whether a chain's work is done for good."""
         operators = [operator for operator in self.manifest.operators if operator.chain == uid]
         return bool(operators) and all(operator.finished for operator in operators)
-
-    def channel(self, producer: ChainUid, consumer: ChainUid) -> ChannelState | None:
-        """Return what was in flight between two chains; None if the snapshot has no such channel."""
-        channels = self.manifest.channels
-        return next((each for each in channels if (each.source, each.target) == (producer, consumer)), None)
 
 
 def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_restored_state: bool) -> int:

@@ -46,15 +46,21 @@ def happen(job: Observed, event: tuple[int, int, int, int]) -> None:
             job.run_batch(chain, reads, emits)
 
 
+def lived(shape: Shape, events: list[tuple[int, int, int, int]]) -> Observed:
+    """Return a job behind some events."""
+    job = Observed(shape)
+    for event in events:
+        happen(job, event)
+    return job
+
+
 @settings(max_examples=300, deadline=None)
 @given(shape=shapes(), events=EVENTS)
 def test_every_entry_before_a_cut_is_consumed_or_in_flight_exactly_once(
     shape: Shape, events: list[tuple[int, int, int, int]]
 ) -> None:
     """The observer checks this and the frontiers after every event."""
-    job = Observed(shape)
-    for event in events:
-        happen(job, event)
+    lived(shape, events)
 
 
 @settings(max_examples=200, deadline=None)
@@ -63,9 +69,7 @@ def test_an_aligned_checkpoint_cuts_every_chain_if_all_get_their_turn(
     shape: Shape, events: list[tuple[int, int, int, int]], seal: bool
 ) -> None:
     """Bounded streams included: barriers ignore the bound, and a blocked producer is unblocked by its readers."""
-    job = Observed(shape)
-    for event in events:
-        happen(job, event)
+    job = lived(shape, events)
     if job.sealed is not None:
         job.crash()
     job.abort()
@@ -84,9 +88,7 @@ def test_all_chains_come_to_their_end_if_their_sources_do(
     shape: Shape, events: list[tuple[int, int, int, int]]
 ) -> None:
     """No barrier and no bound keeps the end of input from arriving."""
-    job = Observed(shape)
-    for event in events:
-        happen(job, event)
+    job = lived(shape, events)
     if job.sealed is not None:
         job.crash()
     for _ in range(3 * len(job.names) + 3):

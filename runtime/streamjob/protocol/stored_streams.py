@@ -1,12 +1,12 @@
-"""Whether what a snapshot says of its channels can be restored: the rules of the snapshot format."""
+"""What a snapshot says of its channels: whether it can be restored, by the rules of the format, and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamjob.ids import ChainUid
 from streamjob.protocol.channels import BrokenLog, ChannelLog, Entry, Segment
-from streamjob.snapshot.manifest import ChannelEntry, ChannelState, EntryKind
+from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind
 
 
 def check_streams(channels: Sequence[ChannelState]) -> None:
@@ -24,8 +24,24 @@ def check_streams(channels: Sequence[ChannelState]) -> None:
             raise BrokenLog(f"a channel from {writer} is there twice")
         if len({(channel.next, channel.ended) for channel in mine}) > 1:
             raise BrokenLog(f"the channels from {writer} do not agree on where its stream ends")
-        entries = [_entry(entry) for channel in mine for entry in channel.entries]
+        # Readers upload apart, so the same segment may lie in two objects.
+        entries = [
+            entry_of(entry, lambda file: f"{file.path} {file.sha256}") for channel in mine for entry in channel.entries
+        ]
         ChannelLog(writer, entries, next_index=mine[0].next, ended=mine[0].ended)
+
+
+def entry_of(stored: ChannelEntry, name_of: Callable[[ChannelSegment], str]) -> Entry:
+    """Return an entry of a channel as it stood in its writer's stream; `name_of` gives the names of its segments."""
+    return Entry(
+        index=stored.index,
+        kind=stored.kind,
+        segments=tuple(
+            Segment(name=name_of(file), records=file.records, length=file.length) for file in stored.segments
+        ),
+        watermark_ms=stored.watermark,
+        barrier=stored.barrier,
+    )
 
 
 def _check_entries(channel: ChannelState) -> None:
@@ -39,13 +55,3 @@ def _check_entries(channel: ChannelState) -> None:
             raise BrokenLog(f"entry {entry.index} of {name} is a barrier of no checkpoint, or no barrier and has one")
         if entry.segments and entry.kind is not EntryKind.DATA:
             raise BrokenLog(f"entry {entry.index} of {name} is of kind {entry.kind}, with data")
-
-
-def _entry(entry: ChannelEntry) -> Entry:
-    # Readers upload apart, so the same segment may lie in two objects.
-    segments = tuple(
-        Segment(name=f"{file.path} {file.sha256}", records=file.records, length=file.length) for file in entry.segments
-    )
-    return Entry(
-        index=entry.index, kind=entry.kind, segments=segments, watermark_ms=entry.watermark, barrier=entry.barrier
-    )

@@ -32,7 +32,7 @@ class MemoryStore:
         bucket: where the objects are; a new one if not given.
     """
 
-    def __init__(self, uri: str = "memory:///root/", bucket: MemoryBucket | None = None) -> None:
+    def __init__(self, uri: str = "memory:///job/", bucket: MemoryBucket | None = None) -> None:
         if not uri.endswith("/"):
             raise ValueError(f"{uri!r} must end with a slash")
         self._uri = uri

@@ -32,7 +32,7 @@ class SimulatedStore:
         page_size: objects in a page.
     """
 
-    def __init__(self, root: str = "memory:///root/", *, page_size: int = 3) -> None:
+    def __init__(self, root: str = "memory:///job/", *, page_size: int = 3) -> None:
         self.root = root
         self.objects: dict[Key, bytes] = {}
         self.late: list[Put | PutIfAbsent | Delete] = []

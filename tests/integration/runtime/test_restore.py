@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.forks import first_completion, fresh_sinks, published_up_to
 from tests.integration.runtime.processes import JobRuns
-from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
+from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.restore import ClaimMode
-from streamjob.snapshot.record import LogRecord
 from streamjob_runtime.ledger import RestoreFrom
 
 if TYPE_CHECKING:
@@ -39,32 +38,6 @@ def finished(few: Purchases, spark: SparkSession, tmp_path_factory: pytest.TempP
     with running(spark, Life(file=file, location=str(directory / "snapshots"), name="job", overrides=KEEP_ALL)) as job:
         assert job.wait() is ExitCode.OK
     return JobRuns(file, directory / "snapshots", "job")
-
-
-def published_up_to(spark: SparkSession, sink: Path, checkpoint: int, into: Path) -> Rows:
-    """Return the rows of the JSON sink that were published by `checkpoint` and those before."""
-    names = [
-        entry["path"]
-        for listing in (sink / "_streamjob" / "published").glob("*.json")
-        if int(listing.stem) <= checkpoint
-        for entry in json.loads(listing.read_bytes())["files"]
-    ]
-    into.mkdir()
-    for name in names:
-        (into / name).hardlink_to(sink / name)
-    return line_rows(spark, into) if names else Counter()
-
-
-def fresh_sinks(directory: Path) -> tuple[str, ...]:
-    return tuple(f"sinks.{sink}.options.path={directory / sink}" for sink in ("table", "lines"))
-
-
-def first_completion(root: Path) -> dict[str, object]:
-    """Return the manifest of the first checkpoint of a job, all of which are kept."""
-    records = [LogRecord.model_validate_json(file.read_bytes()) for file in sorted((root / "log").glob("*.json"))]
-    record = next(record for record in records if record.completes)
-    content: dict[str, object] = json.loads((root / str(record.manifest)).read_bytes())
-    return content
 
 
 @pytest.mark.timeout(600)

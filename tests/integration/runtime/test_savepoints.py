@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.forks import first_completion, fresh_sinks, published_up_to
 from tests.integration.runtime.processes import JobRuns
 from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
-from tests.integration.runtime.test_restore import first_completion, fresh_sinks, published_up_to
 
 from streamjob.client.models import JobState, TriggerView
 from streamjob.errors import ExitCode

@@ -125,7 +125,7 @@ def test_the_guard_is_held_while_the_program_runs_and_free_while_the_store_works
 
 def test_memory_stores_are_stores(store: MemoryStore) -> None:
     checked: tuple[Store, Store] = (store, FaultyStore(store))
-    assert {each.uri for each in checked} == {"memory:///root/"}
+    assert {each.uri for each in checked} == {"memory:///job/"}
 
 
 def test_a_memory_store_reads_ranges_files_and_copies(store: MemoryStore, tmp_path: Path) -> None:
