@@ -1,0 +1,172 @@
+"""What a decision asks the edge to do.
+
+All actions may be repeated: what is already so is success. None of them reports back; what became of it is seen in the
+next observation. They are carried out in order, after the decision's status was stored, and only if it could be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from streamjob.client.models import CheckpointingChanges
+from streamjob_operator.revision import Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsureRevision:
+    """Store a revision (a ControllerRevision of its name) if it is not stored yet."""
+
+    revision: Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRevision:
+    """Delete a revision that nothing names any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDriver:
+    """Create the driver pod `<job>-driver-<attempt>`, with all that it mounts, from a stored revision.
+
+    Args:
+        attempt: handed to the process as `--attempt`.
+        revision: name of the revision that says what it runs.
+        restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
+        require_snapshot: `--require-snapshot`.
+        allow_non_restored_state: `--allow-non-restored-state`.
+    """
+
+    attempt: int
+    revision: str
+    restore_from: str
+    require_snapshot: bool
+    allow_non_restored_state: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteDriver:
+    """Delete a driver pod.
+
+    Args:
+        name: the pod.
+        grace: seconds between SIGTERM and SIGKILL; None for the pod's own grace period.
+    """
+
+    name: str
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopJob:
+    """`POST /v1/stop` to the driver of an attempt, to no other one.
+
+    Args:
+        attempt: whose driver is asked.
+        trigger_id: identity of the request.
+        savepoint: stop only behind a savepoint.
+        location: URI of a directory for the savepoint; None for the job's own place.
+        drain: flush the job first.
+    """
+
+    attempt: int
+    trigger_id: str
+    savepoint: bool = False
+    location: str | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerSavepoint:
+    """`POST /v1/savepoints` to the driver of an attempt, to no other one."""
+
+    attempt: int
+    trigger_id: str
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerCheckpoint:
+    """`POST /v1/checkpoints` to the driver of an attempt, to no other one."""
+
+    attempt: int
+    trigger_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchCheckpointing:
+    """`PATCH /v1/checkpointing` to the driver of an attempt, with the fields that differ."""
+
+    attempt: int
+    changes: CheckpointingChanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSnapshot:
+    """Create a StreamSnapshot of the job, labelled with its origin; it outlives the job."""
+
+    name: str
+    kind: Literal["savepoint", "checkpoint"]
+    origin: Literal["nonce", "schedule"]
+    dispose_on_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSnapshot:
+    """Delete a StreamSnapshot; its own finalizer sees to its data."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSnapshotData:
+    """Delete the savepoint whose manifest is at `path`, from the store."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisposeCheckpoints:
+    """Claim the job's log as `attempt` and delete the job's own root in the store: log, checkpoints, shared files."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFinalizer:
+    """Put the controller's finalizer on the resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFinalizer:
+    """Take the controller's finalizer off the resource: nothing is left to be done for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """Record an event on the resource; `reason` is one of a fixed set, in CamelCase."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Action = (
+    EnsureRevision
+    | DeleteRevision
+    | CreateDriver
+    | DeleteDriver
+    | StopJob
+    | TriggerSavepoint
+    | TriggerCheckpoint
+    | PatchCheckpointing
+    | CreateSnapshot
+    | DeleteSnapshot
+    | DeleteSnapshotData
+    | DisposeCheckpoints
+    | AddFinalizer
+    | RemoveFinalizer
+    | Emit
+)
