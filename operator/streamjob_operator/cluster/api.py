@@ -1,0 +1,238 @@
+"""The Kubernetes API by few verbs over plain objects.
+
+The generated models of the client are left aside: they cost memory and time per object, and drop what they do not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import aiohttp
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob_operator.cluster.kinds import Kind, Object
+
+_PAGE = 500
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class ClusterError(StreamJobError):
+    """The Kubernetes API did not do what it was asked for."""
+
+
+class NotFound(ClusterError):
+    """There is no such object."""
+
+
+class AlreadyExists(ClusterError):
+    """An object of that name exists."""
+
+
+class Conflict(ClusterError):
+    """The object has changed since it was read; what was to be written is out of date."""
+
+
+class Refused(ClusterError):
+    """The API refuses the request as it is: not allowed, or not valid. The same request fails again."""
+
+
+class Unavailable(ClusterError):
+    """The API gave no usable answer; whether it applied a write is unknown."""
+
+
+class Cluster(Protocol):
+    """What the controller asks of the Kubernetes API.
+
+    Every method raises Refused and Unavailable.
+    """
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Return an object. Raises NotFound."""
+        ...
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        """Return the objects of a namespace or of all, that a label selector selects."""
+        ...
+
+    async def create(self, kind: Kind, thing: Object) -> Object:
+        """Create an object in the namespace of its metadata. Raises AlreadyExists."""
+        ...
+
+    async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
+        """Replace an object, if it still has the `resourceVersion` that is given. Raises NotFound, Conflict."""
+        ...
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object) -> Object:
+        """Apply a JSON merge patch; one with a `resourceVersion` fails on any other. Raises NotFound, Conflict."""
+        ...
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
+        """Ask for an object's deletion; `grace` is in seconds. An object that is gone is success."""
+        ...
+
+
+async def connect(environment: Mapping[str, str]) -> ApiClient:
+    """Return a client set up as the pod's service account, or else as `KUBECONFIG` says.
+
+    Raises:
+        InvalidInput: neither is there.
+    """
+    configuration = Configuration()
+    try:
+        if "KUBERNETES_SERVICE_HOST" in environment:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        raise InvalidInput(
+            f"no Kubernetes cluster to connect to: {error}", "Run in a pod, or set KUBECONFIG to a file."
+        ) from None
+    # Retries would hold up whoever waits behind a deadline, such as the lease; reconciling again is the retry.
+    configuration.retries = None
+    return ApiClient(configuration)
+
+
+class KubernetesCluster:
+    """The API server behind a client.
+
+    Args:
+        client: how it is reached.
+        timeout: seconds that one request may take.
+        observe: is told the verb, the plural and the seconds of every request.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        timeout: float = 15.0,
+        observe: Callable[[str, str, float], None] = lambda _verb, _plural, _seconds: None,
+    ) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._observe = observe
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Return an object."""
+        return await self._call("GET", kind, kind.path(namespace, name))
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        """Return the objects of a namespace or of all, that a label selector selects."""
+        found: list[Object] = []
+        query: dict[str, str] = {"limit": str(_PAGE)} | ({"labelSelector": labels} if labels else {})
+        accept = _METADATA_ONLY if metadata_only else "application/json"
+        while True:
+            page = await self._call("GET", kind, kind.path(namespace), query=query, accept=accept, verb="list")
+            found += page["items"]
+            following = page["metadata"].get("continue")
+            if not following:
+                return found
+            query["continue"] = following
+
+    async def create(self, kind: Kind, thing: Object) -> Object:
+        """Create an object."""
+        return await self._call("POST", kind, kind.path(thing["metadata"]["namespace"]), body=thing)
+
+    async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
+        """Replace an object, if it still has the `resourceVersion` that is given."""
+        meta = thing["metadata"]
+        return await self._call("PUT", kind, kind.path(meta["namespace"], meta["name"], subresource), body=thing)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object) -> Object:
+        """Apply a JSON merge patch."""
+        return await self._call(
+            "PATCH", kind, kind.path(namespace, name), body=change, content="application/merge-patch+json"
+        )
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
+        """Ask for an object's deletion."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        try:
+            await self._call("DELETE", kind, kind.path(namespace, name), body=options)
+        except NotFound:
+            return
+
+    async def _call(
+        self,
+        method: str,
+        kind: Kind,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        content: str = "application/json",
+        verb: str | None = None,
+    ) -> Object:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            async with asyncio.timeout(self._timeout):
+                status, answer = await self._send(method, path, body, query, accept, content)
+        except (TimeoutError, OSError, aiohttp.ClientError) as error:
+            raise Unavailable(f"no answer to {method} {path}: {error or type(error).__name__}") from None
+        finally:
+            self._observe(verb or method.lower(), kind.plural, loop.time() - started)
+        if 200 <= status < 300:
+            return _decode(answer, method, path)
+        raise error_of(status, answer, f"{method} {path}")
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Object | None,
+        query: Mapping[str, str] | None,
+        accept: str,
+        content: str,
+    ) -> tuple[int, bytes]:
+        request = await self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()) if query else [],
+            header_params={"Accept": accept, "Content-Type": content},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        response = await self._client.call_api(*request, _request_timeout=self._timeout)
+        return response.status, await response.read()  # type: ignore[no-untyped-call]
+
+
+def error_of(status: int, answer: bytes, request: str) -> ClusterError:
+    """Return the error that an answer of the API means."""
+    message, reason = answer.decode(errors="replace")[:500], ""
+    try:
+        said = json.loads(answer)
+        message, reason = said.get("message") or message, said.get("reason") or ""
+    except (ValueError, AttributeError):
+        pass
+    what = f"{request} was answered with {status}: {message}"
+    if status == 404:
+        return NotFound(what)
+    if status == 409:
+        return AlreadyExists(what) if reason == "AlreadyExists" else Conflict(what)
+    if status in (401, 408, 410, 429) or status >= 500:
+        return Unavailable(what)
+    return Refused(what)
+
+
+def _decode(answer: bytes, method: str, path: str) -> Object:
+    try:
+        found: Any = json.loads(answer)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Unavailable(f"{method} {path} was answered with something that is no object")
+    return found

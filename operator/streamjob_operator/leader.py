@@ -1,0 +1,149 @@
+"""One replica acts, the others stand by: a Lease says which, as in Kubernetes' own controllers.
+
+The client library has an election, too; its requests know no deadline, so a holder that hangs in one would go on acting
+beyond its lease, and a lost connection ends it. A holder here gives up before others may take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from streamjob_operator.cluster.api import AlreadyExists, Cluster, ClusterError, Conflict, NotFound
+from streamjob_operator.cluster.kinds import LEASE, Object
+from streamjob_operator.settings import LeaseSettings
+
+_log = logging.getLogger(__name__)
+
+
+class Attempted(Enum):
+    """What became of an attempt to acquire or renew a Lease."""
+
+    HELD = "held"
+    TAKEN = "held by another"
+    FAILED = "no answer, or somebody was faster"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A version of the Lease, and since when on the own clock it is the newest; other machines' clocks do not count."""
+
+    version: str
+    since: float
+
+
+def may_take(lease: Object, seen: Seen, identity: str, now: float) -> bool:
+    """Return whether a replica may write itself into a Lease: it holds it, nobody does, or its holder was silent."""
+    spec = lease.get("spec") or {}
+    holder = spec.get("holderIdentity")
+    return not holder or holder == identity or now - seen.since >= float(spec.get("leaseDurationSeconds") or 0)
+
+
+def held_by(lease: Object, settings: LeaseSettings, now: datetime) -> Object:
+    """Return the Lease with a replica as its holder, renewed."""
+    spec = dict(lease.get("spec") or {})
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if spec.get("holderIdentity") != settings.identity:
+        spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(lease)
+        spec["acquireTime"] = stamp
+    spec |= {
+        "holderIdentity": settings.identity,
+        "leaseDurationSeconds": int(settings.duration),
+        "renewTime": stamp,
+    }
+    meta = lease.get("metadata") or {"namespace": settings.namespace, "name": settings.name}
+    return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": spec}
+
+
+class Leadership:
+    """A replica's part in the election.
+
+    Args:
+        cluster: where the Lease is.
+        settings: of the Lease.
+        clock: seconds of a clock that never goes back.
+        now: the time of day, which people read in the Lease.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: LeaseSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._seen: Seen | None = None
+        self._renewed = clock()
+
+    async def acquire(self) -> None:
+        """Return once this replica holds the Lease."""
+        while await self._try(self._settings.renew_deadline) is not Attempted.HELD:
+            await self._sleep(self._settings.retry)
+        _log.info("%s leads", self._settings.identity)
+
+    async def keep(self) -> None:
+        """Renew the Lease, and return when it is lost or could not be renewed in time: then stop acting at once."""
+        while True:
+            await self._sleep(self._settings.retry)
+            left = self._renewed + self._settings.renew_deadline - self._clock()
+            if left <= 0:
+                _log.error("%s could not renew its lease in time", self._settings.identity)
+                return
+            if await self._try(left) is Attempted.TAKEN:
+                _log.error("%s has lost its lease to another", self._settings.identity)
+                return
+
+    async def release(self) -> None:
+        """Let another replica take over at once; that it cannot be told costs only time."""
+        try:
+            async with asyncio.timeout(self._settings.retry):
+                lease = await self._cluster.get(LEASE, self._settings.namespace, self._settings.name)
+                if lease["spec"].get("holderIdentity") == self._settings.identity:
+                    await self._cluster.replace(LEASE, lease | {"spec": lease["spec"] | {"holderIdentity": ""}})
+        except (TimeoutError, ClusterError) as error:
+            _log.warning("the lease was not released: %s", error)
+
+    async def _try(self, seconds: float) -> Attempted:
+        started = self._clock()
+        try:
+            async with asyncio.timeout(seconds):
+                attempted = await self._acquire_or_renew()
+        except (AlreadyExists, Conflict):
+            return Attempted.FAILED
+        except (TimeoutError, ClusterError) as error:
+            _log.warning("the lease could not be acquired or renewed: %s", error or "no answer")
+            return Attempted.FAILED
+        if attempted is Attempted.HELD:
+            # From before the request: others count from when it was applied, which is later.
+            self._renewed = started
+        return attempted
+
+    async def _acquire_or_renew(self) -> Attempted:
+        settings = self._settings
+        try:
+            lease = await self._cluster.get(LEASE, settings.namespace, settings.name)
+        except NotFound:
+            written = await self._cluster.create(LEASE, held_by({}, settings, self._now()))
+            self._seen = Seen(written["metadata"]["resourceVersion"], self._clock())
+            return Attempted.HELD
+        version = lease["metadata"]["resourceVersion"]
+        if self._seen is None or self._seen.version != version:
+            self._seen = Seen(version, self._clock())
+        if not may_take(lease, self._seen, settings.identity, self._clock()):
+            return Attempted.TAKEN
+        written = await self._cluster.replace(LEASE, held_by(lease, settings, self._now()))
+        self._seen = Seen(written["metadata"]["resourceVersion"], self._clock())
+        return Attempted.HELD

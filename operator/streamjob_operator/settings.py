@@ -1,0 +1,76 @@
+"""The controller's settings: what is watched, how often, and on which ports it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from streamjob.errors import InvalidInput
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSettings:
+    """How replicas agree on the one that acts; the durations are those that Kubernetes' own controllers use.
+
+    Args:
+        namespace: of the Lease.
+        name: of the Lease.
+        identity: of this replica; the pod's name, as a rule.
+        duration: seconds after which others may take over from a holder that is silent.
+        renew_deadline: seconds after which a holder that cannot renew gives up.
+        retry: seconds between two tries.
+    """
+
+    namespace: str
+    identity: str
+    name: str = "streamjob-controller"
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        # Between two tries a holder sleeps, so it notices the end of its deadline one retry late.
+        if not self.duration > self.renew_deadline + self.retry or not self.renew_deadline > self.retry > 0:
+            raise InvalidInput(
+                f"a lease of {self.duration:g} s cannot be renewed every {self.retry:g} s within"
+                f" {self.renew_deadline:g} s",
+                "Let the lease outlast the deadline for its renewal and a retry, and that deadline a retry.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a replica of the controller is told.
+
+    Args:
+        namespaces: the namespaces whose StreamJobs are handled; empty for all.
+        lease: how the one that acts is elected; None: this process acts at once, so it must be alone.
+        interval: seconds between two looks at a job at which nothing happens.
+        concurrency: how many jobs are reconciled at the same time.
+        image: of runtime pods, for StreamJobs that name none.
+        probes_port: of `/healthz` and `/readyz`.
+        metrics_port: of `/metrics`.
+        host: address that both listen on.
+        log_level: least severe messages that are logged.
+        log_format: for people, or one JSON object a line.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    lease: LeaseSettings | None = None
+    interval: float = 15.0
+    concurrency: int = 20
+    image: str | None = None
+    probes_port: int = 8081
+    metrics_port: int = 8080
+    host: str = "0.0.0.0"
+    log_level: LogLevel = "info"
+    log_format: Literal["text", "json"] = "text"
+
+    def __post_init__(self) -> None:
+        if self.interval <= 0 or self.concurrency < 1:
+            raise InvalidInput(
+                f"an interval of {self.interval:g} s with {self.concurrency} reconciles at a time cannot be kept",
+                "Give a positive interval, and a concurrency of at least 1.",
+            )
