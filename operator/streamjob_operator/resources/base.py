@@ -1,0 +1,178 @@
+"""What the models of the resources share: their bases, and the types of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from streamjob.job.spec import Spec
+
+GROUP: Final = "streamjob.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = "streamjob.io/v1alpha1"
+
+
+class SpecPart(Spec):
+    """Base of what people write: unknown fields are refused, null stands for the default."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as JSON values under the resource's names, without what was left to its default."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+class StatusPart(BaseModel):
+    """Base of what the controller writes: fields of a newer controller are passed over, null is nothing."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as JSON values under the resource's names, without what is not known."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return the same with other values for the fields that are named, in snake_case.
+
+        Raises:
+            ValidationError: a value cannot be that field's, or there is no such field.
+        """
+        unknown = changes.keys() - type(self).model_fields.keys()
+        if unknown:
+            raise KeyError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
+        return type(self).model_validate({**self.__dict__, **changes})
+
+
+def _whole_second(value: datetime) -> datetime:
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).replace(microsecond=0)
+
+
+def _rfc3339(value: datetime) -> str:
+    return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Time = Annotated[
+    datetime,
+    AfterValidator(_whole_second),
+    PlainSerializer(_rfc3339, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A moment as Kubernetes writes it, in whole seconds; seconds since 1970 are taken as well."""
+
+KubernetesObject = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+"""A part of a pod in Kubernetes' own words; the API server judges it when the pod is made."""
+
+
+def _named(key: str) -> Any:
+    return WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {key: {"type": "string", "minLength": 1}},
+            "required": [key],
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
+    )
+
+
+def _has_key(key: str) -> Any:
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(value.get(key), str) or not value[key]:
+            raise ValueError(f"lacks {key!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _list_map(key: str) -> Any:
+    return Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]})
+
+
+NamedObjects = Annotated[
+    tuple[Annotated[dict[str, Any], _has_key("name"), _named("name")], ...],
+    _list_map("name"),
+]
+"""Parts of a pod that Kubernetes tells apart by their name: containers, volumes, variables."""
+
+MountedObjects = Annotated[
+    tuple[Annotated[dict[str, Any], _has_key("mountPath"), _named("mountPath")], ...],
+    _list_map("mountPath"),
+]
+"""Volume mounts, told apart by where they are mounted."""
+
+_MEMORY = r"^[1-9][0-9]*([kKmMgGtT]([bB]|i|iB)?)?$"
+_MEMORY_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def _memory(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str):
+        return value
+    number = value.rstrip("kKmMgGtTbBi")
+    unit = value[len(number) :].lower()[:1]
+    if not number.isdecimal() or unit not in _MEMORY_SIZES:
+        raise ValueError(f"{value!r} is not an amount of memory; write it like 512m, 2g or 2Gi")
+    return int(number) * _MEMORY_SIZES[unit]
+
+
+def format_memory(size: int) -> str:
+    """Return `size`, in bytes, in the largest unit that is exact, as Kubernetes reads it: `512Mi`, `2Gi`."""
+    for unit, factor in (("Ti", 1024**4), ("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+Memory = Annotated[
+    int,
+    BeforeValidator(_memory),
+    Field(gt=0),
+    PlainSerializer(format_memory, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _MEMORY, "maxLength": 20}),
+]
+"""Bytes in Python, `512m`, `2g` or `2Gi` in resources; every unit is a power of 1024, as for Spark."""
+
+
+def _cpu(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Cpu = Annotated[
+    str,
+    BeforeValidator(_cpu),
+    Field(pattern=r"^([0-9]+(\.[0-9]{1,3})?|[1-9][0-9]*m)$"),
+    WithJsonSchema(
+        {"x-kubernetes-int-or-string": True, "pattern": r"^([0-9]+(\.[0-9]{1,3})?|[1-9][0-9]*m)$", "maxLength": 12}
+    ),
+]
+"""Processors as Kubernetes counts them: `2`, `0.5` or `500m`."""
+
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),
+    Field(description="Its name."),
+]
+
+
+class Reference(SpecPart):
+    """Another object of the same namespace, by name."""
+
+    name: ObjectName
+
+
+class Metadata(StatusPart):
+    """What Kubernetes knows of every object, as far as the controller reads it."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    annotations: Mapping[str, str] = Field(default_factory=dict)

@@ -1,0 +1,87 @@
+"""The conditions of both resources, as Kubernetes' conventions and kstatus read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from streamjob_operator.resources.base import StatusPart, Time
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class ConditionType(StrEnum):
+    """What a condition speaks of."""
+
+    READY = "Ready"
+    """The spec of this generation is what runs, and it is well; or it has finished, or is suspended as asked."""
+    RECONCILING = "Reconciling"
+    """The controller is on its way from one spec, or one state, to another."""
+    STALLED = "Stalled"
+    """Nothing will change by itself: the spec or the world outside has to."""
+    RUNNING = "Running"
+    """The job processes data."""
+    CHECKPOINT_HEALTHY = "CheckpointHealthy"
+    """Checkpoints complete as often as they should."""
+    STATE_COMPATIBLE = "StateCompatible"
+    """The spec can go on from the job's state."""
+    ROLLED_BACK = "RolledBack"
+    """What runs is the last stable revision, and not this spec."""
+
+
+class Condition(StatusPart):
+    """One thing that is so, is not so, or is not known."""
+
+    type: str = Field(max_length=316, pattern=r"^[A-Z][A-Za-z]*$", description="What it speaks of.")
+    status: ConditionStatus = Field(description="Whether it is so.")
+    reason: str = Field(
+        max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", description="Why, in a word."
+    )
+    message: str = Field(default="", max_length=32768, description="Why, for people.")
+    observed_generation: int | None = Field(default=None, ge=0, description="Generation of the spec that it is about.")
+    last_transition_time: Time = Field(description="When `status` changed last.")
+
+
+def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of that type, or None."""
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: str, generation: int | None = None) -> bool:
+    """Return whether the condition of that type is True, and, if a generation is given, speaks of that one."""
+    found = find_condition(conditions, kind)
+    return found is not None and found.status == "True" and generation in (None, found.observed_generation)
+
+
+def with_condition(
+    conditions: Iterable[Condition],
+    kind: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str = "",
+    *,
+    generation: int | None,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return the conditions with this one in the place of the one of its type, or at the end.
+
+    `last_transition_time` moves only where the status changes.
+    """
+    existing = tuple(conditions)
+    before = find_condition(existing, kind)
+    since = before.last_transition_time if before is not None and before.status == status else now
+    new = Condition(
+        type=str(kind),
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time=since,
+    )
+    if before is None:
+        return (*existing, new)
+    return tuple(new if each.type == kind else each for each in existing)

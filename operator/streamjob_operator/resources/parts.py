@@ -1,0 +1,180 @@
+"""The sections of a StreamJob's spec, pods aside; Flink's fields have Flink's names, Spark's have Kubeflow's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from streamjob.durations import Seconds
+from streamjob.job.spec import CheckpointingPolicy
+from streamjob_operator.resources.base import ObjectName, Reference, SpecPart
+
+UpgradeMode = Literal["savepoint", "last-state", "stateless"]
+CompatibilityCheck = Literal["Off", "Warn", "Enforce"]
+DeletionPolicy = Literal["Retain", "Delete"]
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
+
+PLACE = r"^(s3://[^/]+|file:///|/).*$"
+_FIELD = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
+_CRON = rf"{_FIELD}(,{_FIELD})*( +{_FIELD}(,{_FIELD})*){{4}}"
+SCHEDULE = rf"^(([0-9]+(ms|s|m|h|d))+|{_CRON})$"
+
+Place = Annotated[str, Field(min_length=1, max_length=2048, pattern=PLACE)]
+"""Where snapshots are: `s3://bucket/prefix`, or an absolute path in the driver's pod."""
+
+
+class Checkpointing(CheckpointingPolicy):
+    """When checkpoints are taken, how, where to, and how many are kept. Each field goes before that of `job`."""
+
+    location: Place | None = Field(
+        default=None,
+        description="Where checkpoints are stored: `s3://bucket/prefix`, or a path on a volume of the driver. Needed "
+        "unless `upgradeMode` is `stateless`.",
+    )
+
+
+class Retention(SpecPart):
+    """Which of the snapshots that the controller asked for are kept; the newest always is."""
+
+    max_count: int = Field(default=10, ge=1, strict=True, description="How many.")
+    max_age: Seconds | None = Field(default=None, gt=0, description="For how long. Default: for ever.")
+
+
+class Savepoints(SpecPart):
+    """Savepoints that the controller takes by itself."""
+
+    location: Place | None = Field(
+        default=None, description="Where savepoints go. Default: below the place of the checkpoints."
+    )
+    schedule: Annotated[str, Field(max_length=128, pattern=SCHEDULE)] | None = Field(
+        default=None,
+        description="Takes one regularly: a duration since the last, like `6h`, or cron's five fields in UTC.",
+    )
+    on_deletion: bool = Field(default=False, description="Stop with a savepoint when the StreamJob is deleted.")
+    drain: bool = Field(
+        default=False,
+        description="That savepoint drains the job: windows and timers fire as if all input had ended. Nothing "
+        "should go on from it.",
+    )
+    retention: Retention = Field(default_factory=Retention, description="Which of them are kept.")
+
+
+class Storage(SpecPart):
+    """The S3 server of the snapshots, and how to log in there."""
+
+    endpoint: str | None = Field(
+        default=None, max_length=2048, pattern=r"^https?://[^/]+/?$", description="URL of the server. Default: AWS."
+    )
+    region: str | None = Field(default=None, min_length=1, max_length=63, description="Its region.")
+    path_style_access: bool | None = Field(
+        default=None,
+        description="Put the bucket into the path and not into the host's name. Default: with an `endpoint`.",
+    )
+    credentials_secret_ref: Reference | None = Field(
+        default=None,
+        description="A Secret with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if there is one, "
+        "`AWS_SESSION_TOKEN`. Without it the driver's service account has to do.",
+    )
+
+
+class Rollback(SpecPart):
+    """What becomes of a revision that does not get going."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Go back to the last stable revision, unless this one completed a checkpoint.",
+    )
+    readiness_timeout: Seconds = Field(
+        default=300.0, gt=0, description="Time in which a revision must complete its first checkpoint."
+    )
+
+
+class Upgrade(SpecPart):
+    """How a changed spec replaces the running one."""
+
+    last_state_fallback: bool = Field(
+        default=True,
+        description="Where `upgradeMode` is `savepoint` and the job cannot take one, go on from its last checkpoint.",
+    )
+    max_allowed_checkpoint_age: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="Where `upgradeMode` is `last-state` and the last checkpoint is older, take a savepoint first.",
+    )
+    compatibility_check: CompatibilityCheck = Field(
+        default="Enforce",
+        description="What happens to a spec that cannot go on from the job's state: `Enforce` leaves the running job "
+        "alone, `Warn` says so and goes on, `Off` does not look.",
+    )
+    rollback: Rollback = Field(default_factory=Rollback, description="What becomes of a revision that does not start.")
+
+
+class RestartThreshold(SpecPart):
+    """How many restarts inside the driver are too many."""
+
+    threshold: int = Field(default=64, ge=1, strict=True, description="Restarts in the window.")
+    window: Seconds = Field(default=120.0, gt=0, description="The window.")
+
+
+class CheckpointProgress(SpecPart):
+    """For how long a job may go without completing a checkpoint."""
+
+    window: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="That time. Default: the larger of interval and timeout, times `tolerableFailedCheckpoints` + 2.",
+    )
+
+
+class HealthCheck(SpecPart):
+    """When a job that runs is not well, and its pod is replaced."""
+
+    enabled: bool = Field(default=True, description="Replace the pod of a job that is not well.")
+    restarts: RestartThreshold = Field(default_factory=RestartThreshold, description="Restarts inside the driver.")
+    checkpoint_progress: CheckpointProgress = Field(
+        default_factory=CheckpointProgress, description="Checkpoints that do not come."
+    )
+
+
+class RestartPolicy(SpecPart):
+    """How often, and how soon, a driver that failed is started anew. Each delay is twice the one before."""
+
+    type: Literal["OnFailure", "Never"] = Field(default="OnFailure", description="Whether a failed driver is replaced.")
+    on_failure_retries: int | None = Field(
+        default=None, ge=0, strict=True, description="Most replacements in a row. Default: any number."
+    )
+    on_failure_retry_interval: Seconds = Field(default=10.0, gt=0, description="The first delay.")
+    max_retry_interval: Seconds = Field(default=300.0, gt=0, description="The longest delay.")
+    reset_after: Seconds = Field(
+        default=600.0, gt=0, description="After this time without a failure, counting and delays begin anew."
+    )
+
+
+class Dependencies(SpecPart):
+    """What the job's code needs beside its image: Spark's own fields, and ConfigMaps with Python modules."""
+
+    config_maps: tuple[ObjectName, ...] = Field(
+        default=(),
+        description="ConfigMaps whose keys are files beside the job's: modules of `python: module:function`.",
+    )
+    jars: tuple[str, ...] = Field(default=(), description="Jars, as `spark.jars`.")
+    files: tuple[str, ...] = Field(default=(), description="Files, as `spark.files`.")
+    py_files: tuple[str, ...] = Field(default=(), description="Python modules and archives, as `spark.submit.pyFiles`.")
+    archives: tuple[str, ...] = Field(default=(), description="Archives, as `spark.archives`.")
+    packages: tuple[str, ...] = Field(default=(), description="Maven coordinates, as `spark.jars.packages`.")
+    exclude_packages: tuple[str, ...] = Field(default=(), description="As `spark.jars.excludes`.")
+    repositories: tuple[str, ...] = Field(default=(), description="Maven repositories, as `spark.jars.repositories`.")
+
+    def spark_conf(self) -> dict[str, str]:
+        """Return what these say to Spark, by its configuration's names."""
+        lists = {
+            "spark.jars": self.jars,
+            "spark.files": self.files,
+            "spark.submit.pyFiles": self.py_files,
+            "spark.archives": self.archives,
+            "spark.jars.packages": self.packages,
+            "spark.jars.excludes": self.exclude_packages,
+            "spark.jars.repositories": self.repositories,
+        }
+        return {key: ",".join(values) for key, values in lists.items() if values}
