@@ -1,0 +1,159 @@
+"""The control API of many drivers, asked without threads.
+
+One request is one try: what fails is asked for again by the next reconcile, under the same trigger id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from streamjob.client.client import ControlApiError, RequestFailed, Unreachable
+from streamjob.client.models import (
+    Accepted,
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointRequest,
+    CheckpointsView,
+    JobView,
+    Problem,
+    Request,
+    SavepointRequest,
+    StopRequest,
+    TriggerView,
+)
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """Where a driver's control API is, and what it takes to be let in."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+class Drivers:
+    """Asks drivers; one pool of connections for all of them.
+
+    Every method raises Unreachable when there is no answer, and RequestFailed when the answer is an error.
+
+    Args:
+        timeout: seconds that one request may take.
+        transport: how drivers are reached; by default over the network, never through a proxy.
+        observe: is told the call and the seconds of every request.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 5.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+        observe: Callable[[str, float], None] = lambda _call, _seconds: None,
+    ) -> None:
+        self._observe = observe
+        # A driver's API is plain HTTP inside the cluster; the token must not be shown to proxies.
+        self._http = httpx.AsyncClient(
+            timeout=timeout,
+            transport=transport or httpx.AsyncHTTPTransport(verify=False, trust_env=False),
+            trust_env=False,
+        )
+
+    async def job(self, driver: DriverAddress) -> JobView:
+        """Return the job as it stands."""
+        return await self._ask(driver, "job", "GET", "/v1/job", JobView)
+
+    async def checkpoints(self, driver: DriverAddress) -> CheckpointsView:
+        """Return the checkpoints' statistics."""
+        return await self._ask(driver, "checkpoints", "GET", "/v1/checkpoints", CheckpointsView)
+
+    async def trigger(self, driver: DriverAddress, trigger_id: str) -> TriggerView | None:
+        """Return what became of a request, or None if the driver does not know it."""
+        try:
+            return await self._ask(driver, "trigger", "GET", f"/v1/triggers/{trigger_id}", TriggerView)
+        except RequestFailed as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def trigger_checkpoint(self, driver: DriverAddress, request: CheckpointRequest) -> None:
+        """Ask for a checkpoint."""
+        await self._ask(driver, "checkpoint", "POST", "/v1/checkpoints", Accepted, request)
+
+    async def trigger_savepoint(self, driver: DriverAddress, request: SavepointRequest) -> None:
+        """Ask for a savepoint."""
+        await self._ask(driver, "savepoint", "POST", "/v1/savepoints", Accepted, request)
+
+    async def stop(self, driver: DriverAddress, request: StopRequest) -> None:
+        """Ask the job to stop."""
+        await self._ask(driver, "stop", "POST", "/v1/stop", Accepted, request)
+
+    async def patch_checkpointing(self, driver: DriverAddress, changes: CheckpointingChanges) -> CheckpointingView:
+        """Change the checkpointing policy where fields are set, and return the one in force."""
+        body = changes.model_dump(mode="json", exclude_unset=True)
+        return await self._ask(driver, "policy", "PATCH", "/v1/checkpointing", CheckpointingView, body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def _ask(
+        self,
+        driver: DriverAddress,
+        call: str,
+        method: str,
+        path: str,
+        model: type[_Model],
+        body: Request | dict[str, Any] | None = None,
+    ) -> _Model:
+        content = body.model_dump(mode="json", exclude_none=True) if isinstance(body, Request) else body
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            response = await self._http.request(
+                method, driver.url + path, json=content, headers={"Authorization": f"Bearer {driver.token}"}
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Unreachable(
+                f"no answer from the control API at {driver.url}: {error or type(error).__name__}"
+            ) from None
+        finally:
+            self._observe(call, loop.time() - started)
+        if not response.is_success:
+            raise RequestFailed(_problem(response))
+        try:
+            return model.model_validate_json(response.content)
+        except ValidationError as error:
+            raise ControlApiError(
+                f"{driver.url} answered {path} with something that is no {model.__name__}: "
+                f"{error.error_count()} fields do not fit",
+                "See whether the runtime's image is of this version of streamjob.",
+            ) from None
+
+
+def _problem(response: httpx.Response) -> Problem:
+    try:
+        return Problem.model_validate_json(response.content)
+    except ValidationError:
+        return Problem(
+            title=response.reason_phrase or "Error",
+            status=response.status_code,
+            detail=f"{response.request.method} {response.request.url} was answered with {response.status_code}",
+        )

@@ -1,0 +1,121 @@
+"""The controller's own metrics, in Prometheus' form; a job's own come from its driver."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSample:
+    """What metrics say of one job: its lifecycle state, and when its last checkpoint was completed (since 1970)."""
+
+    state: str
+    checkpointed: float | None = None
+
+
+class _Jobs(Collector):
+    """Counts the jobs when it is asked, so that a job that is gone is gone from the metrics as well."""
+
+    def __init__(self, samples: dict[tuple[str, str], JobSample], now: Callable[[], float]) -> None:
+        self._samples = samples
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        states = GaugeMetricFamily(
+            "streamjob_controller_jobs", "StreamJobs by namespace and lifecycle state.", labels=["namespace", "state"]
+        )
+        samples = dict(self._samples)
+        tally = Tally((namespace, sample.state) for (namespace, _), sample in samples.items())
+        for labels, count in sorted(tally.items()):
+            states.add_metric(labels, count)
+        yield states
+        age = GaugeMetricFamily(
+            "streamjob_controller_checkpoint_age_seconds",
+            "Seconds since a job's last completed checkpoint.",
+            labels=["namespace", "name"],
+        )
+        now = self._now()
+        for labels, sample in sorted(samples.items(), key=lambda item: item[0]):
+            if sample.checkpointed is not None:
+                age.add_metric(labels, max(0.0, now - sample.checkpointed))
+        yield age
+
+
+class Metrics:
+    """All metrics of one controller.
+
+    Args:
+        now: seconds since 1970.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        self._samples: dict[tuple[str, str], JobSample] = {}
+        self.registry.register(_Jobs(self._samples, now))
+        self.leader = Gauge(
+            "streamjob_controller_leader", "Whether this replica acts (1) or stands by (0).", registry=self.registry
+        )
+        self.reconcile_seconds = Histogram(
+            "streamjob_controller_reconcile_seconds",
+            "Duration of one reconcile.",
+            buckets=_QUICK,
+            registry=self.registry,
+        )
+        self.reconcile_errors = Counter(
+            "streamjob_controller_reconcile_errors",
+            "Reconciles that failed and are repeated, by the class of the error.",
+            ["error"],
+            registry=self.registry,
+        )
+        self.actions = Counter(
+            "streamjob_controller_actions", "Actions carried out, by kind.", ["action"], registry=self.registry
+        )
+        self.reconciling = Gauge("streamjob_controller_reconciling", "Reconciles under way.", registry=self.registry)
+        self.watch_lag = Gauge(
+            "streamjob_controller_watch_lag_seconds",
+            "How long the oldest change that a listing shows has not been delivered by the watch.",
+            registry=self.registry,
+        )
+        self._requests = Histogram(
+            "streamjob_controller_kubernetes_request_seconds",
+            "Duration of requests to the Kubernetes API.",
+            ["verb", "resource"],
+            buckets=_QUICK,
+            registry=self.registry,
+        )
+        self._control = Histogram(
+            "streamjob_controller_control_request_seconds",
+            "Duration of requests to the control API of drivers.",
+            ["call"],
+            buckets=_QUICK,
+            registry=self.registry,
+        )
+
+    def request(self, verb: str, resource: str, seconds: float) -> None:
+        """Note a request to the Kubernetes API."""
+        self._requests.labels(verb, resource).observe(seconds)
+
+    def control(self, call: str, seconds: float) -> None:
+        """Note a request to a driver's control API."""
+        self._control.labels(call).observe(seconds)
+
+    def job(self, namespace: str, name: str, sample: JobSample | None) -> None:
+        """Note what a job looks like, or with None that it is gone."""
+        if sample is None:
+            self._samples.pop((namespace, name), None)
+        else:
+            self._samples[(namespace, name)] = sample
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text form."""
+        return generate_latest(self.registry)

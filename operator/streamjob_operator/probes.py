@@ -1,0 +1,136 @@
+"""Whether the controller is alive: what a listing shows, the watches must have delivered.
+
+A watch can end without a word, and a process that answers HTTP requests may then be deaf for ever. So all watched
+objects are listed now and then; a version that the watch does not deliver soon after proves it dead, and the liveness
+probe fails. No object is written for it, and what the listing found is reconciled meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from streamjob_operator.cluster.kinds import Kind, Object
+
+Identity = tuple[Kind, str, str]
+"""A watched object: its kind, namespace and name."""
+
+
+def identity_of(kind: Kind, thing: Object) -> Identity:
+    """Return which object it is."""
+    return kind, thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
+
+
+def _version(thing: Object) -> int:
+    # Comparable by contract since Kubernetes 1.35, and in fact ever since.
+    return int(thing["metadata"]["resourceVersion"])
+
+
+@dataclass(slots=True)
+class WatchAudit:
+    """Compares what watches delivered with what listings show.
+
+    Args:
+        patience: seconds that a watch may lag behind a listing; beyond, it counts as dead. Kopf itself opens a silent
+            stream anew after 70 s.
+    """
+
+    patience: float = 150.0
+    _delivered: dict[Identity, int] = field(default_factory=dict)
+    _missing: dict[Identity, tuple[int, float]] = field(default_factory=dict)
+
+    def delivered(self, kind: Kind, thing: Object) -> None:
+        """Note an object that a watch brought."""
+        identity, version = identity_of(kind, thing), _version(thing)
+        self._delivered[identity] = max(version, self._delivered.get(identity, 0))
+        missing = self._missing.get(identity)
+        if missing is not None and missing[0] <= version:
+            del self._missing[identity]
+
+    def listed(self, kind: Kind, things: Iterable[Object], now: float) -> list[Identity]:
+        """Note a listing of all objects of a kind, and return those that the watch has not brought in that version."""
+        found: Mapping[Identity, int] = {identity_of(kind, thing): _version(thing) for thing in things}
+        for gone in [each for each in self._delivered if each[0] == kind and each not in found]:
+            del self._delivered[gone]
+        for gone in [each for each in self._missing if each[0] == kind and each not in found]:
+            del self._missing[gone]
+        behind = [identity for identity, version in found.items() if self._delivered.get(identity, 0) < version]
+        for identity in behind:
+            # A newer version of what is missing already does not make the watch any fresher.
+            self._missing.setdefault(identity, (found[identity], now))
+        return behind
+
+    def lag(self, now: float) -> float:
+        """Return for how many seconds the oldest change that a listing showed has not been delivered."""
+        return max((now - since for _, since in self._missing.values()), default=0.0)
+
+    def alive(self, now: float) -> bool:
+        """Return whether the watches can be trusted."""
+        return self.lag(now) <= self.patience
+
+
+@dataclass(slots=True)
+class Health:
+    """What the probes answer.
+
+    Args:
+        audit: of the watches.
+        clock: seconds of a clock that never goes back.
+        loop_patience: seconds that the task which lists may be silent.
+    """
+
+    audit: WatchAudit = field(default_factory=WatchAudit)
+    clock: Callable[[], float] = time.monotonic
+    loop_patience: float = 300.0
+    ready: bool = False
+    swept: float | None = None
+
+    def problem(self) -> str | None:
+        """Return why the process should be replaced, or None."""
+        now = self.clock()
+        if not self.audit.alive(now):
+            return f"a watch has not delivered a change for {self.audit.lag(now):.0f} s"
+        if self.swept is not None and now - self.swept > self.loop_patience:
+            return f"no object was listed for {now - self.swept:.0f} s"
+        return None
+
+
+def probe_server(health: Health) -> web.Application:
+    """Return the server of `/healthz`, which fails when the process should be replaced, and `/readyz`."""
+
+    async def healthz(_request: web.Request) -> web.Response:
+        problem = health.problem()
+        return web.Response(status=503 if problem else 200, text=problem or "ok")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        return web.Response(status=200 if health.ready else 503, text="ok" if health.ready else "starting")
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    return app
+
+
+def metrics_server(text: Callable[[], bytes]) -> web.Application:
+    """Return the server of `/metrics`."""
+
+    async def metrics(_request: web.Request) -> web.Response:
+        # A thousand jobs make a long text; the loop goes on meanwhile.
+        body = await asyncio.to_thread(text)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics)])
+    return app
+
+
+async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
+    """Start a server, and return what closes it by `cleanup()`."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner
