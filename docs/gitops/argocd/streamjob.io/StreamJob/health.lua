@@ -1,0 +1,49 @@
+-- StreamJob follows kstatus: Ready, Reconciling and Stalled, each with the generation that it speaks of. Beyond that,
+-- Argo CD tells a suspended resource from a healthy one, and a job that runs an older spec is not what Git asks for.
+local function condition(kind)
+  for _, each in ipairs(obj.status.conditions or {}) do
+    if each.type == kind then
+      return each
+    end
+  end
+  return {}
+end
+
+local function health(status, message)
+  return { status = status, message = message or "" }
+end
+
+if obj.status == nil or obj.status.observedGeneration ~= obj.metadata.generation then
+  return health("Progressing", "Waiting for the controller")
+end
+
+local stalled = condition("Stalled")
+if stalled.status == "True" then
+  return health("Degraded", stalled.message)
+end
+
+local rolledBack = condition("RolledBack")
+if rolledBack.status == "True" then
+  return health("Degraded", rolledBack.message)
+end
+
+local reconciling = condition("Reconciling")
+if reconciling.status == "True" then
+  return health("Progressing", reconciling.message)
+end
+
+if obj.status.lifecycleState == "SUSPENDED" then
+  return health("Suspended", condition("Ready").message)
+end
+
+local checkpoints = condition("CheckpointHealthy")
+if checkpoints.status == "False" and obj.status.lifecycleState ~= "FINISHED" then
+  return health("Degraded", checkpoints.message)
+end
+
+local ready = condition("Ready")
+if ready.status == "True" then
+  return health("Healthy", ready.message)
+end
+
+return health("Progressing", ready.message)

@@ -1,0 +1,81 @@
+"""Programs for tests that come as Go modules: Helm, and the Lua that Argo CD runs.
+
+A program is taken from the environment variable that names it, from the PATH, or from a cache, into which `go install`
+builds it once: seconds for Lua, some minutes for Helm. With `CI=true` it is required.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class ToolMissing(Exception):
+    """A program is not there and cannot be built."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoTool:
+    """A program and the Go module that it is built from.
+
+    Args:
+        name: of the program.
+        package: Go package that has it.
+        version: of the package's module.
+        variable: environment variable that may name another copy of the program.
+    """
+
+    name: str
+    package: str
+    version: str
+    variable: str
+
+    @property
+    def required(self) -> bool:
+        """Whether a run without the program must fail."""
+        return os.environ.get("CI") == "true"
+
+    def find(self) -> Path:
+        """Return the program, built if it has to be.
+
+        Raises:
+            ToolMissing: there is no Go, or the build failed.
+        """
+        named = os.environ.get(self.variable) or shutil.which(self.name)
+        if named:
+            return Path(named)
+        cached = _cache() / f"{self.name}-{self.version}" / self.name
+        if not cached.is_file():
+            self._build(cached)
+        return cached
+
+    def _build(self, target: Path) -> None:
+        go = shutil.which("go")
+        if go is None:
+            raise ToolMissing(f"{self.name} is not there: put it or Go on the PATH, or set {self.variable}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Built aside and moved, so that a run beside this one sees all of the program or none.
+        with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+            built = subprocess.run(
+                [go, "install", "-trimpath", "-ldflags", "-s -w", f"{self.package}@{self.version}"],
+                env={**os.environ, "GOBIN": directory, "GOFLAGS": "", "CGO_ENABLED": "0"},
+                cwd=directory,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if built.returncode != 0:
+                raise ToolMissing(f"{self.package}@{self.version} cannot be built:\n{built.stderr[-2000:]}")
+            (Path(directory) / self.name).replace(target)
+
+
+HELM = GoTool(name="helm", package="helm.sh/helm/v4/cmd/helm", version="v4.3.1", variable="HELM")
+LUA = GoTool(name="glua", package="github.com/yuin/gopher-lua/cmd/glua", version="v1.1.2", variable="GLUA")
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-tools"
