@@ -16,6 +16,7 @@ from streamjob.client.models import CheckpointingView, CheckpointsView, JobView,
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
+from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.revision import Revision
 
 
@@ -110,21 +111,6 @@ class StoredLog:
         return self.newest is not None and self.newest.kind is RecordKind.FINAL
 
 
-class SnapshotState(StrEnum):
-    """How far a StreamSnapshot has come."""
-
-    PENDING = "Pending"
-    IN_PROGRESS = "InProgress"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-    ABANDONED = "Abandoned"
-
-    @property
-    def terminal(self) -> bool:
-        """Whether nothing more becomes of it."""
-        return self in (SnapshotState.COMPLETED, SnapshotState.FAILED, SnapshotState.ABANDONED)
-
-
 SnapshotOrigin = Literal["manual", "nonce", "schedule"]
 """Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob (a label)."""
 
@@ -175,6 +161,7 @@ class Observation:
             pods were listed; None if the store was not reachable.
         snapshots: the StreamSnapshots that refer to the job.
         revisions: the revisions of the job that are stored.
+        initial: the StreamSnapshot that `spec.initialSnapshotRef` names, of whatever job; None if there is none.
         compatibility: of the spec's revision with the newest completion; None if it was not checked.
         finalizer: whether the resource carries the controller's finalizer.
     """
@@ -188,6 +175,7 @@ class Observation:
     log: StoredLog | None = None
     snapshots: tuple[KnownSnapshot, ...] = ()
     revisions: tuple[Revision, ...] = ()
+    initial: KnownSnapshot | None = None
     compatibility: Compatibility | None = None
     finalizer: bool = True
 

@@ -14,18 +14,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import ValidationError
+
+from streamjob.job.spec import CheckpointingPolicy
+from streamjob_operator.resources.streamjob import StreamJobSpec
+
 _HOW_TO_ACT = frozenset(
     {
-        "allowNonRestoredState",
-        "checkpointTriggerNonce",
-        "healthCheck",
-        "initialSavepointPath",
-        "savepointRedeployNonce",
-        "savepointTriggerNonce",
+        "allow_non_restored_state",
+        "checkpoint_trigger_nonce",
+        "deletion_policy",
+        "health_check",
+        "initial_savepoint_path",
+        "initial_snapshot_ref",
+        "restart_policy",
+        "savepoint_redeploy_nonce",
+        "savepoint_trigger_nonce",
         "savepoints",
         "suspend",
         "upgrade",
-        "upgradeMode",
+        "upgrade_mode",
     }
 )
 """Fields of the spec that a running job need not be restarted for."""
@@ -43,8 +51,10 @@ CHANGED_WHILE_RUNNING = frozenset(
 )
 """Fields of `checkpointing` that `PATCH /v1/checkpointing` changes."""
 
+_OVER_THE_JOB = ("parallelism", "maxParallelism")
+_MERGED_INTO_THE_JOB = ("checkpointing", "sparkConf")
 _HASH_DIGITS = 10
-_LONGEST_NAME = 253
+_LONGEST_JOB = 200
 
 
 class Difference(StrEnum):
@@ -62,58 +72,114 @@ class Difference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its name, `<job>-<hash of the content>`, and the fields of the spec that belong to it."""
+    """A revision: its name, `<job>-<hash>`, and the fields of the spec that belong to it, as JSON."""
 
     name: str
     content: Mapping[str, Any]
 
+    def spec(self) -> StreamJobSpec:
+        """Return the spec that its driver is made from."""
+        return StreamJobSpec.model_validate(self.content)
+
     @property
     def location(self) -> str | None:
         """Where its checkpoints are kept."""
-        location = _checkpointing(self.content).get("location")
+        location = _effective(self.content).get("checkpointing", {}).get("location")
         return None if location is None else str(location)
 
     @property
     def policy(self) -> Mapping[str, Any]:
-        """The part of its checkpointing policy that can be changed while the job runs; defaults are left out."""
-        policy = _checkpointing(self.content)
-        return {name: value for name, value in policy.items() if name in CHANGED_WHILE_RUNNING}
+        """The part of its checkpointing policy that can be changed while the job runs; durations in seconds.
+
+        For an application's file only what the spec says is known.
+        """
+        effective = _effective(self.content)
+        policy = _policy_of(effective.get("checkpointing", {}))
+        complete = "job" in effective
+        known = policy.model_dump(by_alias=True, exclude_unset=not complete)
+        return {name: value for name, value in known.items() if name in CHANGED_WHILE_RUNNING}
 
 
-def revision_of(job: str, spec: Mapping[str, Any]) -> Revision:
+def revision_of(job: str, spec: StreamJobSpec) -> Revision:
     """Return the revision that a spec asks for.
+
+    A default that is spelled out makes no other revision, nor does a field that a newer controller adds.
 
     Args:
         job: name of the StreamJob.
-        spec: its spec as JSON, without what is as by default, so that a default that is spelled out, or a field that a
-            newer controller adds, makes no new revision.
+        spec: its spec.
     """
-    content = {name: value for name, value in spec.items() if name not in _HOW_TO_ACT}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    content = spec.model_dump(
+        mode="json", by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(_HOW_TO_ACT)
+    )
+    text = json.dumps(_normal(content), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
-    return Revision(f"{job[: _LONGEST_NAME - _HASH_DIGITS - 1]}-{digest}", content)
+    return Revision(f"{job[:_LONGEST_JOB]}-{digest}", content)
 
 
 def difference(deployed: Revision, wanted: Revision) -> Difference:
     """Return what it takes to get from the deployed revision to the wanted one."""
-    if deployed.content == wanted.content:
+    if deployed.name == wanted.name:
         return Difference.IGNORE
-    if _without_policy(deployed.content) == _without_policy(wanted.content):
+    before, after = _normal(deployed.content), _normal(wanted.content)
+    if before == after:
+        return Difference.IGNORE
+    if _without_policy(before) == _without_policy(after) and not _falls_back_to_the_unknown(deployed, wanted):
         return Difference.PATCH
-    if _without_scale(deployed.content) == _without_scale(wanted.content):
+    if _without_scale(before) == _without_scale(after):
         return Difference.SCALE
     return Difference.UPGRADE
 
 
-def _checkpointing(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = content.get("checkpointing")
-    return found if isinstance(found, Mapping) else {}
+def _falls_back_to_the_unknown(deployed: Revision, wanted: Revision) -> bool:
+    """What an application's file says of the policy is not known here; only a restart brings it back."""
+    return not set(deployed.policy) <= set(wanted.policy)
 
 
-def _without_policy(content: Mapping[str, Any]) -> dict[str, Any]:
-    fixed = {name: value for name, value in _checkpointing(content).items() if name not in CHANGED_WHILE_RUNNING}
-    return {**content, "checkpointing": fixed}
+def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with what goes before the job's own fields laid over the job."""
+    data = dict(content)
+    if not isinstance(data.get("job"), Mapping):
+        return data
+    job = dict(data["job"])
+    for name in _OVER_THE_JOB:
+        if name in data:
+            job[name] = data[name]
+    for name in _MERGED_INTO_THE_JOB:
+        own = job.pop(name, None)
+        merged = {**(own if isinstance(own, Mapping) else {}), **data.get(name, {})}
+        if merged:
+            data[name] = merged
+    data["job"] = job
+    for name in _OVER_THE_JOB:
+        if name in job:
+            data[name] = job.pop(name)
+    return data
 
 
-def _without_scale(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in _without_policy(content).items() if name != "parallelism"}
+def _normal(content: Mapping[str, Any]) -> dict[str, Any]:
+    effective = _effective(content)
+    try:
+        normal = StreamJobSpec.model_validate(effective).model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude_none=True
+        )
+    except ValidationError:
+        return effective
+    if "checkpointing" in effective:
+        policy = _policy_of(effective["checkpointing"])
+        normal["checkpointing"] = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return normal
+
+
+def _policy_of(checkpointing: Mapping[str, Any]) -> CheckpointingPolicy:
+    return CheckpointingPolicy.model_validate(checkpointing)
+
+
+def _without_policy(normal: Mapping[str, Any]) -> dict[str, Any]:
+    policy = normal.get("checkpointing", {})
+    fixed = {name: value for name, value in policy.items() if name not in CHANGED_WHILE_RUNNING}
+    return {**normal, "checkpointing": fixed}
+
+
+def _without_scale(normal: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _without_policy(normal).items() if name != "parallelism"}

@@ -45,6 +45,9 @@ class TriggerPurpose(StrEnum):
     UPGRADE = "Upgrade"
     SUSPEND = "Suspend"
     DELETE = "Delete"
+    RESTART = "Restart"
+    REDEPLOY = "Redeploy"
+    ROLLBACK = "Rollback"
     SCHEDULE = "Schedule"
     NONCE = "Nonce"
 
@@ -56,6 +59,7 @@ class JobStatus(StatusPart):
     attempt: int = Field(
         default=0, ge=0, description="Number of the driver; grows with each, and fences off all before."
     )
+    driver: str | None = Field(default=None, description="The uid of this driver's pod, once it was seen.")
     epoch: int | None = Field(default=None, ge=0, description="The fenced life of the job's coordinator.")
     start_time: Time | None = Field(default=None, description="When this driver was started.")
     update_time: Time | None = Field(default=None, description="When `state` changed last.")
@@ -66,6 +70,7 @@ class JobStatus(StatusPart):
     last_failure_time: Time | None = Field(default=None, description="When the last of them failed.")
     next_restart_time: Time | None = Field(default=None, description="When the next driver is started.")
     failure: str | None = Field(default=None, max_length=4096, description="Why the job failed last.")
+    failure_reason: str | None = Field(default=None, max_length=1024, description="The same in a word.")
 
 
 class CompletedCheckpoint(StatusPart):
@@ -75,6 +80,7 @@ class CompletedCheckpoint(StatusPart):
     kind: SnapshotKind = Field(description="What it is in the log.")
     path: str = Field(description="URI of its manifest.")
     epoch: int | None = Field(default=None, ge=0, description="The epoch that completed it.")
+    attempt: int | None = Field(default=None, ge=0, description="The driver that completed it.")
     triggered: Time | None = Field(default=None, description="When it was begun.")
     completed: Time | None = Field(default=None, description="When it was complete.")
     duration_ms: int | None = Field(default=None, ge=0, description="From the one to the other, in ms.")
@@ -133,6 +139,9 @@ class PendingTrigger(StatusPart):
     purpose: TriggerPurpose = Field(description="What it is good for.")
     kind: Literal["checkpoint", "savepoint", "stop"] = Field(description="What is asked for.")
     savepoint: bool = Field(default=False, description="Whether the stop takes a savepoint.")
+    mode: Literal["savepoint", "last-state", "stateless"] | None = Field(
+        default=None, description="What a stop leaves behind: a savepoint, a last checkpoint, or nothing new."
+    )
     drain: bool = Field(default=False, description="Whether the stop drains the job.")
     location: str | None = Field(default=None, description="Where the savepoint goes.")
     attempt: int = Field(ge=0, description="The driver that is asked.")
@@ -172,6 +181,17 @@ class Restore(StatusPart):
 
     source: str = Field(default="latest", description="`latest`, `none`, or the URI of a snapshot.")
     required: bool = Field(default=False, description="Whether the driver must refuse to start from nothing.")
+    allow_non_restored_state: bool = Field(
+        default=False, description="Whether state of operators that the job no longer has may be dropped."
+    )
+
+
+class RequestedSnapshot(StatusPart):
+    """A StreamSnapshot that the controller decided on, and has not seen yet."""
+
+    name: str = Field(description="Its name.")
+    kind: Literal["savepoint", "checkpoint"] = Field(description="What it is to take.")
+    origin: Literal["nonce", "schedule"] = Field(description="What it is taken for.")
 
 
 class ReconciliationStatus(StatusPart):
@@ -188,6 +208,14 @@ class ReconciliationStatus(StatusPart):
         default=None, description="The revision that was rolled back; not tried again until the spec changes."
     )
     since: Time | None = Field(default=None, description="When `lifecycleState` changed last.")
+    decided: Time | None = Field(default=None, description="When the driver of the current attempt was decided on.")
+    first_attempt: int = Field(
+        default=0, ge=0, description="First driver of the revision; what it or a later one completed is the revision's."
+    )
+    revision_since: Time | None = Field(default=None, description="When that first driver was decided on.")
+    requests: tuple[RequestedSnapshot, ...] = Field(
+        default=(), description="StreamSnapshots that were decided on, and may not exist yet."
+    )
     restore: Restore | None = Field(default=None, description="What the driver starts from.")
     stop: PendingTrigger | None = Field(default=None, description="How the running driver is being stopped.")
     nonces: Nonces = Field(default_factory=Nonces, description="The nonces that were acted on.")

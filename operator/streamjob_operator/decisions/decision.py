@@ -1,0 +1,57 @@
+"""What goes into a decision, and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamjob_operator.decisions.actions import Action
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.resources.streamjob import StreamJobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A StreamJob as it was read.
+
+    Args:
+        name: its name.
+        namespace: its namespace.
+        uid: its identity.
+        generation: of the spec.
+        deleted: whether its deletion was asked for.
+        spec: what is asked for; None if it cannot be read as a spec at all.
+        problems: why the spec cannot be used, in the words of `streamjob validate`; empty if it can.
+        status: as it is stored.
+    """
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int
+    deleted: bool = False
+    spec: StreamJobSpec | None
+    problems: tuple[str, ...] = ()
+    status: StreamJobStatus
+
+    @property
+    def usable(self) -> StreamJobSpec | None:
+        """The spec if it can be acted on."""
+        return None if self.problems else self.spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be stored and done.
+
+    First the status is stored, if it differs, on top of the version of the resource that was read; a conflict ends the
+    reconciliation, and the next one looks anew. Then the actions are carried out.
+
+    Args:
+        status: the resource's status.
+        actions: what is to be done.
+        requeue: seconds until the next look at the latest, 0 for at once; None if only an event can change anything.
+    """
+
+    status: StreamJobStatus
+    actions: tuple[Action, ...] = ()
+    requeue: float | None = None
