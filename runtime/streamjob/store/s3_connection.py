@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -92,19 +92,40 @@ class S3Settings:
         return self.endpoint or "AWS"
 
 
+@dataclass(frozen=True, slots=True)
+class S3Credentials:
+    """Credentials that are handed over, for a process that acts for several users."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
 class S3Connection:
     """The clients of one S3 server; may be shared by stores and threads.
+
+    Args:
+        settings: where it is.
+        credentials: None for those that boto3 finds where AWS tools do.
 
     Raises:
         InvalidInput: the AWS configuration cannot be used.
     """
 
-    def __init__(self, settings: S3Settings) -> None:
+    def __init__(self, settings: S3Settings, credentials: S3Credentials | None = None) -> None:
         self.settings = settings
         self._lock = threading.Lock()
         self._single: S3Client | None = None
         try:
-            self._session = boto3.Session()
+            self._session = (
+                boto3.Session()
+                if credentials is None
+                else boto3.Session(
+                    aws_access_key_id=credentials.access_key,
+                    aws_secret_access_key=credentials.secret_key,
+                    aws_session_token=credentials.session_token,
+                )
+            )
             self.client = self._make(settings.attempts)
         except (BotoCoreError, ValueError) as error:
             raise InvalidInput(

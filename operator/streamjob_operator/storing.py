@@ -1,0 +1,184 @@
+"""The stores of many jobs, each reached with the credentials that its StreamJob names.
+
+Only S3 is asked. A path is one in the driver's pod; the controller's own file system has nothing to do with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from streamjob.errors import InvalidInput
+from streamjob.ids import Attempt, Owner
+from streamjob.protocol.log import JobId, LogView, read
+from streamjob.protocol.manifests import MANIFEST_NAME, is_uri
+from streamjob.snapshot.keys import job_prefix
+from streamjob.store.base import Store
+from streamjob.store.effects import Program, drive
+from streamjob.store.s3 import S3Store
+from streamjob.store.s3_connection import PATH_STYLE_VARIABLE, S3Connection, S3Credentials, S3Settings
+from streamjob_operator.cluster.api import Cluster, NotFound
+from streamjob_operator.cluster.kinds import SECRET
+from streamjob_operator.disposal import delete_savepoint, dispose_job
+from streamjob_operator.observation import Completion, StoredLog
+from streamjob_operator.resources.parts import Storage
+
+_T = TypeVar("_T")
+_CONNECTIONS = 64
+_ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+
+
+class NotInReach(InvalidInput):
+    """The snapshots are on a volume of the driver: only a driver can read them."""
+
+
+Open = Callable[[str, Mapping[str, str]], Store]
+"""Opens the store rooted at an `s3://` URI, with AWS' variables."""
+
+
+class S3Stores:
+    """Opens stores on S3; connections are kept, for making one takes longer than a request."""
+
+    def __init__(self) -> None:
+        self._connections: OrderedDict[frozenset[tuple[str, str]], S3Connection] = OrderedDict()
+
+    def __call__(self, uri: str, environment: Mapping[str, str]) -> Store:
+        """Return the store rooted at `uri`.
+
+        Raises:
+            InvalidInput: the settings cannot be used.
+        """
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        return S3Store(self._connection(environment), bucket, prefix)
+
+    def _connection(self, environment: Mapping[str, str]) -> S3Connection:
+        key = frozenset(environment.items())
+        found = self._connections.pop(key, None)
+        if found is None:
+            access, secret = environment.get(_ACCESS_KEY), environment.get(_SECRET_KEY)
+            handed = S3Credentials(access, secret, environment.get(_SESSION_TOKEN)) if access and secret else None
+            # A reconcile that cannot read now reads the next time; it must not hold up others behind retries.
+            settings = dataclasses.replace(
+                S3Settings.from_environment(environment), connect_timeout=3.0, read_timeout=10.0, attempts=2
+            )
+            found = S3Connection(settings, handed)
+        self._connections[key] = found
+        while len(self._connections) > _CONNECTIONS:
+            self._connections.popitem(last=False)
+        return found
+
+
+class Snapshots:
+    """Reads and deletes what jobs have stored.
+
+    Args:
+        cluster: where the Secrets with credentials are.
+        open_store: opens a store.
+        concurrency: how many stores are asked at the same time.
+    """
+
+    def __init__(self, cluster: Cluster, open_store: Open | None = None, *, concurrency: int = 16) -> None:
+        self._cluster = cluster
+        self._open = open_store or S3Stores()
+        self._places = asyncio.Semaphore(concurrency)
+
+    async def log(self, namespace: str, name: str, location: str, storage: Storage) -> StoredLog:
+        """Return the upper end of a job's log.
+
+        Raises:
+            StreamJobError: it cannot be read now, or not from here.
+        """
+        root = job_root(location, namespace, name)
+        view = await self._drive(root, namespace, storage, lambda: read(JobId(namespace, name), checkpoints=1))
+        return stored_log(view, root)
+
+    async def dispose(
+        self, namespace: str, name: str, location: str, storage: Storage, attempt: int, now: float
+    ) -> int:
+        """Claim a job's log and delete the job's own snapshots; return how many objects that were.
+
+        Raises:
+            StreamJobError: not everything was deleted.
+        """
+        owner = Owner(uuid.uuid4().hex)
+        return await self._drive(
+            job_root(location, namespace, name),
+            namespace,
+            storage,
+            lambda: dispose_job(JobId(namespace, name), owner, Attempt(attempt), now),
+        )
+
+    async def delete_savepoint(self, namespace: str, path: str, storage: Storage) -> int:
+        """Delete the savepoint whose manifest is at `path`; return how many objects that were.
+
+        Raises:
+            StreamJobError: not everything was deleted.
+        """
+        directory = path.removesuffix(MANIFEST_NAME)
+        return await self._drive(directory, namespace, storage, lambda: delete_savepoint(directory))
+
+    async def environment(self, namespace: str, storage: Storage) -> dict[str, str]:
+        """Return AWS' variables for what a StreamJob says of its storage.
+
+        Raises:
+            InvalidInput: the Secret that it names is not there, or lacks a key.
+        """
+        values: dict[str, str] = {}
+        if storage.endpoint:
+            values["AWS_ENDPOINT_URL"] = storage.endpoint
+        if storage.region:
+            values["AWS_REGION"] = storage.region
+        if storage.path_style_access is not None:
+            values[PATH_STYLE_VARIABLE] = "true" if storage.path_style_access else "false"
+        if storage.credentials_secret_ref is not None:
+            values |= await self._credentials(namespace, storage.credentials_secret_ref.name)
+        return values
+
+    async def _credentials(self, namespace: str, name: str) -> dict[str, str]:
+        fix = f"Create it with the keys {_ACCESS_KEY} and {_SECRET_KEY}, or correct storage.credentialsSecretRef."
+        try:
+            data = (await self._cluster.get(SECRET, namespace, name)).get("data") or {}
+        except NotFound:
+            raise InvalidInput(f"there is no Secret {name} in namespace {namespace}", fix) from None
+        found = {
+            key: base64.b64decode(data[key]).decode().strip()
+            for key in (_ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN)
+            if data.get(key)
+        }
+        missing = [key for key in (_ACCESS_KEY, _SECRET_KEY) if not found.get(key)]
+        if missing:
+            raise InvalidInput(f"the Secret {name} in namespace {namespace} lacks {' and '.join(missing)}", fix)
+        return found
+
+    async def _drive(self, root: str, namespace: str, storage: Storage, program: Callable[[], Program[_T]]) -> _T:
+        if not root.startswith("s3://"):
+            raise NotInReach(f"{root} is a place in the driver's pod", "Keep snapshots on S3 to manage them from here.")
+        environment = await self.environment(namespace, storage)
+
+        def run() -> _T:
+            return drive(self._open(root, environment), program())
+
+        async with self._places:
+            return await asyncio.to_thread(run)
+
+
+def job_root(location: str, namespace: str, name: str) -> str:
+    """Return the URI of a job's root, with a slash at its end."""
+    return f"{location.rstrip('/')}/{job_prefix(namespace, name)}"
+
+
+def stored_log(view: LogView, root: str) -> StoredLog:
+    """Return what decisions need of a log."""
+    newest = view.newest
+    completion = None
+    if newest is not None and newest.id is not None and newest.manifest is not None:
+        path = newest.manifest if is_uri(newest.manifest) else root + newest.manifest
+        completion = Completion(
+            id=newest.id, kind=newest.kind, path=path, epoch=newest.epoch, attempt=newest.attempt, time=newest.time
+        )
+    return StoredLog(attempt=view.attempt, epoch=view.epoch, newest=completion)

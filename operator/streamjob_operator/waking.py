@@ -1,0 +1,145 @@
+"""Who is reconciled when: each object by itself, never twice at a time, woken by events and after a while anyway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from streamjob.errors import StreamJobError
+
+_log = logging.getLogger(__name__)
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often an object is reconciled.
+
+    Args:
+        interval: seconds until the next time if nothing happens.
+        jitter: share of a delay by which it varies, so that a thousand objects do not wake up together.
+        first_error: seconds until the next time after a first failure; doubled with each further one.
+        longest_error: the most that it becomes.
+        pause: least seconds from the end of one reconcile to the begin of the next: what wakes it up meanwhile is
+            answered by one.
+    """
+
+    interval: float = 15.0
+    jitter: float = 0.1
+    first_error: float = 1.0
+    longest_error: float = 120.0
+    pause: float = 0.05
+
+    def after_errors(self, errors: int) -> float:
+        """Return the seconds to wait after so many failures in a row."""
+        return float(min(self.first_error * 2 ** min(errors - 1, 30), self.longest_error))
+
+
+@dataclass(slots=True)
+class _Object:
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    errors: int = 0
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+class Loops(Generic[_Key]):
+    """Runs one loop per object that is known.
+
+    Args:
+        reconcile: looks at an object once and acts; returns the seconds until the next time at the latest, None for the
+            usual interval, or `Loops.GONE`, which ends the loop.
+        pace: how often.
+        concurrency: how many reconciles go on at the same time.
+        failed: is told of every failure.
+        chance: a random number from 0 to 1.
+        wait: waits for an event for some seconds at most.
+    """
+
+    GONE = -1.0
+
+    def __init__(
+        self,
+        reconcile: Callable[[_Key], Awaitable[float | None]],
+        *,
+        pace: Pace,
+        concurrency: int = 20,
+        failed: Callable[[_Key, Exception], None] = lambda _key, _error: None,
+        chance: Callable[[], float] = random.random,
+        wait: Callable[[asyncio.Event, float], Awaitable[None]] = _wait,
+    ) -> None:
+        self._reconcile = reconcile
+        self._pace = pace
+        self._places = asyncio.Semaphore(concurrency)
+        self._failed = failed
+        self._chance = chance
+        self._wait = wait
+        self._objects: dict[_Key, _Object] = {}
+        self._closed = False
+
+    def wake(self, key: _Key) -> None:
+        """Have an object reconciled soon: once more if it is being reconciled at the moment."""
+        if self._closed:
+            return
+        found = self._objects.get(key)
+        if found is None:
+            found = self._objects[key] = _Object()
+            found.task = asyncio.create_task(self._run(key, found), name=f"reconcile {key}")
+        found.woken.set()
+
+    def known(self) -> frozenset[_Key]:
+        """Return the objects that have a loop."""
+        return frozenset(self._objects)
+
+    async def close(self, grace: float = 5.0) -> None:
+        """End all loops; a reconcile that is under way may come to its end within `grace` seconds."""
+        self._closed = True
+        tasks = [each.task for each in self._objects.values() if each.task is not None]
+        for each in self._objects.values():
+            each.woken.set()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _run(self, key: _Key, thing: _Object) -> None:
+        try:
+            while not self._closed:
+                async with self._places:
+                    thing.woken.clear()
+                    delay = await self._once(key, thing)
+                if delay == self.GONE and not thing.woken.is_set():
+                    return
+                await self._wait(thing.woken, max(self._pace.pause, self._varied(delay)))
+                if thing.woken.is_set() and not self._closed:
+                    await asyncio.sleep(self._pace.pause)
+        finally:
+            if self._objects.get(key) is thing:
+                del self._objects[key]
+
+    async def _once(self, key: _Key, thing: _Object) -> float:
+        try:
+            delay = await self._reconcile(key)
+        except Exception as error:
+            thing.errors += 1
+            self._failed(key, error)
+            expected = isinstance(error, StreamJobError)
+            _log.warning("%s: %s; tried again soon", key, error, exc_info=None if expected else error)
+            return self._pace.after_errors(thing.errors)
+        thing.errors = 0
+        return self._pace.interval if delay is None else delay
+
+    def _varied(self, delay: float) -> float:
+        return delay * (1 + self._pace.jitter * (2 * self._chance() - 1))
