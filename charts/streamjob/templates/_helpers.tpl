@@ -1,0 +1,89 @@
+{{- define "streamjob.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the controller's pods are found by. Jobs' network policies select by it, so it does not change. */}}
+{{- define "streamjob.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: controller
+{{- end -}}
+
+{{- define "streamjob.labels" -}}
+{{ include "streamjob.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{- define "streamjob.serviceAccountName" -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
+{{- else if .Values.serviceAccount.create -}}
+{{- include "streamjob.fullname" . -}}
+{{- else -}}
+default
+{{- end -}}
+{{- end -}}
+
+{{/* An image, of a dict with its values and the default tag. */}}
+{{- define "streamjob.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the controller may do where it looks after jobs: rules of a ClusterRole, or of a Role in each namespace. */}}
+{{- define "streamjob.rules" -}}
+- apiGroups: [streamjob.io]
+  resources: [streamjobs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [streamjob.io]
+  resources: [streamsnapshots]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [streamjob.io]
+  resources: [streamjobs/status, streamsnapshots/status]
+  verbs: [get, patch]
+- apiGroups: [streamjob.io]   # to name a resource as the owner that waits for what it owns
+  resources: [streamjobs/finalizers, streamsnapshots/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [configmaps, secrets]
+  verbs: [get, create, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch, delete]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, list, create, delete]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* The controller's settings, as the environment has them. */}}
+{{- define "streamjob.env" -}}
+- {name: STREAMJOB_NAMESPACES, value: {{ join "," .Values.watchNamespaces | quote }}}
+- {name: STREAMJOB_IMAGE, value: {{ include "streamjob.image" (dict "image" .Values.runtime.image "tag" .Chart.AppVersion) | quote }}}
+- {name: STREAMJOB_INTERVAL, value: {{ .Values.reconcileInterval | quote }}}
+- {name: STREAMJOB_CONCURRENCY, value: {{ .Values.concurrency | quote }}}
+- {name: STREAMJOB_LOG_LEVEL, value: {{ .Values.logLevel | quote }}}
+- {name: STREAMJOB_LOG_FORMAT, value: {{ .Values.logFormat | quote }}}
+- {name: STREAMJOB_LEASE_NAME, value: {{ include "streamjob.fullname" . | quote }}}
+- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+- {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+{{- with .Values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
