@@ -51,7 +51,7 @@ default
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [streamjob.io]
   resources: [streamjobs/status, streamsnapshots/status]
-  verbs: [get, patch]
+  verbs: [update]
 - apiGroups: [streamjob.io]   # to name a resource as the owner that waits for what it owns
   resources: [streamjobs/finalizers, streamsnapshots/finalizers]
   verbs: [update]
@@ -59,17 +59,20 @@ default
   resources: [pods]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
-  resources: [configmaps, secrets]
-  verbs: [get, create, delete]
+  resources: [secrets]
+  verbs: [get, create]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, create, patch, delete]
+  verbs: [create]
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, create, delete]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [get, create, patch]
 {{- end -}}
 
 {{/* The controller's settings, as the environment has them. */}}
