@@ -89,7 +89,7 @@ class Revision:
 
     @property
     def policy(self) -> Mapping[str, Any]:
-        """The part of its checkpointing policy that can be changed while the job runs; durations in seconds.
+        """The part of its checkpointing policy that can be changed while the job runs, as JSON.
 
         For an application's file only what the spec says is known.
         """

@@ -21,13 +21,6 @@ class EnsureRevision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRevision:
-    """Delete a revision that nothing names any more."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDriver:
     """Create the driver pod `<job>-driver-<attempt>`, with all that it mounts, from a stored revision.
 
@@ -155,7 +148,6 @@ class Emit:
 
 Action = (
     EnsureRevision
-    | DeleteRevision
     | CreateDriver
     | DeleteDriver
     | StopJob

@@ -38,6 +38,7 @@ class Stop:
         revision: what is to run next, None if nothing is.
         failures: how often the same purpose failed before.
         next_try: when it is tried again; the job runs on until then.
+        silent_since: since when the driver does not answer.
         failure: why it failed last.
     """
 
@@ -49,6 +50,7 @@ class Stop:
     revision: str | None = None
     failures: int = 0
     next_try: float | None = None
+    silent_since: float | None = None
     failure: str | None = None
 
 
@@ -193,6 +195,7 @@ def _stop_of(trigger: PendingTrigger | None, revision: str | None) -> Stop | Non
         revision=revision,
         failures=trigger.failures,
         next_try=_seconds(trigger.next_try),
+        silent_since=_seconds(trigger.silent_since),
         failure=trigger.failure,
     )
 
@@ -208,6 +211,7 @@ def _trigger_of(stop: Stop) -> PendingTrigger:
         started=datetime.fromtimestamp(stop.since, UTC),
         failures=stop.failures,
         next_try=_time(stop.next_try),
+        silent_since=_time(stop.silent_since),
         failure=stop.failure,
     )
 

@@ -148,6 +148,7 @@ class PendingTrigger(StatusPart):
     started: Time = Field(description="When it was decided on.")
     failures: int = Field(default=0, ge=0, description="How often the same purpose failed before.")
     next_try: Time | None = Field(default=None, description="When it is tried again.")
+    silent_since: Time | None = Field(default=None, description="Since when the driver does not answer.")
     failure: str | None = Field(default=None, max_length=4096, description="Why it failed last.")
 
 
@@ -184,6 +185,7 @@ class Restore(StatusPart):
     allow_non_restored_state: bool = Field(
         default=False, description="Whether state of operators that the job no longer has may be dropped."
     )
+    first_attempt: int = Field(default=0, ge=0, description="The first driver that was told so.")
 
 
 class RequestedSnapshot(StatusPart):

@@ -1,0 +1,111 @@
+"""A job that is meant to run: what its spec asks of it, and whether it is well.
+
+In this order: an end of the driver that is final counts before anything that the spec asks; what the spec asks counts
+before healing; and healing counts before what is done beside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob_operator.decisions import health, policy, requests, rollback, stopping
+from streamjob_operator.decisions.actions import Emit, EnsureRevision
+from streamjob_operator.decisions.memory import Memory
+from streamjob_operator.decisions.recovery import End, ending, recover
+from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.decisions.starting import asks_for_redeployment, create
+from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
+from streamjob_operator.revision import Difference
+
+
+def deploying(s: Situation) -> Step:
+    """A driver was decided on; it has not been seen to run."""
+    never_seen = s.memory.driver is None
+    if never_seen and s.seen.pod(s.memory.attempt) is None:
+        return asked(s) or create(s)
+    if s.pod is None or s.pod.ended:
+        return _ended(s)
+    if never_seen:
+        return Step(memory=replace(s.memory, driver=s.pod.uid), requeue=0)
+    interruption = asked(s) or _rollback_if_overdue(s)
+    if interruption is not None:
+        return interruption
+    if s.takes_requests:
+        state = stopping.running_state(s)
+        event = Emit(type="Normal", reason="Running", message=f"driver {s.pod.name} runs {s.memory.revision}")
+        memory = replace(s.memory, lifecycle=state, since=s.now, next_restart=None)
+        return Step(memory=_stable(s, memory), events=(event,), requeue=0)
+    return Step(
+        memory=s.memory,
+        requeue=s.limits.poll,
+        reason=s.pod.reason if s.pod.reason.isidentifier() else "Starting",
+        message=s.pod.message or f"driver {s.pod.name} starts",
+    )
+
+
+def running(s: Situation) -> Step:
+    """The driver was seen to run."""
+    if s.pod is None or s.pod.ended:
+        return _ended(s)
+    if s.memory.lifecycle is LifecycleState.DEPLOYED and s.revision_completed:
+        event = Emit(type="Normal", reason="Stable", message=f"{s.memory.revision} has completed a checkpoint")
+        memory = replace(s.memory, lifecycle=stopping.running_state(s), since=s.now)
+        return Step(memory=_stable(s, memory), events=(event,), requeue=0)
+    if s.memory.failed_revision is not None and s.wanted is not None and not s.rolled_back and s.difference in (
+        Difference.IGNORE, Difference.PATCH,
+    ):  # fmt: skip
+        memory = replace(s.memory, failed_revision=None)
+        return Step(memory=replace(memory, lifecycle=stopping.running_state(replace(s, memory=memory))), requeue=0)
+    interruption = asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
+    if interruption is not None:
+        return interruption
+    return policy.adopt(s) or requests.request(s) or policy.beside(s)
+
+
+def asked(s: Situation) -> Step | None:
+    """Return what the spec asks of a driver that runs, or is about to; None if it is as asked."""
+    if s.resource.deleted:
+        return _stop(s, TriggerPurpose.DELETE, "Deleting", "the StreamJob was deleted")
+    if s.spec is None:
+        return None
+    if s.spec.suspend:
+        return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
+    if asks_for_redeployment(s):
+        return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
+    if s.difference in (Difference.IGNORE, Difference.PATCH) or s.rolled_back or policy.incompatible(s) is not None:
+        return None
+    assert s.wanted is not None
+    if s.seen.revision(s.wanted.name) is None:
+        return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
+    return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
+
+
+def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:
+    mode = stopping.mode_of(s, purpose)
+    if mode is None or not stopping.is_due(s, purpose):
+        return None
+    return stopping.begin(s, purpose, Emit(type="Normal", reason=reason, message=message), mode=mode)
+
+
+def _ended(s: Situation) -> Step:
+    final = ending(s).end in (End.FINISHED, End.SUPERSEDED)
+    return (None if final else asked(s)) or recover(s)
+
+
+def _stable(s: Situation, memory: Memory) -> Memory:
+    return replace(memory, stable_revision=memory.revision) if s.revision_completed else memory
+
+
+def _rollback_if_overdue(s: Situation) -> Step | None:
+    if rollback.can_roll_back(s) and rollback.is_overdue(s):
+        return rollback.roll_back(s, "it completed no checkpoint in time")
+    return None
+
+
+def _restart_if_unhealthy(s: Situation) -> Step | None:
+    why = health.unhealthy(s)
+    if why is None:
+        return None
+    event = Emit(type="Warning", reason="RestartUnhealthyJob", message=why)
+    step = stopping.begin(s, TriggerPurpose.RESTART, event, mode="stateless")
+    return replace(step, memory=replace(step.memory, failure=why, failure_reason="RestartUnhealthyJob"))

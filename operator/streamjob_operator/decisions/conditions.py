@@ -1,0 +1,179 @@
+"""The conditions of a StreamJob, by the rules of kstatus.
+
+Ready is what the spec of this very generation asks for: it runs and has completed a checkpoint, or it has finished, or
+rests as asked. While Stalled is True, Reconciling is not: kstatus would call the resource in progress for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from streamjob.protocol.lifecycle import JobState
+from streamjob_operator.decisions import health, policy
+from streamjob_operator.decisions.memory import memory_of
+from streamjob_operator.decisions.situation import TAKES_REQUESTS, Situation, Step
+from streamjob_operator.resources.conditions import Condition, ConditionStatus, ConditionType, with_condition
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.revision import Difference
+
+Verdict = tuple[ConditionStatus, str, str]
+
+_RESTING = {
+    LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
+    LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
+}
+_WAITING = {
+    LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
+    LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
+    LifecycleState.DEPLOYED: ("WaitingForCheckpoint", "the job runs, and has not completed a checkpoint"),
+    LifecycleState.UPGRADING: ("Upgrading", "the driver stops for another revision"),
+    LifecycleState.SUSPENDING: ("Suspending", "the driver stops for a suspension"),
+    LifecycleState.ROLLING_BACK: ("RollingBack", "the driver stops for the last stable revision"),
+    LifecycleState.DELETING: ("Deleting", "the job is being deleted"),
+}
+
+
+def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobStatus:
+    """Return the status with its conditions."""
+    after = Situation(resource=s.resource, memory=memory_of(status), seen=s.seen, limits=s.limits)
+    stalled = _stalled(after, step)
+    reconciling = _reconciling(after, step) if stalled[0] == "False" else ("False", stalled[1], "")
+    verdicts: dict[ConditionType, Verdict] = {
+        ConditionType.READY: _ready(after, stalled, reconciling),
+        ConditionType.RECONCILING: reconciling,
+        ConditionType.STALLED: stalled,
+        ConditionType.RUNNING: _running(after),
+        ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(after, status),
+        ConditionType.STATE_COMPATIBLE: _state_compatible(after),
+        ConditionType.ROLLED_BACK: _rolled_back(after),
+    }
+    found: tuple[Condition, ...] = status.conditions
+    now = datetime.fromtimestamp(s.now, UTC)
+    for kind, (value, reason, message) in verdicts.items():
+        found = with_condition(found, kind, value, reason, message[:4096], generation=s.resource.generation, now=now)
+    return status.model_copy(update={"conditions": found})
+
+
+def _stalled(s: Situation, step: Step) -> Verdict:
+    if s.memory.lifecycle is LifecycleState.DELETING:
+        return "False", "Deleting", ""
+    checks: tuple[Callable[[], Verdict | None], ...] = (
+        lambda: _invalid(s),
+        lambda: _failed(s),
+        lambda: _is_incompatible(s),
+        lambda: ("True", step.reason, step.message) if step.reason == "SnapshotUnusable" else None,
+        lambda: ("True", "RolledBack", s.memory.failure or "") if s.rolled_back and not _stops(s) else None,
+    )
+    for check in checks:
+        verdict = check()
+        if verdict is not None:
+            return verdict
+    return "False", "Progressing", ""
+
+
+def _invalid(s: Situation) -> Verdict | None:
+    if s.spec is not None:
+        return None
+    return "True", "InvalidSpec", "\n".join(s.resource.problems) or "the spec cannot be read"
+
+
+def _failed(s: Situation) -> Verdict | None:
+    if s.memory.lifecycle is not LifecycleState.FAILED:
+        return None
+    return "True", s.memory.failure_reason or "Failed", s.memory.failure or ""
+
+
+def _is_incompatible(s: Situation) -> Verdict | None:
+    found = policy.incompatible(s)
+    if found is None or s.difference in (Difference.IGNORE, Difference.PATCH):
+        return None
+    return "True", "StateIncompatible", "\n".join(found.problems)
+
+
+def _reconciling(s: Situation, step: Step) -> Verdict:
+    lifecycle = s.memory.lifecycle
+    if lifecycle in _RESTING:
+        return _resting_differs(s) or ("False", _RESTING[lifecycle][0], "")
+    if lifecycle in _WAITING:
+        reason, message = _WAITING[lifecycle]
+        return "True", step.reason or reason, step.message or message
+    stop = s.memory.stop
+    if stop is not None and stop.failure is not None:
+        return "True", f"{stop.purpose}PutOff", stop.failure
+    if s.resource.deleted or s.difference is not Difference.IGNORE or (s.spec is not None and s.spec.suspend):
+        return "True", "SpecChanged", "what runs is not yet what the spec asks for"
+    if step.reason:
+        return "True", step.reason, step.message
+    if s.job is not None and s.job.state not in TAKES_REQUESTS:
+        return "True", _word(s.job.state), f"the job is {s.job.state}"
+    return "False", "UpToDate", ""
+
+
+def _resting_differs(s: Situation) -> Verdict | None:
+    if s.spec is None:
+        return None
+    resumes = s.memory.lifecycle is LifecycleState.SUSPENDED and not s.spec.suspend
+    return ("True", "Resuming", "the job is to be resumed") if resumes else None
+
+
+def _ready(s: Situation, stalled: Verdict, reconciling: Verdict) -> Verdict:
+    if stalled[0] == "True":
+        return "False", stalled[1], stalled[2]
+    if reconciling[0] == "True":
+        return "False", reconciling[1], reconciling[2]
+    if s.memory.lifecycle in _RESTING:
+        return "True", *_RESTING[s.memory.lifecycle]
+    if s.memory.lifecycle is LifecycleState.STABLE and s.driver_is_live:
+        return "True", "Stable", "the job runs, and completes checkpoints"
+    return "False", "NotRunning", "the driver is not there"
+
+
+def _running(s: Situation) -> Verdict:
+    if s.job is not None:
+        return ("True" if s.job.state in TAKES_REQUESTS else "False"), _word(s.job.state), f"the job is {s.job.state}"
+    if s.driver_is_live and s.memory.lifecycle is not LifecycleState.DEPLOYING:
+        return "Unknown", "NoAnswer", "the driver does not answer"
+    return "False", "NoDriver" if s.pod is None else "DriverNotRunning", s.memory.failure or ""
+
+
+def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
+    if s.memory.lifecycle in _RESTING or not s.driver_is_live:
+        return "Unknown", "NotRunning", ""
+    why = health.unhealthy(s) if s.memory.lifecycle in (LifecycleState.DEPLOYED, LifecycleState.STABLE) else None
+    if why is not None:
+        return "False", "CheckpointOverdue", why
+    failures = status.checkpoint.counts.consecutive_failures
+    if failures:
+        last = status.checkpoint.last_failed
+        return "False", "CheckpointsFail", f"{failures} in a row: {last.message if last is not None else ''}"
+    if not s.revision_completed:
+        return "Unknown", "NoCheckpointYet", "the revision has not completed a checkpoint"
+    return "True", "CheckpointsComplete", ""
+
+
+def _state_compatible(s: Situation) -> Verdict:
+    found = s.seen.compatibility
+    if found is not None and s.wanted is not None and found.revision == s.wanted.name:
+        if found.compatible:
+            return "True", "Compatible", ""
+        return "False", "Incompatible", "\n".join(found.problems)
+    if s.memory.lifecycle is LifecycleState.FAILED and s.memory.failure_reason == "CannotRestore":
+        return "False", "CannotRestore", s.memory.failure or ""
+    if s.job is not None and s.job.state is JobState.RUNNING and s.difference is Difference.IGNORE:
+        return "True", "Restored" if s.job.restored_from is not None else "NoState", ""
+    return "Unknown", "NotChecked", ""
+
+
+def _rolled_back(s: Situation) -> Verdict:
+    if s.memory.failed_revision is None:
+        return "False", "NotRolledBack", ""
+    return "True", "RolledBack", f"{s.memory.failed_revision} did not get going; {s.memory.revision} runs in its place"
+
+
+def _stops(s: Situation) -> bool:
+    return s.memory.stop is not None and s.memory.stop.next_try is None
+
+
+def _word(state: JobState) -> str:
+    return state.value.capitalize()

@@ -1,0 +1,105 @@
+"""The controller's one decision: what is stored and done next for a StreamJob, given what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from streamjob_operator.decisions import stopping
+from streamjob_operator.decisions.active import deploying, running
+from streamjob_operator.decisions.conditions import conditions
+from streamjob_operator.decisions.decision import Decision, Resource
+from streamjob_operator.decisions.deletion import deleting
+from streamjob_operator.decisions.memory import Stop, intends_otherwise, memory_of, remember
+from streamjob_operator.decisions.recovery import restart
+from streamjob_operator.decisions.reporting import report
+from streamjob_operator.decisions.requests import superfluous
+from streamjob_operator.decisions.resting import created, failed, finished, suspend, suspended
+from streamjob_operator.decisions.rollback import rolled_back
+from streamjob_operator.decisions.situation import Limits, Situation, Step
+from streamjob_operator.decisions.starting import deploy, deploy_wanted, go_on
+from streamjob_operator.observation import Observation
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
+
+HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
+    LifecycleState.CREATED: created,
+    LifecycleState.DEPLOYING: deploying,
+    LifecycleState.DEPLOYED: running,
+    LifecycleState.STABLE: running,
+    LifecycleState.ROLLED_BACK: running,
+    LifecycleState.SUSPENDED: suspended,
+    LifecycleState.FINISHED: finished,
+    LifecycleState.FAILED: failed,
+    LifecycleState.DELETING: deleting,
+}
+"""What is done in a state while nothing is being stopped; UPGRADING, SUSPENDING and ROLLING_BACK always stop."""
+
+
+def decide(resource: Resource, seen: Observation, limits: Limits | None = None) -> Decision:
+    """Return what is to be stored and done next.
+
+    Args:
+        resource: the StreamJob as it was read, before the observation was made.
+        seen: what one look at the world gave.
+        limits: how long to be patient.
+    """
+    before = memory_of(resource.status)
+    s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
+    step = _next(s)
+    after = replace(step.memory, completed_attempt=s.completed_attempt)
+    changed = intends_otherwise(before, after)
+    status = conditions(s, step, report(s, remember(after, resource.status)))
+    if changed:
+        return Decision(status=status, actions=step.events, requeue=0)
+    keep = () if after.lifecycle is LifecycleState.DELETING else superfluous(s)
+    return Decision(status=status, actions=(*step.actions, *keep, *step.events), requeue=step.requeue)
+
+
+def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
+    """Return the trigger ids whose outcome the next decision depends on."""
+    stop = memory_of(status).stop
+    return frozenset() if stop is None or stop.next_try is not None else frozenset({stop.trigger_id})
+
+
+def _next(s: Situation) -> Step:
+    stop = s.memory.stop
+    if stop is None or stop.next_try is not None:
+        return HANDLERS[s.memory.lifecycle](s)
+    return stopping.under_way(s, stop) or _stopped(s, stop)
+
+
+def _stopped(s: Situation, stop: Stop) -> Step:
+    """No process of the job is left: go on to what the resource asks for at this moment."""
+    if s.resource.deleted:
+        memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
+        return Step(memory=memory, requeue=0)
+    if stop.purpose is TriggerPurpose.ROLLBACK:
+        return rolled_back(s)
+    if stop.purpose is TriggerPurpose.RESTART:
+        return restart(s, s.memory.failure_reason or "RestartUnhealthyJob", s.memory.failure or "the job was not well")
+    go = stopping.may_go_on(s, stop)
+    if go is None:
+        return Step(
+            memory=s.memory,
+            requeue=s.limits.store,
+            reason="StoreUnreachable",
+            message="the store does not answer, so it is not known whether the savepoint was completed",
+        )
+    if not go:
+        assert s.memory.revision is not None
+        step = deploy(s, s.memory.revision, go_on(s))
+        return replace(step, memory=replace(step.memory, stop=_put_off(s, stop))) if not step.actions else step
+    suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
+    if suspends:
+        return suspend(s)
+    return deploy_wanted(s, from_state=stop.purpose is TriggerPurpose.REDEPLOY)
+
+
+def _put_off(s: Situation, stop: Stop) -> Stop:
+    failures = stop.failures + 1
+    return replace(
+        stop,
+        failures=failures,
+        next_try=s.now + s.limits.retry_delay(failures),
+        failure="the driver ended before the savepoint was complete",
+    )

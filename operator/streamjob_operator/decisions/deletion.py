@@ -1,0 +1,62 @@
+"""The end of a StreamJob: its driver has stopped; what it leaves in the store is kept, or disposed of."""
+
+from __future__ import annotations
+
+from streamjob_operator.decisions.actions import DeleteDriver, DisposeCheckpoints, Emit, RemoveFinalizer
+from streamjob_operator.decisions.situation import Situation, Step
+
+
+def deleting(s: Situation) -> Step:
+    """Nothing is to be stopped any more: see that no pod is left, dispose of the checkpoints, and let go."""
+    if not s.seen.finalizer:
+        return Step(memory=s.memory)
+    live = s.live_pods
+    if live:
+        asked = tuple(DeleteDriver(name=pod.name) for pod in live if pod.deleting is None)
+        return Step(
+            memory=s.memory,
+            actions=asked,
+            requeue=s.limits.poll,
+            reason="Stopping",
+            message=f"driver {live[0].name} has to go first",
+        )
+    if not _disposes(s):
+        return _let_go(s)
+    log = s.seen.log
+    if s.location is None or not s.location.startswith("s3://"):
+        return _let_go(s, "its checkpoints are on a volume, which the controller cannot reach; they are kept")
+    if log is None:
+        return Step(
+            memory=s.memory,
+            requeue=s.limits.store,
+            reason="StoreUnreachable",
+            message="the store does not answer, so the checkpoints cannot be deleted yet; deletionPolicy: Retain keeps"
+            " them",
+        )
+    if log.empty:
+        return _let_go(s)
+    if log.attempt is not None and log.attempt > _disposing_attempt(s):
+        return _let_go(s, "its checkpoints are kept: somebody else has claimed them since")
+    return Step(
+        memory=s.memory,
+        actions=(DisposeCheckpoints(attempt=_disposing_attempt(s)),),
+        requeue=s.limits.poll,
+        reason="Disposing",
+        message="the checkpoints are being deleted",
+    )
+
+
+def _disposes(s: Situation) -> bool:
+    """A resource that never ran anything, or has lost its log to somebody else, owns nothing there."""
+    if s.spec is None or s.spec.deletion_policy != "Delete":
+        return False
+    return s.memory.attempt > 0 and s.memory.failure_reason != "Superseded"
+
+
+def _disposing_attempt(s: Situation) -> int:
+    return s.memory.attempt + 1
+
+
+def _let_go(s: Situation, warning: str = "") -> Step:
+    events = (Emit(type="Warning", reason="CleanupFailed", message=warning),) if warning else ()
+    return Step(memory=s.memory, actions=(RemoveFinalizer(),), events=events)

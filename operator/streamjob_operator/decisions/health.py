@@ -1,0 +1,41 @@
+"""Whether a job that runs makes progress: its checkpoints keep coming."""
+
+from __future__ import annotations
+
+from streamjob.job.spec import CheckpointingPolicy
+from streamjob_operator.decisions.situation import Situation
+from streamjob_operator.resources.parts import HealthCheck
+
+
+def window(s: Situation) -> float:
+    """Return the seconds within which a checkpoint has to complete: Flink's operator's default, or the spec's."""
+    given = _check(s).checkpoint_progress.window
+    if given is not None:
+        return given
+    policy = CheckpointingPolicy() if s.deployed is None else CheckpointingPolicy.model_validate(s.deployed.policy)
+    return max(policy.interval, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
+
+
+def last_progress(s: Situation) -> float:
+    """Return when the job was last seen to make progress: its newest completion, or when it came to run."""
+    return max(s.memory.since, s.completion_time or 0)
+
+
+def unhealthy(s: Situation) -> str | None:
+    """Return why the driver has to be replaced, or None.
+
+    Nothing is concluded from silence: either the driver or the log has to say that there was no completion.
+    """
+    if not _check(s).enabled or (s.job is None and s.seen.log is None):
+        return None
+    if s.job is not None and s.job.state.terminal:
+        return None
+    overdue = s.now - last_progress(s)
+    limit = window(s)
+    return (
+        f"no checkpoint was completed in {overdue:.0f} s, where {limit:.0f} s are allowed" if overdue > limit else None
+    )
+
+
+def _check(s: Situation) -> HealthCheck:
+    return HealthCheck() if s.spec is None else s.spec.health_check

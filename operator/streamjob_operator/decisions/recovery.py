@@ -1,0 +1,163 @@
+"""What follows when a driver has ended that nobody asked to: its exit code and the log decide.
+
+A failed driver is replaced after an exponential delay, as long as the restart policy allows. What a restart cannot mend
+(an invalid job, a state that does not fit, another owner of the log) ends the attempts at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from streamjob.errors import ExitCode
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.restarts import GiveUp, RestartAt, Restarts
+from streamjob.protocol.restarts import RestartPolicy as Delays
+from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.rollback import can_roll_back, roll_back
+from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.decisions.starting import deploy, go_on
+from streamjob_operator.observation import DriverPod
+from streamjob_operator.resources.parts import RestartPolicy
+from streamjob_operator.resources.status import LifecycleState
+
+_MULTIPLIER = 2.0
+
+
+class End(Enum):
+    """How a driver ended, as far as it matters for what follows."""
+
+    UNKNOWN = auto()
+    """It ended well, and only the log, which cannot be read, tells whether the job is done."""
+    FINISHED = auto()
+    """All work of the job is done."""
+    FAILED = auto()
+    """Another one may fare better."""
+    HOPELESS = auto()
+    """Another one of the same revision would fare the same."""
+    SUPERSEDED = auto()
+    """Somebody else owns the job's log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a driver ended: what it means, in a word, and for people."""
+
+    end: End
+    reason: str
+    message: str
+
+
+_BY_EXIT_CODE = {
+    ExitCode.INVALID_INPUT: (End.HOPELESS, "InvalidJob"),
+    ExitCode.CANNOT_RESTORE: (End.HOPELESS, "CannotRestore"),
+    ExitCode.SUPERSEDED: (End.SUPERSEDED, "Superseded"),
+    ExitCode.FAILED: (End.FAILED, "JobFailed"),
+}
+_BY_OUTCOME = {JobState.FINISHED: End.FINISHED, JobState.SUPERSEDED: End.SUPERSEDED}
+
+
+def ending(s: Situation) -> Ending:
+    """Return how the driver of the newest attempt, which has ended or is gone, came to its end."""
+    pod = s.pod
+    if s.finished:
+        return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
+    if pod is None:
+        return Ending(End.FAILED, "DriverLost", f"the pod of attempt {s.memory.attempt} is gone")
+    if pod.exited_as is ExitCode.OK:
+        return _ended_well(s, pod)
+    if pod.exited_as is not None:
+        end, reason = _BY_EXIT_CODE[pod.exited_as]
+        return Ending(end, reason, pod.message or f"driver {pod.name} ended with exit code {pod.exit_code}")
+    reason = pod.reason if pod.reason.isidentifier() else "DriverFailed"
+    how = "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
+    return Ending(End.FAILED, reason, pod.message or f"driver {pod.name} ended {how}: {reason}")
+
+
+def recover(s: Situation) -> Step:
+    """Decide what follows the end of the driver."""
+    how = ending(s)
+    if how.end is End.UNKNOWN:
+        return Step(memory=s.memory, requeue=s.limits.store, reason=how.reason, message=how.message)
+    if how.end is End.FINISHED:
+        memory = replace(
+            s.memory, lifecycle=LifecycleState.FINISHED, since=s.now, stop=None, failures=0, failure=None,
+            failure_reason=None, stable_revision=s.memory.revision,
+        )  # fmt: skip
+        return Step(memory=memory, events=(Emit(type="Normal", reason="Finished", message=how.message),), requeue=0)
+    if how.end is End.SUPERSEDED:
+        return fail(s, how.reason, how.message)
+    if how.end is End.HOPELESS:
+        return _give_up(s, how.reason, how.message)
+    return restart(s, how.reason, how.message)
+
+
+def restart(s: Situation, reason: str, message: str) -> Step:
+    """Decide on another driver of the same revision, after the delay that is due, or give up."""
+    memory = s.memory
+    policy = RestartPolicy() if s.spec is None else s.spec.restart_policy
+    restarts, then = _restarts(s, policy).after_failure(s.now, lambda: 0.5)
+    if isinstance(then, GiveUp):
+        return _give_up(
+            s, "RestartsExhausted" if then.attempts else reason, f"after {then.attempts} restarts: {message}"
+        )
+    failed = replace(
+        memory, failures=restarts.attempt, last_failure=s.now, failure=message[:1000], failure_reason=reason
+    )
+    event = Emit(type="Warning", reason=reason, message=f"{message}; restart {then.attempt} at {_in(s, then)}")
+    assert memory.revision is not None
+    situation = replace(s, memory=failed)
+    return deploy(situation, memory.revision, go_on(situation), at=then.time, event=event)
+
+
+def fail(s: Situation, reason: str, message: str) -> Step:
+    """Decide that the job has failed, until its spec changes."""
+    memory = replace(
+        s.memory,
+        lifecycle=LifecycleState.FAILED,
+        since=s.now,
+        stop=None,
+        next_restart=None,
+        last_failure=s.now,
+        failure=message[:1000],
+        failure_reason=reason,
+    )
+    return Step(memory=memory, events=(Emit(type="Warning", reason=reason, message=message),), requeue=0)
+
+
+def _give_up(s: Situation, reason: str, message: str) -> Step:
+    if can_roll_back(s):
+        return roll_back(s, f"{reason}: {message}")
+    if s.upgrade.rollback.enabled and s.log is None:
+        return Step(memory=s.memory, requeue=s.limits.store, reason="StoreUnreachable", message=message)
+    return fail(s, reason, message)
+
+
+def _ended_well(s: Situation, pod: DriverPod) -> Ending:
+    end = _BY_OUTCOME.get(pod.outcome) if pod.outcome is not None else None
+    if end is End.FINISHED:
+        return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
+    if pod.outcome is None and s.log is None:
+        return Ending(End.UNKNOWN, "StoreUnreachable", f"driver {pod.name} ended well, and the log cannot be read")
+    return Ending(End.FAILED, "DriverStopped", f"driver {pod.name} was stopped, though not by the controller")
+
+
+def _restarts(s: Situation, policy: RestartPolicy) -> Restarts:
+    memory = s.memory
+    longest = max(policy.max_retry_interval, policy.on_failure_retry_interval)
+    delays = Delays(
+        initial_delay=policy.on_failure_retry_interval,
+        max_delay=longest,
+        multiplier=_MULTIPLIER,
+        jitter=0,
+        reset_after=policy.reset_after,
+        attempts=0 if policy.type == "Never" else policy.on_failure_retries,
+    )
+    if memory.last_failure is None or not memory.failures:
+        return Restarts(delays)
+    delay = min(policy.on_failure_retry_interval * _MULTIPLIER ** min(memory.failures - 1, 30), longest)
+    return Restarts(delays, memory.failures, delay, min(memory.last_failure + delay, s.now))
+
+
+def _in(s: Situation, then: RestartAt) -> str:
+    return f"+{then.time - s.now:.0f}s"

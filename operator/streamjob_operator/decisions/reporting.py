@@ -1,0 +1,164 @@
+"""What a StreamJob's status tells of the job besides what was decided: its process, its checkpoints, its beginning."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from streamjob.client.models import CheckpointDetail, LastCheckpointView
+from streamjob.protocol.triggers import SnapshotKind
+from streamjob_operator.decisions.situation import Situation
+from streamjob_operator.observation import Completion
+from streamjob_operator.resources.status import (
+    CheckpointCounts,
+    CheckpointInProgress,
+    CheckpointStatus,
+    CompletedCheckpoint,
+    CompletedSavepoint,
+    FailedCheckpoint,
+    JobStatus,
+    RestoredFrom,
+    StreamJobStatus,
+)
+
+_LONGEST = 1000
+
+
+def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
+    """Return the status with what was seen; what was not seen stays as it was."""
+    checkpoint = _checkpoint(s, status.checkpoint)
+    last = checkpoint.last_completed
+    savepoint = status.savepoint
+    if last is not None and last.kind is SnapshotKind.SAVEPOINT:
+        known = savepoint.last_completed
+        if known is None or known.path != last.path:
+            found = CompletedSavepoint(id=last.id, path=last.path, completed=last.completed)
+            savepoint = savepoint.model_copy(update={"last_completed": found})
+    restored = status.restored_from
+    if s.job is not None and s.job.restored_from is not None:
+        source = s.job.restored_from
+        restored = RestoredFrom(id=source.id, kind=source.kind, path=source.path)
+    parallelism = None if s.job is None else s.job.graph.get("parallelism")
+    return status.model_copy(
+        update={
+            "observed_generation": s.resource.generation,
+            "job_status": _job(s, status.job_status),
+            "checkpoint": checkpoint,
+            "savepoint": savepoint,
+            "restored_from": restored,
+            "replicas": _replicas(s, parallelism),
+            "selector": f"streamjob.io/name={s.resource.name}",
+        }
+    )
+
+
+def _job(s: Situation, before: JobStatus) -> JobStatus:
+    state, epoch, restarts = before.state, before.epoch, before.restarts
+    update: dict[str, Any] = {}
+    if s.job is not None:
+        state, epoch = s.job.state, s.job.epoch if s.job.epoch is not None else epoch
+        restarts = s.job.restarts + s.memory.failures
+    elif s.pod is not None and s.pod.ended and s.pod.outcome is not None:
+        state = s.pod.outcome
+    elif not s.driver_is_live and state is not None and not state.terminal:
+        state = None
+    if s.pod is not None and s.pod.started is not None:
+        update["start_time"] = _time(s.pod.started)
+    if state != before.state:
+        update["update_time"] = _time(s.now)
+    return before.model_copy(update={**update, "state": state, "epoch": epoch, "restarts": restarts})
+
+
+def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:
+    last = _newest(s, before.last_completed)
+    seen = s.seen.checkpoints if s.job is not None else None
+    if seen is None:
+        gone = not s.driver_is_live
+        return before.model_copy(update={"last_completed": last, "in_progress": None if gone else before.in_progress})
+    under_way = next((each for each in seen.history if each.class_name == "in_progress"), None)
+    failed = seen.latest.failed
+    return CheckpointStatus(
+        last_completed=last,
+        in_progress=None
+        if under_way is None
+        else CheckpointInProgress(id=under_way.id, triggered=_ms(under_way.trigger_timestamp)),
+        last_failed=before.last_failed
+        if failed is None
+        else FailedCheckpoint(
+            id=failed.id,
+            time=None if failed.failure_timestamp is None else _ms(failed.failure_timestamp),
+            message=(failed.failure_message or "")[:_LONGEST],
+        ),
+        counts=CheckpointCounts(
+            completed=seen.counts.completed,
+            failed=seen.counts.failed,
+            in_progress=seen.counts.in_progress,
+            consecutive_failures=_consecutive_failures(seen.history),
+        ),
+    )
+
+
+def _newest(s: Situation, known: CompletedCheckpoint | None) -> CompletedCheckpoint | None:
+    """Return the newest completion, with what the driver says of it if it is the same."""
+    candidates = [] if known is None else [known]
+    log = s.seen.log
+    if log is not None and log.newest is not None:
+        candidates.append(_from_log(log.newest))
+    if s.job is not None and s.job.last_checkpoint is not None:
+        candidates.append(_from_driver(s.job.last_checkpoint, s.job.attempt, s.job.epoch))
+    # Attempts grow with time also where ids begin anew, in another place.
+    return max(candidates, key=lambda each: (each.attempt or 0, each.id, each.duration_ms is not None), default=None)
+
+
+def _from_log(completion: Completion) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        id=completion.id,
+        kind=SnapshotKind(completion.kind.value),
+        path=completion.path,
+        epoch=completion.epoch,
+        attempt=completion.attempt,
+        completed=_time(completion.time),
+    )
+
+
+def _from_driver(last: LastCheckpointView, attempt: int, epoch: int | None) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        id=last.id,
+        kind=last.kind,
+        path=last.path,
+        epoch=epoch,
+        attempt=attempt,
+        triggered=_time(last.triggered),
+        completed=_time(last.completed),
+        duration_ms=last.duration_ms,
+        checkpointed_size=last.checkpointed_size,
+        state_size=last.state_size,
+    )
+
+
+def _replicas(s: Situation, parallelism: object) -> int:
+    if not s.driver_is_live:
+        return 0
+    if isinstance(parallelism, int):
+        return parallelism
+    spec = s.deployed.spec() if s.deployed is not None else s.spec
+    given = None if spec is None else spec.parallelism
+    return given if given is not None else 1
+
+
+def _consecutive_failures(history: list[CheckpointDetail]) -> int:
+    count = 0
+    for each in history:
+        if each.class_name == "failed":
+            count += 1
+        elif each.class_name == "completed":
+            break
+    return count
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _ms(milliseconds: int) -> datetime:
+    return _time(milliseconds / 1000)

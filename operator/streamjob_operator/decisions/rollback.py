@@ -1,0 +1,58 @@
+"""Going back to the last stable revision from one that does not get going.
+
+It is done only if the failed revision completed nothing, for what it completed may not fit the older one. Its driver
+may complete something up to its very end, so the log is read again once its process is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.decisions.starting import deploy, go_on, latest
+from streamjob_operator.decisions.stopping import begin
+from streamjob_operator.resources.status import TriggerPurpose
+
+
+def can_roll_back(s: Situation) -> bool:
+    """Return whether a rollback is asked for, possible, and loses nothing."""
+    stable = s.memory.stable_revision
+    return (
+        s.upgrade.rollback.enabled
+        and stable is not None
+        and stable != s.memory.revision
+        and s.seen.revision(stable) is not None
+        and s.log is not None
+        and not s.revision_completed
+    )
+
+
+def is_overdue(s: Situation) -> bool:
+    """Return whether the revision should have completed a snapshot by now."""
+    return s.now > s.memory.revision_since + s.upgrade.rollback.readiness_timeout
+
+
+def roll_back(s: Situation, why: str) -> Step:
+    """Decide on a rollback: what still runs of the failed revision goes first."""
+    message = f"{s.memory.revision} is rolled back to {s.memory.stable_revision}: {why}"
+    step = begin(s, TriggerPurpose.ROLLBACK, Emit(type="Warning", reason="Rollback", message=message), mode="stateless")
+    return replace(step, memory=replace(step.memory, failure=message[:1000], failure_reason="RolledBack"))
+
+
+def rolled_back(s: Situation) -> Step:
+    """Decide what follows once no process of the failed revision is left."""
+    if s.log is None:
+        return Step(
+            memory=s.memory,
+            requeue=s.limits.store,
+            reason="StoreUnreachable",
+            message="the store does not answer, so it is not known whether the revision completed anything",
+        )
+    failed, stable = s.memory.revision, s.memory.stable_revision
+    assert failed is not None
+    if s.revision_completed or stable is None or s.seen.revision(stable) is None:
+        message = f"{failed} completed a snapshot after all, and is kept"
+        return deploy(s, failed, go_on(s), event=Emit(type="Normal", reason="RollbackCancelled", message=message))
+    step = deploy(s, stable, latest(s))
+    return replace(step, memory=replace(step.memory, failed_revision=failed, failures=0, last_failure=None))

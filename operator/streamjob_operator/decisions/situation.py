@@ -1,0 +1,222 @@
+"""A StreamJob, what is remembered of it and what was seen, put together: what a decision is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from streamjob.client.models import JobView
+from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.record import RecordKind
+from streamjob_operator.decisions.actions import Action, Emit
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.memory import Memory
+from streamjob_operator.observation import DriverPod, Observation, StoredLog
+from streamjob_operator.resources.parts import Upgrade
+from streamjob_operator.resources.streamjob import StreamJobSpec
+from streamjob_operator.revision import Difference, Revision, difference, revision_of
+
+TAKES_REQUESTS = frozenset({JobState.RUNNING, JobState.FINISHING})
+"""States of a job in which it processes data, and takes checkpoints and savepoints."""
+
+_FINAL_OR_SAVEPOINT = frozenset({RecordKind.FINAL, RecordKind.SAVEPOINT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long the controller is patient; in seconds.
+
+    Args:
+        poll: until the next look while something is under way.
+        patience: for a driver that does not answer, or is not able to take what is asked for.
+        refusal: for a driver that runs, and still has not taken what it was asked for.
+        stop: for a stop that the driver says is under way.
+        lost: past the end of a pod's grace period, after which its node is taken for gone; the claim of the next
+            attempt fences the process off.
+        creation: for a decided attempt whose pod was never seen. Its pod may have come and gone, and its process may
+            live on a lost node, so a later creation takes the next attempt.
+        retry: before the first repetition of a stop that failed; each further one takes twice as long.
+        longest_retry: no repetition takes longer.
+        store: until the next look at a store that does not answer.
+    """
+
+    poll: float = 2
+    patience: float = 60
+    refusal: float = 300
+    stop: float = 900
+    lost: float = 60
+    creation: float = 60
+    retry: float = 15
+    longest_retry: float = 600
+    store: float = 15
+
+    def retry_delay(self, failures: int) -> float:
+        """Return the seconds to wait after so many failures."""
+        return min(self.retry * 2.0 ** min(max(failures - 1, 0), 30), self.longest_retry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one look leads to.
+
+    Actions are for what is remembered already. If the memory changes in what is to be done, it is stored first, and
+    the next look leads to the actions.
+
+    Args:
+        memory: what is to be remembered.
+        actions: what is to be done.
+        events: what is to be told.
+        requeue: seconds until the next look.
+        reason: what is waited for, in a word; empty if for nothing.
+        message: the same for people.
+    """
+
+    memory: Memory
+    actions: tuple[Action, ...] = ()
+    events: tuple[Emit, ...] = ()
+    requeue: float | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a decision is made from."""
+
+    resource: Resource
+    memory: Memory
+    seen: Observation
+    limits: Limits
+
+    @property
+    def now(self) -> float:
+        """The time, in whole seconds, as a status can hold it."""
+        return float(int(self.seen.now))
+
+    @property
+    def spec(self) -> StreamJobSpec | None:
+        """The spec, if it can be acted on."""
+        return self.resource.usable
+
+    @property
+    def upgrade(self) -> Upgrade:
+        """How upgrades go."""
+        return Upgrade() if self.spec is None else self.spec.upgrade
+
+    @cached_property
+    def wanted(self) -> Revision | None:
+        """The revision that the spec asks for; None for a spec that cannot be acted on."""
+        return None if self.spec is None else revision_of(self.resource.name, self.spec)
+
+    @property
+    def deployed(self) -> Revision | None:
+        """The revision that the newest attempt runs."""
+        return self.seen.revision(self.memory.revision)
+
+    @cached_property
+    def difference(self) -> Difference:
+        """What it takes to get to the wanted revision."""
+        if self.wanted is None or self.wanted.name == self.memory.revision:
+            return Difference.IGNORE
+        if self.deployed is None:
+            return Difference.UPGRADE
+        return difference(self.deployed, self.wanted)
+
+    @property
+    def rolled_back(self) -> bool:
+        """Whether the spec still asks for the revision that was rolled back."""
+        return self.wanted is not None and self.wanted.name == self.memory.failed_revision
+
+    @property
+    def pod(self) -> DriverPod | None:
+        """The pod of the newest attempt, unless another one came in its place."""
+        pod = self.seen.pod(self.memory.attempt)
+        if pod is not None and self.memory.driver not in (None, pod.uid):
+            return None
+        return pod
+
+    def is_live(self, pod: DriverPod) -> bool:
+        """Return whether a pod's process may still do something that is to be waited for."""
+        lost = pod.deleting is not None and self.seen.now > pod.deleting + self.limits.lost
+        return not pod.ended and not lost
+
+    @property
+    def live_pods(self) -> tuple[DriverPod, ...]:
+        """The pods whose processes are waited for."""
+        return tuple(pod for pod in self.seen.pods if self.is_live(pod))
+
+    @property
+    def driver_is_live(self) -> bool:
+        """Whether the newest attempt has a pod that has not ended."""
+        return self.pod is not None and self.is_live(self.pod)
+
+    @property
+    def job(self) -> JobView | None:
+        """What the driver of the newest attempt says; None if it says nothing."""
+        job = self.seen.job
+        return job if job is not None and job.attempt == self.memory.attempt and self.driver_is_live else None
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether the driver answers, and would take a savepoint."""
+        return self.job is not None and self.job.state in TAKES_REQUESTS
+
+    @property
+    def location(self) -> str | None:
+        """Where the job's log is."""
+        revision = self.deployed or self.wanted
+        return None if revision is None else revision.location
+
+    @property
+    def log(self) -> StoredLog | None:
+        """The job's log; None if it should be read but could not be. One that only drivers can read counts as empty."""
+        readable = self.location is not None and self.location.startswith("s3://")
+        return self.seen.log if readable or self.seen.log is not None else StoredLog()
+
+    @property
+    def completed_attempt(self) -> int | None:
+        """The driver of the newest completion that is known of."""
+        return newest_attempt(self.memory.completed_attempt, self.job, self.seen.log)
+
+    def completed_since(self, attempt: int) -> bool:
+        """Return whether a driver with that number or a higher one is known to have completed a snapshot."""
+        return self.completed_attempt is not None and self.completed_attempt >= attempt
+
+    @property
+    def revision_completed(self) -> bool:
+        """Whether what is deployed is known to have completed a snapshot."""
+        return self.memory.attempt > 0 and self.completed_since(self.memory.first_attempt)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the log says that all work of what is deployed is done."""
+        log = self.seen.log
+        if log is None or log.newest is None or not log.finished:
+            return False
+        return self.memory.restore.source == "latest" or log.newest.attempt >= self.memory.restore.first_attempt
+
+    @property
+    def savepoint_is_newest(self) -> bool:
+        """Whether the next start from `latest` would be from a savepoint of the newest attempt, or a final record."""
+        newest = None if self.log is None else self.log.newest
+        return newest is not None and newest.kind in _FINAL_OR_SAVEPOINT and newest.attempt == self.memory.attempt
+
+    @property
+    def completion_time(self) -> float | None:
+        """When the newest completion that is known of was complete."""
+        times = []
+        if self.seen.log is not None and self.seen.log.newest is not None:
+            times.append(self.seen.log.newest.time)
+        if self.job is not None and self.job.last_checkpoint is not None:
+            times.append(self.job.last_checkpoint.completed)
+        return max(times, default=None)
+
+
+def newest_attempt(known: int | None, job: JobView | None, log: StoredLog | None) -> int | None:
+    """Return the driver of the newest completion, given what was known before."""
+    attempts = [] if known is None else [known]
+    if log is not None and log.newest is not None:
+        attempts.append(log.newest.attempt)
+    if job is not None and job.last_checkpoint is not None:
+        attempts.append(job.attempt)
+    return max(attempts, default=None)
