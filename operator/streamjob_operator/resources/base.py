@@ -104,7 +104,7 @@ MountedObjects = Annotated[
 ]
 """Volume mounts, told apart by where they are mounted."""
 
-_MEMORY = r"^[1-9][0-9]*([kKmMgGtT]([bB]|i|iB)?)?$"
+MEMORY_PATTERN = r"^[1-9][0-9]*([kKmMgGtT]([bB]|i|iB)?)?$"
 _MEMORY_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -131,7 +131,7 @@ Memory = Annotated[
     BeforeValidator(_memory),
     Field(gt=0),
     PlainSerializer(format_memory, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _MEMORY, "maxLength": 20}),
+    WithJsonSchema({"type": "string", "pattern": MEMORY_PATTERN, "maxLength": 20}),
 ]
 """Bytes in Python, `512m`, `2g` or `2Gi` in resources; every unit is a power of 1024, as for Spark."""
 
@@ -140,15 +140,14 @@ def _cpu(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+_CPU = r"^([0-9]+(\.[0-9]{1,3})?|[1-9][0-9]*m)$"
 Cpu = Annotated[
     str,
     BeforeValidator(_cpu),
-    Field(pattern=r"^([0-9]+(\.[0-9]{1,3})?|[1-9][0-9]*m)$"),
-    WithJsonSchema(
-        {"x-kubernetes-int-or-string": True, "pattern": r"^([0-9]+(\.[0-9]{1,3})?|[1-9][0-9]*m)$", "maxLength": 12}
-    ),
+    Field(pattern=_CPU, max_length=12),
+    WithJsonSchema({"type": "string", "pattern": _CPU, "maxLength": 12}),
 ]
-"""Processors as Kubernetes counts them: `2`, `0.5` or `500m`."""
+"""Processors as Kubernetes counts them: `"2"`, `"0.5"` or `500m`."""
 
 ObjectName = Annotated[
     str,

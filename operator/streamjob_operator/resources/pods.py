@@ -19,7 +19,7 @@ class PodSettings(SpecPart):
 
     cores: int = Field(default=1, ge=1, strict=True, description="Processors that the pod asks for.")
     core_request: Cpu | None = Field(
-        default=None, description="What the container requests instead of `cores`: `500m`, `2`."
+        default=None, description='What the container requests instead of `cores`: `500m`, `"2"`.'
     )
     core_limit: Cpu | None = Field(default=None, description="Most that the container may use. Default: no limit.")
     memory: Memory = Field(

@@ -11,7 +11,16 @@ import textwrap
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from streamjob.durations import Seconds
@@ -55,8 +64,12 @@ def _spark_interval(value: Any) -> Any:
     return "".join(parts)
 
 
-Options = Annotated[dict[str, str], BeforeValidator(_scalars)]
-Delay = Annotated[Seconds, BeforeValidator(_spark_interval)]
+Options = Annotated[
+    dict[str, str], BeforeValidator(_scalars, json_schema_input_type=dict[str, str | int | float | bool])
+]
+Delay = Annotated[
+    Seconds, BeforeValidator(_spark_interval), WithJsonSchema({"type": "string", "examples": ["1h", "1 hour"]})
+]
 JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=63)]
 NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$", max_length=63)]
 Uid = Annotated[OperatorUid, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$", max_length=128)]
@@ -176,7 +189,7 @@ class Input(Spec):
 class OperatorSpec(Node):
     """A step: rows of its inputs in, rows out; either `sql` or `python`."""
 
-    inputs: tuple[Annotated[Input, BeforeValidator(_input)], ...] = Field(
+    inputs: tuple[Annotated[Input, BeforeValidator(_input, json_schema_input_type=str | Input)], ...] = Field(
         description="Names of sources and operators, or `{from: name, feedback: true}`."
     )
     sql: Annotated[str, AfterValidator(_dedented)] | None = Field(

@@ -1,0 +1,111 @@
+"""What the API server checks beyond types: CEL rules of the two resources.
+
+A rule stands where all that it speaks of is below it. What needs a look at the job's code, its state or the world is
+checked by the controller.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LONGEST_NAME = 48
+"""Most characters of a StreamJob's name: names and labels of its pods are made of it, and those end at 63."""
+
+
+def rule(expression: str, message: str, field: str | None = None) -> dict[str, Any]:
+    """Return a validation rule; `field` is the path below its place that an error names."""
+    found = {"rule": " ".join(expression.split()), "message": message}
+    return found if field is None else {**found, "fieldPath": field}
+
+
+def _of_job_too(field: str, otherwise: str) -> str:
+    """Return the CEL for a field of the spec, else the same of its job, else `otherwise`."""
+    return (
+        f"(has(self.{field}) ? self.{field} : has(self.job) && has(self.job.{field}) ? self.job.{field} : {otherwise})"
+    )
+
+
+STREAM_JOB = (
+    rule(
+        f"self.metadata.name.size() <= {LONGEST_NAME}",
+        f"the name is too long: names of pods are made of it, so it may have {LONGEST_NAME} characters",
+    ),
+    rule(
+        "!has(self.spec.job) || !has(self.spec.job.name) || self.spec.job.name == self.metadata.name",
+        "must be metadata.name: state is stored under it; or leave it out",
+        ".spec.job.name",
+    ),
+)
+
+STREAM_JOB_SPEC = (
+    rule(
+        "has(self.job) != has(self.mainApplicationFile)",
+        "give the job either as job or as mainApplicationFile, one of the two",
+    ),
+    rule(
+        f"{_of_job_too('parallelism', '1')} <= {_of_job_too('maxParallelism', '32768')}",
+        "parallelism is above maxParallelism, the number of state partitions",
+    ),
+    rule(
+        """self.upgradeMode == 'stateless' || !has(self.maxParallelism) || !has(oldSelf.maxParallelism)
+        || self.maxParallelism == oldSelf.maxParallelism
+        || (has(self.savepointRedeployNonce) && (!has(oldSelf.savepointRedeployNonce)
+        || self.savepointRedeployNonce != oldSelf.savepointRedeployNonce))""",
+        "maxParallelism is fixed in the state; it can change only with upgradeMode stateless, or with another "
+        "snapshot by savepointRedeployNonce",
+        ".maxParallelism",
+    ),
+    rule(
+        """self.upgradeMode == 'stateless' || (has(self.checkpointing) && has(self.checkpointing.location))
+        || (has(self.job) && has(self.job.checkpointing) && has(self.job.checkpointing.location))""",
+        "state needs a place: set checkpointing.location, or upgradeMode: stateless",
+    ),
+    rule(
+        "!has(self.initialSavepointPath) || !has(self.initialSnapshotRef)",
+        "initialSavepointPath and initialSnapshotRef both say what to start from; give one of the two",
+    ),
+    rule(
+        "!has(self.savepointRedeployNonce) || has(self.initialSavepointPath) || has(self.initialSnapshotRef)",
+        "savepointRedeployNonce needs a snapshot to start from: set initialSavepointPath or initialSnapshotRef",
+    ),
+    rule(
+        "!has(self.executor) || self.executor.instances == 0",
+        "executors in pods of their own are not supported: leave it out, and give the driver more cores",
+        ".executor",
+    ),
+)
+
+SAVEPOINTS = (
+    rule(
+        "!self.drain || self.onDeletion",
+        "drain is about the savepoint on deletion: set onDeletion: true as well",
+        ".drain",
+    ),
+)
+
+_REQUEST_ABOVE_LIMIT = "coreLimit is below what is requested by coreRequest or cores"
+POD = (
+    rule(
+        """!has(self.coreLimit) || !has(self.coreRequest)
+        || quantity(self.coreRequest).compareTo(quantity(self.coreLimit)) <= 0""",
+        _REQUEST_ABOVE_LIMIT,
+        ".coreLimit",
+    ),
+    rule(
+        """!has(self.coreLimit) || has(self.coreRequest)
+        || double(self.cores) <= quantity(self.coreLimit).asApproximateFloat()""",
+        _REQUEST_ABOVE_LIMIT,
+        ".coreLimit",
+    ),
+)
+
+SNAPSHOT_SPEC = (
+    rule("has(self.savepoint) != has(self.checkpoint)", "give either savepoint or checkpoint, one of the two"),
+    rule("self.jobRef == oldSelf.jobRef", "cannot change: make another StreamSnapshot", ".jobRef"),
+    rule(
+        """has(self.savepoint) == has(oldSelf.savepoint) && (!has(self.savepoint)
+        || (has(self.savepoint.location) == has(oldSelf.savepoint.location)
+        && (!has(self.savepoint.location) || self.savepoint.location == oldSelf.savepoint.location)))""",
+        "what is taken, and where to, cannot change: make another StreamSnapshot",
+    ),
+)

@@ -1,0 +1,107 @@
+"""Turns the JSON schema of a model into what a CRD may hold: Kubernetes' structural schemas.
+
+Structural schemas have no references, no unions and no null, and `additionalProperties` only for maps
+(https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+What cannot be said in them is left to the controller: such a value is accepted as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from streamjob.durations import format_duration
+from streamjob_operator.resources.base import MEMORY_PATTERN, format_memory
+
+_KEPT = (
+    "type",
+    "format",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "required",
+)
+# Of pydantic, without a meaning for Kubernetes; `gt` and `ge` are bounds of durations, which are text here.
+_DROPPED = frozenset({"title", "examples", "gt", "ge", "$defs"})
+_ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class NotStructural(TypeError):
+    """A model uses something that a CRD cannot say: a defect of the model."""
+
+
+def structural_schema(model: type[BaseModel], *, with_defaults: bool) -> dict[str, Any]:
+    """Return the structural schema of what may be written for `model`.
+
+    Args:
+        model: the model; its field names are taken by alias.
+        with_defaults: whether the API server fills in the defaults. They go into stored objects then, and cannot be
+            told from what a person wrote.
+
+    Raises:
+        NotStructural: the model holds what a structural schema cannot say.
+    """
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    return _Conversion(schema.get("$defs", {}), with_defaults).convert(schema, model.__name__)
+
+
+class _Conversion:
+    def __init__(self, definitions: Mapping[str, Any], with_defaults: bool) -> None:
+        self._definitions = definitions
+        self._with_defaults = with_defaults
+
+    def convert(self, schema: Mapping[str, Any], where: str) -> dict[str, Any]:
+        schema = self._resolved(schema)
+        extensions = {key: value for key, value in schema.items() if key.startswith("x-kubernetes-")}
+        rest = schema.keys() - extensions.keys() - _DROPPED - set(_KEPT)
+        rest -= {"description", "default", "properties", "items", "additionalProperties", "anyOf", "const"}
+        if rest:
+            raise NotStructural(f"{where}: a structural schema cannot say {', '.join(sorted(rest))}")
+        result: dict[str, Any] = {}
+        if "description" in schema:
+            result["description"] = re.sub(r"\s+", " ", schema["description"]).strip()
+        if "anyOf" in schema:
+            return {**result, **_ANYTHING}
+        result.update({key: schema[key] for key in _KEPT if key in schema})
+        if "const" in schema:
+            result["enum"] = [schema["const"]]
+        if result.get("type") == "integer":
+            result["format"] = "int64"
+        if self._with_defaults and schema.get("default") not in (None, []):
+            result["default"] = _as_written(schema["default"], schema)
+        if "items" in schema:
+            result["items"] = self.convert(schema["items"], f"{where}[]")
+        if "properties" in schema:
+            result["properties"] = {
+                key: self.convert(value, f"{where}.{key}") for key, value in schema["properties"].items()
+            }
+        if isinstance(schema.get("additionalProperties"), Mapping):
+            result["additionalProperties"] = self.convert(schema["additionalProperties"], f"{where}.*")
+        return result | extensions
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Follow references, and let null go: a field that may be null may be left out."""
+        while True:
+            if "$ref" in schema:
+                target = self._definitions[str(schema["$ref"]).rpartition("/")[2]]
+                schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+                continue
+            choices = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+            if len(choices) != 1:
+                return schema
+            schema = {**choices[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
+
+
+def _as_written(default: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a default as people write it: models hold seconds and bytes, resources text."""
+    if schema.get("type") != "string" or not isinstance(default, int | float):
+        return default
+    return format_memory(int(default)) if schema.get("pattern") == MEMORY_PATTERN else format_duration(default)
