@@ -77,13 +77,20 @@ default
 
 {{/* The controller's settings, as the environment has them. */}}
 {{- define "streamjob.env" -}}
-- {name: STREAMJOB_NAMESPACES, value: {{ join "," .Values.watchNamespaces | quote }}}
+{{- $labels := list }}
+{{- range $key, $value := include "streamjob.selectorLabels" . | fromYaml }}
+{{- $labels = append $labels (printf "%s=%s" $key $value) }}
+{{- end -}}
+{{- with .Values.watchNamespaces -}}
+- {name: STREAMJOB_NAMESPACES, value: {{ join "," . | quote }}}
+{{ end -}}
 - {name: STREAMJOB_IMAGE, value: {{ include "streamjob.image" (dict "image" .Values.runtime.image "tag" .Chart.AppVersion) | quote }}}
 - {name: STREAMJOB_INTERVAL, value: {{ .Values.reconcileInterval | quote }}}
 - {name: STREAMJOB_CONCURRENCY, value: {{ .Values.concurrency | quote }}}
 - {name: STREAMJOB_LOG_LEVEL, value: {{ .Values.logLevel | quote }}}
 - {name: STREAMJOB_LOG_FORMAT, value: {{ .Values.logFormat | quote }}}
 - {name: STREAMJOB_LEASE_NAME, value: {{ include "streamjob.fullname" . | quote }}}
+- {name: STREAMJOB_OWN_LABELS, value: {{ join "," $labels | quote }}}
 - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
 - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
 {{- with .Values.env }}
