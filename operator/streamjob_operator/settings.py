@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Literal
 
 from streamjob.errors import InvalidInput
 
+DEFAULT_IMAGE = f"streamjob-runtime:{version('streamjob')}"
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -49,7 +52,10 @@ class Settings:
         lease: how the one that acts is elected; None: this process acts at once, so it must be alone.
         interval: seconds between two looks at a job at which nothing happens.
         concurrency: how many jobs are reconciled at the same time.
-        image: of runtime pods, for StreamJobs that name none.
+        image: of driver pods, for StreamJobs that name none.
+        own_namespace: where the controller's pods are.
+        own_labels: what selects them; with the namespace they say who may reach drivers. Without, no NetworkPolicy is
+            made.
         probes_port: of `/healthz` and `/readyz`.
         metrics_port: of `/metrics`.
         host: address that both listen on.
@@ -61,7 +67,9 @@ class Settings:
     lease: LeaseSettings | None = None
     interval: float = 15.0
     concurrency: int = 20
-    image: str | None = None
+    image: str = DEFAULT_IMAGE
+    own_namespace: str | None = None
+    own_labels: Mapping[str, str] = field(default_factory=dict)
     probes_port: int = 8081
     metrics_port: int = 8080
     host: str = "0.0.0.0"

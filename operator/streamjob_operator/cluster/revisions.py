@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from streamjob_operator.cluster.api import AlreadyExists, Cluster
-from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, STREAM_JOB, Object
+from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, Object
+from streamjob_operator.manifests.names import UID_LABEL, metadata
+from streamjob_operator.resources.base import Metadata
 from streamjob_operator.revision import Revision
-
-NAME_LABEL = "streamjob.io/name"
-_UID_LABEL = "streamjob.io/uid"
 
 
 async def list_revisions(cluster: Cluster, job: Object) -> tuple[Revision, ...]:
     """Return the stored revisions of a StreamJob, oldest first."""
     meta = job["metadata"]
-    found = await cluster.list(CONTROLLER_REVISION, meta["namespace"], labels=f"{_UID_LABEL}={meta['uid']}")
+    found = await cluster.list(CONTROLLER_REVISION, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
     found.sort(key=lambda thing: (int(thing.get("revision") or 0), str(thing["metadata"]["name"])))
     return tuple(Revision(thing["metadata"]["name"], thing.get("data") or {}) for thing in found)
 
@@ -24,12 +23,7 @@ async def ensure_revision(cluster: Cluster, job: Object, revision: Revision) -> 
     thing: Object = {
         "apiVersion": CONTROLLER_REVISION.api_version,
         "kind": CONTROLLER_REVISION.kind,
-        "metadata": {
-            "name": revision.name,
-            "namespace": meta["namespace"],
-            "labels": {NAME_LABEL: meta["name"][:63].rstrip("-."), _UID_LABEL: meta["uid"]},
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": metadata(Metadata.model_validate(meta), revision.name),
         "data": dict(revision.content),
         "revision": int(meta.get("generation") or 0),
     }
@@ -42,15 +36,3 @@ async def ensure_revision(cluster: Cluster, job: Object, revision: Revision) -> 
             # Left by a StreamJob of that name that is gone; garbage collection may take it at any time.
             await cluster.delete(CONTROLLER_REVISION, meta["namespace"], revision.name)
             await cluster.create(CONTROLLER_REVISION, thing)
-
-
-def owner_reference(job: Object) -> Object:
-    """Return the reference that makes a StreamJob the owner of what is made for it."""
-    return {
-        "apiVersion": STREAM_JOB.api_version,
-        "kind": STREAM_JOB.kind,
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }

@@ -1,0 +1,168 @@
+"""`python -m streamjob_operator`: runs a replica of the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from streamjob.durations import parse_duration
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob_operator.main import run
+from streamjob_operator.settings import DEFAULT_IMAGE, LeaseSettings, Settings
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class LogLevel(StrEnum):
+    """Least severe messages that are logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How they are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+@app.command()
+def controller(
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(envvar="STREAMJOB_NAMESPACES", help="A namespace that is handled; may be repeated. Default: all."),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(envvar="STREAMJOB_INTERVAL", help="Time between two looks at a job that rests.")
+    ] = "15s",
+    concurrency: Annotated[
+        int, typer.Option(envvar="STREAMJOB_CONCURRENCY", help="Jobs that are reconciled at the same time.")
+    ] = 20,
+    image: Annotated[
+        str, typer.Option(envvar="STREAMJOB_IMAGE", help="Image of drivers, for StreamJobs that name none.")
+    ] = DEFAULT_IMAGE,
+    leader_election: Annotated[
+        bool, typer.Option(envvar="STREAMJOB_LEADER_ELECTION", help="Whether there may be other replicas.")
+    ] = True,
+    lease_name: Annotated[
+        str, typer.Option(envvar="STREAMJOB_LEASE_NAME", help="Name of the Lease.")
+    ] = "streamjob-controller",
+    lease_duration: Annotated[
+        str, typer.Option(envvar="STREAMJOB_LEASE_DURATION", help="Time after which another replica takes over.")
+    ] = "15s",
+    own_namespace: Annotated[
+        str | None, typer.Option(envvar="POD_NAMESPACE", help="Namespace of the controller's pods, and of the Lease.")
+    ] = None,
+    own_name: Annotated[
+        str | None, typer.Option(envvar="POD_NAME", help="Who this replica is. Default: the host's name.")
+    ] = None,
+    own_labels: Annotated[
+        str,
+        typer.Option(
+            envvar="STREAMJOB_OWN_LABELS",
+            help="KEY=VALUE,… that select the controller's pods: by network, only they reach drivers then.",
+        ),
+    ] = "",
+    probes_port: Annotated[
+        int, typer.Option(envvar="STREAMJOB_PROBES_PORT", help="Port of /healthz and /readyz.")
+    ] = 8081,
+    metrics_port: Annotated[int, typer.Option(envvar="STREAMJOB_METRICS_PORT", help="Port of /metrics.")] = 8080,
+    host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that both listen on.")] = "0.0.0.0",
+    log_level: Annotated[
+        LogLevel, typer.Option(envvar="STREAMJOB_LOG_LEVEL", help="Least severe messages that are logged.")
+    ] = LogLevel.INFO,
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="STREAMJOB_LOG_FORMAT", help="For people, or one JSON object a line.")
+    ] = LogFormat.TEXT,
+) -> None:
+    """Run the controller of StreamJobs."""
+    _set_up_logging(log_level, log_format)
+    try:
+        lease = None
+        if leader_election:
+            seconds = _duration("lease-duration", lease_duration)
+            lease = LeaseSettings(
+                namespace=own_namespace or "default",
+                name=lease_name,
+                identity=own_name or os.uname().nodename,
+                duration=seconds,
+                renew_deadline=seconds * 2 / 3,
+                retry=seconds * 2 / 15,
+            )
+        settings = Settings(
+            namespaces=_split(namespace or ()),
+            lease=lease,
+            interval=_duration("interval", interval),
+            concurrency=concurrency,
+            image=image,
+            own_namespace=own_namespace,
+            own_labels=_labels(own_labels),
+            probes_port=probes_port,
+            metrics_port=metrics_port,
+            host=host,
+        )
+        code = asyncio.run(run(settings))
+    except StreamJobError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    # Threads that still wait for a store must not keep a replica alive that has given up.
+    logging.shutdown()
+    os._exit(code)
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{option}: {error}", "Write it like 15s or 1m.") from None
+
+
+def _split(given: list[str] | tuple[()]) -> tuple[str, ...]:
+    return tuple(name for each in given for name in each.replace(",", " ").split())
+
+
+def _labels(text: str) -> dict[str, str]:
+    labels = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise InvalidInput(f"{pair!r} is no label", "Write --own-labels key=value,key=value.")
+        labels[key.strip()] = value.strip()
+    return labels
+
+
+def _set_up_logging(level: LogLevel, form: LogFormat) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _JsonLines() if form is LogFormat.JSON else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+    )
+    logging.basicConfig(level=level.value.upper(), handlers=[handler], force=True)
+    for noisy in ("httpx", "httpcore", "botocore", "kopf", "aiohttp", "kubernetes"):
+        logging.getLogger(noisy).setLevel(logging.WARNING if level is not LogLevel.DEBUG else logging.DEBUG)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,125 @@
+"""What the controller does with what it hears: whom a change concerns, and that nothing is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from streamjob.errors import StreamJobError
+from streamjob_operator.cluster.api import Cluster
+from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
+from streamjob_operator.manifests.names import NAME_LABEL
+from streamjob_operator.metrics import Metrics
+from streamjob_operator.observing import SnapshotIndex
+from streamjob_operator.probes import Health, Identity, identity_of
+from streamjob_operator.waking import Loops, Pace
+
+_log = logging.getLogger(__name__)
+
+WATCHED: Mapping[Kind, str | None] = {STREAM_JOB: None, STREAM_SNAPSHOT: None, POD: NAME_LABEL}
+"""The kinds that are watched, and by which labels they are selected."""
+
+Reconcile = Callable[[str, str], Awaitable[float | None]]
+
+
+class Controller:
+    """Wakes the reconcilers.
+
+    Args:
+        cluster: the Kubernetes API.
+        reconcilers: by kind; each takes a namespace and a name, and returns what `Loops` wants.
+        index: is kept up to date with the StreamSnapshots.
+        health: is told what watches deliver and listings show.
+        metrics: are told of errors.
+        namespaces: those that are handled; empty for all.
+        pace: how often objects are looked at.
+        concurrency: how many at the same time.
+        sweep_every: seconds between two listings of everything.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        reconcilers: Mapping[Kind, Reconcile],
+        index: SnapshotIndex,
+        health: Health,
+        metrics: Metrics,
+        *,
+        namespaces: Sequence[str] = (),
+        pace: Pace | None = None,
+        concurrency: int = 20,
+        sweep_every: float = 60.0,
+    ) -> None:
+        self._cluster = cluster
+        self._reconcilers = reconcilers
+        self._index = index
+        self._health = health
+        self._metrics = metrics
+        self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
+        self._sweep_every = sweep_every
+        self.loops: Loops[Identity] = Loops(
+            self._reconcile, pace=pace or Pace(), concurrency=concurrency, failed=self._failed
+        )
+
+    def saw(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
+        """Note an object that a watch brought, and wake whom it concerns."""
+        self._health.audit.delivered(kind, thing)
+        self._wake(kind, thing, gone=gone)
+
+    async def sweep_for_ever(self) -> None:
+        """List everything now and then."""
+        while True:
+            await asyncio.sleep(self._sweep_every)
+            try:
+                await self.sweep()
+            except StreamJobError as error:
+                _log.warning("not everything could be listed: %s", error)
+
+    async def sweep(self) -> None:
+        """List everything, and wake whom changes concern that no watch has brought."""
+        for kind, labels in WATCHED.items():
+            found: list[Object] = []
+            for namespace in self._namespaces:
+                # The index takes what a listing brings, so of snapshots it must be all.
+                found += await self._cluster.list(
+                    kind, namespace, labels=labels, metadata_only=kind is not STREAM_SNAPSHOT
+                )
+            behind = set(self._health.audit.listed(kind, found, self._health.clock()))
+            for thing in found:
+                if identity_of(kind, thing) in behind:
+                    self._wake(kind, thing)
+        self._health.swept = self._health.clock()
+        self._metrics.watch_lag.set(self._health.audit.lag(self._health.clock()))
+
+    def _wake(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
+        namespace, name = thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
+        if kind == STREAM_JOB:
+            self.loops.wake((STREAM_JOB, namespace, name))
+            for snapshot in self._index.of(namespace, name):
+                self._wake_snapshot(namespace, snapshot["metadata"]["name"])
+        elif kind == STREAM_SNAPSHOT:
+            _, job = self._index.drop(thing) if gone else self._index.put(thing)
+            self.loops.wake((STREAM_JOB, namespace, job))
+            self._wake_snapshot(namespace, name)
+        elif kind == POD:
+            job_label = (thing["metadata"].get("labels") or {}).get(NAME_LABEL)
+            if job_label:
+                self.loops.wake((STREAM_JOB, namespace, _owner(thing) or job_label))
+
+    def _wake_snapshot(self, namespace: str, name: str) -> None:
+        if STREAM_SNAPSHOT in self._reconcilers:
+            self.loops.wake((STREAM_SNAPSHOT, namespace, name))
+
+    async def _reconcile(self, key: Identity) -> float | None:
+        kind, namespace, name = key
+        return await self._reconcilers[kind](namespace, name)
+
+    def _failed(self, _key: Identity, error: Exception) -> None:
+        self._metrics.reconcile_errors.labels(type(error).__name__).inc()
+
+
+def _owner(thing: Object) -> str | None:
+    """Return the name of the StreamJob that owns an object; a label may be too short for it."""
+    owners = thing["metadata"].get("ownerReferences") or ()
+    return next((str(owner["name"]) for owner in owners if owner.get("kind") == STREAM_JOB.kind), None)

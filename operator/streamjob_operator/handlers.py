@@ -1,0 +1,80 @@
+"""What Kopf is for: it watches, and tells the controller. This is the one module that knows it.
+
+Only events are asked for. So Kopf writes nothing, neither annotations nor finalizers, and keeps no memory of what was
+handled: each reconcile looks at the world as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import kopf
+
+from streamjob_operator.cluster.kinds import Kind, Object
+from streamjob_operator.controller import WATCHED, Controller
+
+_WATCH_SECONDS = 300
+_CONNECT_SECONDS = 15
+
+
+def registry_for(controller: Controller) -> kopf.OperatorRegistry:
+    """Return the handlers that tell a controller of all that is watched."""
+    registry = kopf.OperatorRegistry()
+    for kind in WATCHED:
+        _watch(registry, kind, controller)
+    # Kopf's own client, of a service account or a kubeconfig; after a 401 it asks again, so renewed tokens are read.
+    kopf.on.login(registry=registry, id="service-account", errors=kopf.ErrorsMode.IGNORED)(
+        kopf.login_with_service_account
+    )
+    kopf.on.login(registry=registry, id="kubeconfig", errors=kopf.ErrorsMode.IGNORED)(kopf.login_with_kubeconfig)
+    return registry
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Return Kopf's settings: watches that end now and then, no writes of its own, no scan for new kinds."""
+    settings = kopf.OperatorSettings()
+    settings.watching.server_timeout = _WATCH_SECONDS
+    settings.watching.client_timeout = _WATCH_SECONDS + 30
+    settings.watching.connect_timeout = _CONNECT_SECONDS
+    settings.watching.chunk_size = 500
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    # Kopf takes its finalizer off whatever no handler of it needs one for, so it must not be the controller's.
+    settings.persistence.finalizer = "streamjob.io/kopf"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="streamjob.io")
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix="streamjob.io")
+    for kind, labels in WATCHED.items():
+        if labels is not None:
+            settings.watching.label_selectors[(kind.group, kind.version, kind.plural)] = labels
+    return settings
+
+
+async def watch(controller: Controller, namespaces: Sequence[str], stop: asyncio.Event, ready: asyncio.Event) -> None:
+    """Watch until told to stop.
+
+    Args:
+        controller: is told of every change.
+        namespaces: those that are watched; empty for all.
+        stop: ends it.
+        ready: is set once it begins.
+    """
+    await kopf.operator(
+        registry=registry_for(controller),
+        settings=kopf_settings(),
+        namespaces=list(namespaces),
+        clusterwide=not namespaces,
+        standalone=True,
+        stop_flag=stop,
+        ready_flag=ready,
+    )
+
+
+def _watch(registry: kopf.OperatorRegistry, kind: Kind, controller: Controller) -> None:
+    async def saw(event: Any, **_: Any) -> None:
+        thing: Object = dict(event["object"])
+        controller.saw(kind, thing, gone=event["type"] == "DELETED")
+
+    kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"saw-{kind.plural}")(saw)

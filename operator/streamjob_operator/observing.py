@@ -1,0 +1,311 @@
+"""Looks at the world on behalf of one StreamJob: pods, the driver's control API, the store, revisions, snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from streamjob.client.client import ControlApiError, RequestFailed
+from streamjob.client.models import CheckpointingChanges, CheckpointingView, CheckpointsView, JobView, TriggerView
+from streamjob.errors import StreamJobError
+from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.record import RecordKind
+from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
+from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.revisions import list_revisions
+from streamjob_operator.control import DriverAddress, Drivers
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.manifests.names import TOKEN_KEY, UID_LABEL, control_name
+from streamjob_operator.observation import (
+    Completion,
+    DriverPod,
+    KnownSnapshot,
+    Observation,
+    SnapshotOrigin,
+    StoredLog,
+)
+from streamjob_operator.pods import control_url, driver_pod, seconds_of
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.parts import Storage
+from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.revision import Revision, revision_of
+from streamjob_operator.storing import Snapshots
+
+_log = logging.getLogger(__name__)
+_TOKENS = 10_000
+
+ORIGIN_LABEL = "streamjob.io/origin"
+FINALIZER = "streamjob.io/finalizer"
+
+
+class SnapshotIndex:
+    """The StreamSnapshots by the job that they refer to, as the watch and listings bring them."""
+
+    def __init__(self) -> None:
+        self._jobs: defaultdict[tuple[str, str], dict[str, Object]] = defaultdict(dict)
+
+    def put(self, thing: Object) -> tuple[str, str]:
+        """Note a StreamSnapshot, and return its job's namespace and name."""
+        job = self.job_of(thing)
+        known = self._jobs[job].get(thing["metadata"]["name"])
+        if known is None or _version(known) <= _version(thing):
+            self._jobs[job][thing["metadata"]["name"]] = thing
+        return job
+
+    def drop(self, thing: Object) -> tuple[str, str]:
+        """Note that a StreamSnapshot is gone, and return its job's namespace and name."""
+        job = self.job_of(thing)
+        self._jobs[job].pop(thing["metadata"]["name"], None)
+        return job
+
+    def replace(self, things: Iterable[Object]) -> None:
+        """Take a listing of all for what there is."""
+        self._jobs.clear()
+        for thing in things:
+            self.put(thing)
+
+    def of(self, namespace: str, name: str) -> tuple[Object, ...]:
+        """Return the StreamSnapshots of a job, by name."""
+        found = self._jobs.get((namespace, name), {})
+        return tuple(found[each] for each in sorted(found))
+
+    @staticmethod
+    def job_of(thing: Object) -> tuple[str, str]:
+        """Return the namespace and name of the job that a StreamSnapshot refers to."""
+        return thing["metadata"]["namespace"], thing["spec"]["jobRef"]["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a driver said."""
+
+    job: JobView | None = None
+    checkpoints: CheckpointsView | None = None
+    policy: CheckpointingView | None = None
+    triggers: dict[str, TriggerView] = field(default_factory=dict)
+
+
+class Tokens:
+    """The tokens of the drivers' control APIs, from their Secrets; one is read again after a refusal."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, str] = {}
+
+    async def address(self, job: Object, pod: Object) -> DriverAddress | None:
+        """Return where a driver of a StreamJob is asked; None while it cannot be."""
+        url = control_url(pod)
+        if url is None:
+            return None
+        owner = Metadata.model_validate(job["metadata"])
+        if owner.uid not in self._known:
+            try:
+                secret = await self._cluster.get(SECRET, owner.namespace, control_name(owner))
+            except NotFound:
+                return None
+            self._known[owner.uid] = base64.b64decode(secret["data"][TOKEN_KEY]).decode().strip()
+            while len(self._known) > _TOKENS:
+                del self._known[next(iter(self._known))]
+        return DriverAddress(url, self._known[owner.uid])
+
+    def forget(self, uid: str) -> None:
+        """Have the token of a StreamJob read again: its drivers refused the one that is known."""
+        self._known.pop(uid, None)
+
+
+class Observer:
+    """Makes observations.
+
+    Args:
+        cluster: the Kubernetes API.
+        drivers: asks drivers.
+        tokens: knows what it takes to be let in there.
+        stored: reads stores.
+        index: the StreamSnapshots.
+        wanted_triggers: returns the ids of the requests whose outcome a decision needs.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        drivers: Drivers,
+        tokens: Tokens,
+        stored: Snapshots,
+        index: SnapshotIndex,
+        wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster = cluster
+        self._drivers = drivers
+        self._tokens = tokens
+        self._stored = stored
+        self._index = index
+        self._wanted_triggers = wanted_triggers
+        self._clock = clock
+
+    async def observe(self, job: Object, resource: Resource) -> Observation:
+        """Return what is to be seen of a StreamJob.
+
+        Raises:
+            ClusterError: the Kubernetes API does not say; without it there is nothing to decide on.
+        """
+        revisions, listed = await asyncio.gather(
+            list_revisions(self._cluster, job),
+            self._cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
+        )
+        owned = [pod for pod in listed if _belongs(pod, resource.uid)]
+        pods = tuple(found for pod in owned if (found := driver_pod(pod)) is not None)
+        snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
+        current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
+        said = _Said() if current is None else await self._ask(job, resource, current)
+        return Observation(
+            now=self._clock(),
+            pods=pods,
+            job=said.job,
+            checkpoints=said.checkpoints,
+            policy=said.policy,
+            triggers=said.triggers,
+            log=await self._log(resource, revisions, pods, said.job),
+            snapshots=snapshots,
+            revisions=revisions,
+            initial=await self._initial(resource),
+            finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
+        )
+
+    async def _ask(self, thing: Object, resource: Resource, pod: Object) -> _Said:
+        try:
+            address = await self._tokens.address(thing, pod)
+            if address is None:
+                return _Said()
+            job = await self._drivers.job(address)
+            if job.attempt != resource.status.job_status.attempt:
+                # The address belongs to another driver meanwhile.
+                return _Said()
+            wanted = sorted(self._wanted_triggers(resource.status))
+            checkpoints, policy = await asyncio.gather(
+                self._drivers.checkpoints(address),
+                self._drivers.patch_checkpointing(address, CheckpointingChanges()),
+            )
+            triggers = await asyncio.gather(*(self._drivers.trigger(address, each) for each in wanted))
+        except (ControlApiError, ClusterError) as error:
+            if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
+                self._tokens.forget(resource.uid)
+            _log.info("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
+            return _Said()
+        outcomes = {each: found for each, found in zip(wanted, triggers, strict=True) if found is not None}
+        return _Said(job, checkpoints, policy, outcomes)
+
+    async def _initial(self, resource: Resource) -> KnownSnapshot | None:
+        spec = resource.usable
+        if spec is None or spec.initial_snapshot_ref is None:
+            return None
+        try:
+            return _known(await self._cluster.get(STREAM_SNAPSHOT, resource.namespace, spec.initial_snapshot_ref.name))
+        except NotFound:
+            return None
+
+    async def _log(
+        self, resource: Resource, revisions: tuple[Revision, ...], pods: tuple[DriverPod, ...], job: JobView | None
+    ) -> StoredLog | None:
+        told = None if job is None else log_of_driver(job)
+        if told is not None:
+            return told
+        location, storage = place_of(resource, revisions)
+        if location is None:
+            return StoredLog()
+        if not location.startswith("s3://"):
+            return log_as_remembered(resource.status, pods)
+        try:
+            return await self._stored.log(resource.namespace, resource.name, location, storage)
+        except StreamJobError as error:
+            _log.warning("%s/%s: its log cannot be read: %s", resource.namespace, resource.name, error)
+            return None
+
+
+def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:
+    """Return where a job's snapshots are and how that is reached: for the deployed revision, or else for the spec."""
+    name = resource.status.reconciliation.last_reconciled_revision
+    deployed = next((each for each in revisions if each.name == name), None)
+    if deployed is not None:
+        return deployed.location, deployed.spec().storage
+    if resource.usable is not None:
+        return revision_of(resource.name, resource.usable).location, resource.usable.storage
+    return None, Storage()
+
+
+def log_of_driver(job: JobView) -> StoredLog | None:
+    """Return what the log must hold while a driver that owns it tells of its newest completion; None if it does not.
+
+    A driver that runs knows the log better than a reading that costs requests, for nothing is completed without it.
+    """
+    last = job.last_checkpoint
+    if job.state is not JobState.RUNNING or job.epoch is None or last is None:
+        return None
+    newest = Completion(
+        id=last.id,
+        kind=RecordKind(last.kind.value),
+        path=last.path,
+        epoch=job.epoch,
+        attempt=job.attempt,
+        time=last.completed,
+    )
+    return StoredLog(attempt=job.attempt, epoch=job.epoch, newest=newest)
+
+
+def log_as_remembered(status: StreamJobStatus, pods: Iterable[DriverPod]) -> StoredLog:
+    """Return what is known of a log on a volume that only drivers see: what was reported last.
+
+    Whatever it lacks, the next driver finds: `latest` is resolved where the log is.
+    """
+    attempt, last = status.job_status.attempt, status.checkpoint.last_completed
+    newest = None
+    if last is not None:
+        finished = any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods)
+        newest = Completion(
+            id=last.id,
+            kind=RecordKind.FINAL if finished else RecordKind(last.kind.value),
+            path=last.path,
+            epoch=last.epoch or 0,
+            attempt=attempt if last.attempt is None else last.attempt,
+            time=0.0 if last.completed is None else last.completed.timestamp(),
+        )
+    return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest)
+
+
+def _version(thing: Object) -> int:
+    return int(thing["metadata"]["resourceVersion"])
+
+
+def _attempt(pod: Object) -> int | None:
+    found = driver_pod(pod)
+    return None if found is None else found.attempt
+
+
+def _belongs(pod: Object, uid: str) -> bool:
+    """Whether a pod was made for this very StreamJob, and not for one of its name that is gone."""
+    return any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def _known(thing: Object) -> KnownSnapshot:
+    meta, spec, status = thing["metadata"], thing["spec"], thing.get("status") or {}
+    origin = (meta.get("labels") or {}).get(ORIGIN_LABEL)
+    known: SnapshotOrigin = origin if origin in ("nonce", "schedule") else "manual"
+    return KnownSnapshot(
+        name=meta["name"],
+        uid=meta["uid"],
+        kind="checkpoint" if spec.get("checkpoint") is not None else "savepoint",
+        origin=known,
+        created=seconds_of(meta.get("creationTimestamp")) or 0.0,
+        state=SnapshotState(status.get("state") or "Pending"),
+        path=status.get("path"),
+        completed=seconds_of(status.get("resultTimestamp")),
+        deleting=bool(meta.get("deletionTimestamp")),
+    )

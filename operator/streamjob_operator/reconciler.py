@@ -1,0 +1,96 @@
+"""One reconcile of a StreamJob: observe, decide, store the status, act.
+
+The status goes first, on top of the version that was read: if anybody wrote meanwhile, nothing is done, and the next
+reconcile looks anew. So no action is ever taken for an intent that is not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
+from streamjob_operator.cluster.kinds import STREAM_JOB, Object
+from streamjob_operator.decisions.actions import Action
+from streamjob_operator.decisions.decision import Decision, Resource
+from streamjob_operator.metrics import JobSample, Metrics
+from streamjob_operator.observation import Observation
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.validating import read_resource
+from streamjob_operator.waking import Loops
+
+_log = logging.getLogger(__name__)
+
+Observe = Callable[[Object, Resource], Awaitable[Observation]]
+Decide = Callable[[Resource, Observation], Decision]
+
+
+class Act(Protocol):
+    """Carries out one action for a StreamJob; what is already so is success."""
+
+    async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
+        """Carry it out. Raises StreamJobError."""
+        ...
+
+
+class JobReconciler:
+    """Reconciles StreamJobs.
+
+    Args:
+        cluster: the Kubernetes API.
+        observe: looks at all that concerns one.
+        decide: decides what is to be stored and done.
+        act: does it.
+        metrics: are told of it.
+    """
+
+    def __init__(self, cluster: Cluster, observe: Observe, decide: Decide, act: Act, metrics: Metrics) -> None:
+        self._cluster = cluster
+        self._observe = observe
+        self._decide = decide
+        self._act = act
+        self._metrics = metrics
+
+    async def reconcile(self, namespace: str, name: str) -> float | None:
+        """Reconcile once, and return the seconds until the next time, as `Loops` wants it."""
+        started = time.monotonic()
+        with self._metrics.reconciling.track_inprogress():
+            try:
+                return await self._once(namespace, name)
+            except Conflict as error:
+                _log.debug("%s/%s was written meanwhile: %s", namespace, name, error)
+                return 0.0
+            finally:
+                self._metrics.reconcile_seconds.observe(time.monotonic() - started)
+
+    async def _once(self, namespace: str, name: str) -> float | None:
+        try:
+            job = await self._cluster.get(STREAM_JOB, namespace, name)
+        except NotFound:
+            self._metrics.job(namespace, name, None)
+            return Loops.GONE
+        resource = read_resource(job)
+        seen = await self._observe(job, resource)
+        decision = self._decide(resource, seen)
+        job = await self._store(job, decision.status)
+        self._measure(resource, decision.status)
+        for action in decision.actions:
+            _log.info("%s/%s: %s", namespace, name, action)
+            await self._act(job, resource, seen, action)
+            self._metrics.actions.labels(type(action).__name__).inc()
+        return decision.requeue
+
+    async def _store(self, job: Object, status: StreamJobStatus) -> Object:
+        wanted = status.to_dict()
+        if wanted == (job.get("status") or {}):
+            return job
+        # The whole status is replaced, so that what a decision leaves out is gone.
+        return await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
+
+    def _measure(self, resource: Resource, status: StreamJobStatus) -> None:
+        last = status.checkpoint.last_completed
+        completed = None if last is None or last.completed is None else last.completed.timestamp()
+        sample = JobSample(status.lifecycle_state.value, completed)
+        self._metrics.job(resource.namespace, resource.name, sample)

@@ -1,0 +1,72 @@
+"""What is wrong with a StreamJob, in the words of `streamjob validate`, as far as it can be told without its image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from streamjob.job.checks import CHECKS, Subject, operators
+from streamjob.job.plan import plan_problems
+from streamjob.job.problem import by_part
+from streamjob.job.reading import read_spec
+from streamjob_operator.cluster.kinds import Object
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+
+_IN_THE_POD = Path("/")
+# Modules are in the runtime's image, where the driver looks them up.
+_CHECKS = tuple(check for check in CHECKS if check is not operators.functions)
+
+
+def read_resource(thing: Object) -> Resource:
+    """Return a StreamJob as decisions take it; never raises for a wrong spec."""
+    metadata = Metadata.model_validate(thing["metadata"])
+    spec, problems = read_problems(thing)
+    return Resource(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        generation=metadata.generation,
+        deleted=metadata.deletion_timestamp is not None,
+        spec=spec,
+        problems=problems,
+        status=read_status(thing),
+    )
+
+
+def read_status(thing: Object) -> StreamJobStatus:
+    """Return the stored status."""
+    return StreamJobStatus.model_validate(thing.get("status") or {})
+
+
+def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]:
+    """Return the spec, None if it cannot be read as one, and all that is wrong with it."""
+    try:
+        spec = StreamJobSpec.model_validate(thing.get("spec") or {})
+    except ValidationError as error:
+        return None, tuple(_said(each) for each in error.errors(include_url=False, include_input=False))
+    resource = StreamJob(metadata=Metadata.model_validate(thing["metadata"]), spec=spec)
+    job = resource.job_file()
+    if job is None:
+        return spec, ()
+    reading = read_spec(job)
+    problems = list(reading.problems)
+    if reading.spec is not None:
+        subject = Subject(reading.spec, _IN_THE_POD, {}, _trust_spark, reading.unread, reading.complete)
+        found = [problem for check in _CHECKS for problem in check(subject)]
+        found += plan_problems(reading.spec)
+        problems += [each for each in found if each.where not in reading.broken]
+    return spec, tuple(str(problem) for problem in by_part(problems))
+
+
+def _trust_spark(_query: str) -> None:
+    """Spark reads more than sqlglot does; what only the driver can tell, it tells."""
+
+
+def _said(error: Any) -> str:
+    where = ".".join(str(part) for part in ("spec", *error["loc"]))
+    return f"{where}: {error['msg']}"
