@@ -60,7 +60,8 @@ _API = f"""\
 {_WRITTEN}
 
 HTTP and JSON, served by the process that runs the job: the controller and `streamjob status`, `checkpoint`,
-`savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`.
+`savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`;
+with `STREAMJOB_HOST` set to `*`, as in a pod, on all addresses. The token travels in plain HTTP.
 `<workdir>/control.json` says where, as long as the job runs: `{{"url", "pid", "tokenFile"}}`.
 
 ```sh

@@ -20,6 +20,7 @@ from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import Attempt
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.plan import plan
+from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
@@ -29,6 +30,7 @@ from streamjob.store.probe import probe
 from streamjob_runtime.session import SessionSettings
 from streamjob_runtime.spark_holder import SparkHolder
 from streamjob_runtime.sql_judge import parse_with_spark
+from streamjob_runtime.termination import TerminationLog
 
 _STATE_DIRECTORY = ".streamjob"
 _SCRATCH = "process-"
@@ -65,6 +67,15 @@ def run_process(options: ProcessOptions) -> ExitCode:
     Raises:
         StreamJobError: the job could not run, or has failed; the error carries the exit code.
     """
+    termination = TerminationLog.from_environment(os.environ)
+    try:
+        return _run_process(options, termination)
+    except Exception as error:
+        termination.write_error(error)
+        raise
+
+
+def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
     loaded = load_job(options.file, options.overrides, spark_parser=parse_with_spark, environ=os.environ)
     plan(loaded.spec)
     name = options.name or loaded.spec.name
@@ -93,7 +104,8 @@ def run_process(options: ProcessOptions) -> ExitCode:
 
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
-            return _run_job(options, loaded, JobId(namespace=namespace, name=name), store, work, spark)
+            job_id = JobId(namespace=namespace, name=name)
+            return _run_job(options, loaded, job_id, store, work, spark, termination)
         finally:
             spark.stop()
             store.close()
@@ -102,7 +114,13 @@ def run_process(options: ProcessOptions) -> ExitCode:
 
 
 def _run_job(
-    options: ProcessOptions, loaded: LoadedJob, job_id: JobId, store: Store, work: Path, spark: SparkHolder
+    options: ProcessOptions,
+    loaded: LoadedJob,
+    job_id: JobId,
+    store: Store,
+    work: Path,
+    spark: SparkHolder,
+    termination: TerminationLog,
 ) -> ExitCode:
     from streamjob.protocol.restarts import RestartPolicy
     from streamjob_runtime.api.server import ControlServer
@@ -142,15 +160,18 @@ def _run_job(
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)
     runner.on_completed = watcher.note_completion
-    stopper = Stopper(runner, view, options.grace)
+    stopper = Stopper(runner, view, options.grace, termination)
     with ControlServer(control, work, metrics=metrics.render):
         stopper.listen()
         watcher.start()
         try:
-            return runner.run()
+            code = runner.run()
         finally:
             stopper.done()
             watcher.stop()
+    state = runner.lifecycle.state
+    termination.write(state, None if state is JobState.FINISHED else runner.failure, code)
+    return code
 
 
 def _make_scratch(work: Path) -> Path:

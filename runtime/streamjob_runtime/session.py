@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,6 @@ def start_session(settings: SessionSettings) -> SparkSession:
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
     conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
-    os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
@@ -114,10 +114,25 @@ def start_session(settings: SessionSettings) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _variable("JAVA_HOME", str(java.home)):
+        session = builder.getOrCreate()
     assert session._jvm is not None
     session._jvm.io.streamjob.StreamThreadDeaths.install()
     return session
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for a while: a second start must not take the first one's wrapper for Java."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def spare_pandas() -> None:

@@ -10,8 +10,12 @@ from types import FrameType
 
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
+from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.runner import Runner
+from streamjob_runtime.termination import TerminationLog
 from streamjob_runtime.view import View
+
+_LEFT = "Left without a last checkpoint; the job goes on from the one before."
 
 
 class Stopper:
@@ -21,12 +25,14 @@ class Stopper:
         runner: the job.
         view: is closed before the process leaves.
         grace: seconds for the last checkpoint.
+        termination: is told of an end without a last checkpoint.
     """
 
-    def __init__(self, runner: Runner, view: View, grace: float) -> None:
+    def __init__(self, runner: Runner, view: View, grace: float, termination: TerminationLog | None = None) -> None:
         self._runner = runner
         self._view = view
         self._grace = grace
+        self._termination = termination or TerminationLog(None)
         self._asked = False
         self._timer: threading.Timer | None = None
 
@@ -56,8 +62,9 @@ class Stopper:
 
     def _leave(self) -> None:
         try:
+            self._termination.write(JobState.STOPPED, _LEFT, ExitCode.OK)
             self._view.close()
-            sys.stderr.write("Left without a last checkpoint; the job goes on from the one before.\n")
+            sys.stderr.write(f"{_LEFT}\n")
         finally:
             # Whoever read what is written may be gone: the same Ctrl-C ends a whole pipeline.
             os._exit(int(ExitCode.OK))

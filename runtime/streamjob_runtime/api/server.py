@@ -22,6 +22,9 @@ from streamjob_runtime.api.auth import read_token, token_file
 from streamjob_runtime.api.control import JobControl
 
 PORT_VARIABLE = "STREAMJOB_PORT"
+HOST_VARIABLE = "STREAMJOB_HOST"
+LOOPBACK = "127.0.0.1"
+ALL_ADDRESSES = "*"
 CONTROL_FILE = "control.json"
 
 _START_SECONDS = 30.0
@@ -39,7 +42,8 @@ class ControlServer:
         control: the job.
         workdir: where `control.json` and the token go; it exists.
         metrics: returns the metrics in Prometheus' text form.
-        host: address to listen on; a pod listens on `0.0.0.0`.
+        host: address to listen on, `*` for all; None: STREAMJOB_HOST, or else loopback alone. Over the network anyone
+            may knock, and whoever listens there sees the token: set it in a pod, not on a machine with others.
         port: port to listen on; None: STREAMJOB_PORT, or else any free one.
     """
 
@@ -49,13 +53,13 @@ class ControlServer:
         workdir: Path,
         *,
         metrics: Callable[[], bytes],
-        host: str = "127.0.0.1",
+        host: str | None = None,
         port: int | None = None,
     ) -> None:
         self._control = control
         self._workdir = workdir.resolve()
         self._metrics = metrics
-        self._host = host
+        self._host = host or os.environ.get(HOST_VARIABLE) or LOOPBACK
         self._port = port
         self._triggering = Triggering(control)
         self._server: uvicorn.Server | None = None
@@ -72,7 +76,7 @@ class ControlServer:
         """Serve, and write `control.json` once requests are answered.
 
         Raises:
-            InvalidInput: the port is taken or no number, or the token file cannot be used.
+            InvalidInput: the port is taken or no number, there is no such address, or the token file cannot be used.
             ServerNotStarted: the server ended before it answered.
         """
         token_path = token_file(self._workdir)
@@ -94,9 +98,7 @@ class ControlServer:
         if not server.answering.wait(_START_SECONDS) or not server.started:
             self.stop(linger=0.0)
             raise ServerNotStarted("the control API could not be served", "Look for the cause in the job's log.")
-        port = self._socket.getsockname()[1]
-        reachable = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
-        self._url = f"http://{reachable}:{port}"
+        self._url = f"http://{_reachable(self._host)}:{self._socket.getsockname()[1]}"
         _write_atomically(
             self._workdir / CONTROL_FILE,
             ControlFile(url=self._url, pid=os.getpid(), token_file=str(token_path)).model_dump_json(),
@@ -167,20 +169,27 @@ def _port(configured: int | None) -> int:
     return int(text)
 
 
+def _reachable(host: str) -> str:
+    """Return what stands for an address in the URL of this machine's own clients."""
+    if host in (ALL_ADDRESSES, "0.0.0.0", "::"):
+        return LOOPBACK
+    return f"[{host}]" if ":" in host else host
+
+
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    everywhere = host in (ALL_ADDRESSES, "::")
+    # A pod may have addresses of either kind, or of one.
+    dual = everywhere and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if dual or (":" in host and not everywhere) else socket.AF_INET
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
+        return socket.create_server(("" if everywhere else host, port), family=family, backlog=128, dualstack_ipv6=dual)
     except OSError as error:
-        listener.close()
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InvalidInput(
-            f"the control API cannot listen on {host} port {port}: {error.strerror}",
-            f"Set {PORT_VARIABLE} to a free port, or unset it.",
+            f"the control API cannot listen on {host} port {port}: {reason}",
+            f"Set {PORT_VARIABLE} to a free port, or unset it; set {HOST_VARIABLE} to an address of this machine, or"
+            " to * for all.",
         ) from None
-    return listener
 
 
 def _write_atomically(path: Path, text: str) -> None:

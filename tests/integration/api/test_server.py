@@ -71,6 +71,37 @@ def test_a_given_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not (tmp_path / "token").exists()
 
 
+@pytest.mark.parametrize("host", ["*", "0.0.0.0"])
+def test_a_pod_is_reached_at_all_its_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("STREAMJOB_HOST", host)
+
+    with _server(tmp_path) as server:
+        port = server.url.rpartition(":")[2]
+        answers = [
+            httpx.get(f"http://{address}:{port}/healthz", trust_env=False).status_code
+            for address in ("127.0.0.1", "127.0.0.2")
+        ]
+
+    assert answers == [200, 200]
+
+
+def test_without_being_told_to_nothing_but_loopback_is_served(tmp_path: Path) -> None:
+    with _server(tmp_path) as server:
+        port = server.url.rpartition(":")[2]
+
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://127.0.0.2:{port}/healthz", trust_env=False)
+
+
+def test_an_address_of_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMJOB_HOST", "192.0.2.1")
+
+    with pytest.raises(InvalidInput, match=r"(?s)cannot listen on 192\.0\.2\.1.*STREAMJOB_HOST") as refused:
+        _server(tmp_path).start()
+
+    assert refused.value.exit_code == 2
+
+
 @pytest.mark.parametrize("content", [None, "", "s3cret", "two words in one file", "ümlaut-ümlaut-ümlaut"])
 def test_a_token_file_that_cannot_be_used_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from streamjob_runtime import java, spark_holder
 from streamjob_runtime.java import find_java
-from streamjob_runtime.session import FIXED, SessionSettings
+from streamjob_runtime.session import FIXED, SessionSettings, start_session
 from streamjob_runtime.spark_holder import SparkGone, SparkHolder
 
 
@@ -55,6 +56,20 @@ def test_no_java_at_all_is_an_error_that_says_what_to_do(tmp_path: Path, monkeyp
     with pytest.raises(java.NoJava, match="install a system Java 17") as refused:
         found({"PATH": str(tmp_path)}, tmp_path)
     assert refused.value.exit_code == 2
+
+
+def test_a_start_that_failed_leaves_the_java_that_the_next_one_is_to_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    for name, value in (("JAVA_HOME", str(home)), ("PYSPARK_PYTHON", ""), ("PYSPARK_DRIVER_PYTHON", "")):
+        monkeypatch.setenv(name, value)
+
+    for _ in range(2):
+        with pytest.raises(Exception, match="JAVA_GATEWAY_EXITED"):
+            start_session(settings(tmp_path))
+
+        assert os.environ["JAVA_HOME"] == str(home)
 
 
 def settings(tmp_path: Path, **conf: str) -> SessionSettings:

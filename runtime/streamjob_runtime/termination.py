@@ -1,0 +1,72 @@
+"""What a process leaves behind about its end, for whoever started it and cannot read its log.
+
+In a pod that is the termination message, which Kubernetes keeps in the pod's status.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamjob.errors import ExitCode, StreamJobError
+from streamjob.protocol.lifecycle import JobState
+
+VARIABLE = "STREAMJOB_TERMINATION_LOG"
+"""Names the file."""
+
+LONGEST = 4096
+"""Bytes that Kubernetes keeps."""
+
+log = logging.getLogger("streamjob")
+
+
+class TerminationLog:
+    """A file with how the job ended: `{"state", "message", "exitCode"}`.
+
+    Args:
+        path: the file; None to leave nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> TerminationLog:
+        """Return the one that STREAMJOB_TERMINATION_LOG names, if it is set."""
+        path = environment.get(VARIABLE)
+        return cls(Path(path) if path else None)
+
+    def write(self, state: JobState, message: str | None, code: ExitCode) -> None:
+        """Say how the job ended; if that cannot be written, the process ends as it would have."""
+        if self._path is None:
+            return
+        try:
+            self._path.write_text(termination_message(state, message or "", code), encoding="utf-8")
+        except OSError as error:
+            log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
+
+    def write_error(self, error: Exception) -> None:
+        """Say that the job ended with an error."""
+        # Importing it takes a while, for which a start must not wait.
+        from streamjob_runtime.chain import describe
+
+        match error:
+            case StreamJobError(exit_code=ExitCode.SUPERSEDED):
+                self.write(JobState.SUPERSEDED, str(error), ExitCode.SUPERSEDED)
+            case StreamJobError():
+                self.write(JobState.FAILED, str(error), error.exit_code)
+            case _:
+                self.write(JobState.FAILED, describe(error), ExitCode.FAILED)
+
+
+def termination_message(state: JobState, message: str, code: ExitCode) -> str:
+    """Return the file's content; a message that is too long for Kubernetes loses its end."""
+    while True:
+        said = json.dumps({"state": state, "message": message, "exitCode": int(code)}, ensure_ascii=False)
+        excess = len(said.encode()) - LONGEST
+        if excess <= 0:
+            return said
+        # A character has at least one byte.
+        message = message[: max(0, len(message) - max(1, excess // 4))]

@@ -1,0 +1,81 @@
+"""What a process leaves behind about its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.errors import CannotRestore, ExitCode, InvalidInput, Superseded
+from streamjob.protocol.lifecycle import JobState
+from streamjob_runtime.process import ProcessOptions, run_process
+from streamjob_runtime.stopping import Stopper
+from streamjob_runtime.termination import LONGEST, TerminationLog, termination_message
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "code"),
+    [
+        (InvalidInput("no job"), "FAILED", 2),
+        (CannotRestore("no state"), "FAILED", 3),
+        (Superseded("another owner"), "SUPERSEDED", 4),
+        (ValueError("boom"), "FAILED", 5),
+    ],
+)
+def test_every_error_says_its_state_and_its_exit_code(tmp_path: Path, error: Exception, state: str, code: int) -> None:
+    TerminationLog(tmp_path / "log").write_error(error)
+
+    said = json.loads((tmp_path / "log").read_text())
+    assert (said["state"], said["exitCode"]) == (state, code)
+    assert str(error) in said["message"]
+
+
+def test_a_job_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMJOB_TERMINATION_LOG", str(tmp_path / "log"))
+
+    with pytest.raises(InvalidInput):
+        run_process(ProcessOptions(file=tmp_path / "missing.yaml"))
+
+    said = json.loads((tmp_path / "log").read_text())
+    assert said["exitCode"] == 2
+    assert "missing.yaml" in said["message"]
+
+
+@pytest.mark.parametrize("letter", ["x", "ü", "\n", "🌊"])
+def test_a_long_message_is_shortened_to_what_kubernetes_keeps(letter: str) -> None:
+    text = termination_message(JobState.FAILED, letter * 9000, ExitCode.FAILED)
+
+    assert len(text.encode()) <= LONGEST
+    assert 500 < len(json.loads(text)["message"]) < 9000
+
+
+def test_a_process_that_leaves_at_the_end_of_its_grace_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    view = SimpleNamespace(close=lambda: None)
+    stopper = Stopper(cast("Any", None), cast("Any", view), 1.0, TerminationLog(tmp_path / "log"))
+
+    stopper._leave()
+
+    said = json.loads((tmp_path / "log").read_text())
+    assert (said["state"], said["exitCode"]) == ("STOPPED", 0)
+    assert "without a last checkpoint" in said["message"]
+
+
+def test_a_file_that_cannot_be_written_does_not_change_how_the_process_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "streamjob"):
+        TerminationLog(tmp_path / "no" / "log").write(JobState.FINISHED, None, ExitCode.OK)
+
+    assert "cannot be written" in caplog.text
+
+
+def test_outside_a_pod_nothing_is_left(tmp_path: Path) -> None:
+    TerminationLog.from_environment({}).write(JobState.FINISHED, None, ExitCode.OK)
+
+    assert list(tmp_path.iterdir()) == []
