@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 import yaml
 from tests.servers.go_tools import LUA, ToolMissing
 
+import streamjob_operator
+from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.status import LifecycleState
 from streamjob_operator.resources.streamjob import StreamJob
@@ -79,11 +82,19 @@ def test_every_health_that_argo_cd_knows_for_it_is_tested(kind: str) -> None:
     assert set((CUSTOMIZATIONS / kind / "testdata").iterdir()) == paths
 
 
-def test_the_states_that_it_tells_apart_exist() -> None:
+def test_the_words_that_it_knows_are_those_of_the_controller() -> None:
     script = (CUSTOMIZATIONS / "StreamJob" / "health.lua").read_text()
-    named = {part.partition('"')[2].partition('"')[0] for part in script.split("lifecycleState")[1:]}
+    conditions = Path(streamjob_operator.__file__).parent / "decisions" / "conditions.py"
+    states = re.findall(r'lifecycleState == "(\w+)"', script)
+    kinds = re.findall(r'condition\("(\w+)"\)', script)
+    reasons = re.findall(r'reason == "(\w+)"', script)
 
-    assert named == {LifecycleState.SUSPENDED, LifecycleState.FINISHED}
+    assert states
+    assert set(states) <= set(LifecycleState)
+    assert kinds
+    assert set(kinds) <= set(ConditionType)
+    assert reasons
+    assert [reason for reason in reasons if f'"{reason}"' not in conditions.read_text()] == []
 
 
 def _holds(whole: Any, part: Any) -> bool:

@@ -1,5 +1,5 @@
 -- StreamJob follows kstatus: Ready, Reconciling and Stalled, each with the generation that it speaks of. Beyond that,
--- Argo CD tells a suspended resource from a healthy one, and a job that runs an older spec is not what Git asks for.
+-- Argo CD tells a suspended resource from a healthy one.
 local function condition(kind)
   for _, each in ipairs(obj.status.conditions or {}) do
     if each.type == kind then
@@ -22,11 +22,6 @@ if stalled.status == "True" then
   return health("Degraded", stalled.message)
 end
 
-local rolledBack = condition("RolledBack")
-if rolledBack.status == "True" then
-  return health("Degraded", rolledBack.message)
-end
-
 local reconciling = condition("Reconciling")
 if reconciling.status == "True" then
   return health("Progressing", reconciling.message)
@@ -36,13 +31,17 @@ if obj.status.lifecycleState == "SUSPENDED" then
   return health("Suspended", condition("Ready").message)
 end
 
+-- Some failed checkpoints are tolerable; that none completes any more is not.
 local checkpoints = condition("CheckpointHealthy")
-if checkpoints.status == "False" and obj.status.lifecycleState ~= "FINISHED" then
+if checkpoints.status == "False" and checkpoints.reason == "CheckpointOverdue" then
   return health("Degraded", checkpoints.message)
 end
 
 local ready = condition("Ready")
 if ready.status == "True" then
+  if checkpoints.status == "False" then
+    return health("Healthy", checkpoints.message)
+  end
   return health("Healthy", ready.message)
 end
 
