@@ -1,0 +1,276 @@
+"""The chart of the controller: what it installs, and how."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.integration.charts.conftest import Render
+from tests.integration.charts.rendered import CHART, ROOT, Refused
+
+from streamjob_operator import __main__ as command
+from streamjob_operator.settings import LeaseSettings, Settings
+
+pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
+
+DIGEST = "sha256:" + "0" * 64
+
+
+def settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return what the controller's process makes of its environment."""
+    given: list[Settings] = []
+
+    async def run(settings: Settings) -> None:
+        given.append(settings)
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "_set_up_logging", lambda *_: None)
+    monkeypatch.setattr("os._exit", lambda _: None)
+    command.app([], standalone_mode=False)
+    (settings,) = given
+    return settings
+
+
+def test_its_generated_files_are_up_to_date() -> None:
+    generated: dict[Path, str] = runpy.run_path(str(ROOT / "charts" / "generate.py"))["files"]()
+    copies = {path for path in generated if path.parent.name == "crds"}
+
+    assert {path: path.read_text() for path in generated} == generated, "run python charts/generate.py"
+    assert set((CHART / "files" / "crds").iterdir()) == copies
+
+
+def test_it_has_the_version_of_the_distribution() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert (chart["appVersion"], chart["version"]) == (project["version"], project["version"])
+
+
+def test_it_installs_with_no_values_at_all(render: Render) -> None:
+    kinds = sorted(each["kind"] for each in render().manifests if each["kind"] != "CustomResourceDefinition")
+
+    assert kinds == [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Deployment",
+        "NetworkPolicy",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    ]
+
+
+def test_the_resource_definitions_are_those_of_the_project_and_outlive_the_release(render: Render) -> None:
+    rendered = {each["metadata"]["name"]: each for each in render().all("CustomResourceDefinition")}
+    originals = [yaml.safe_load(each.read_text()) for each in (ROOT / "crds").glob("*.yaml")]
+
+    assert {name: each["spec"] for name, each in rendered.items()} == {
+        each["metadata"]["name"]: each["spec"] for each in originals
+    }
+    assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in rendered.values()} == {"keep"}
+
+
+def test_the_resource_definitions_can_be_left_to_others(render: Render) -> None:
+    assert render({"crds": {"install": False}}).all("CustomResourceDefinition") == []
+
+
+def test_its_pods_satisfy_the_restricted_pod_security_standard(render: Render) -> None:
+    rendered = render()
+
+    assert rendered.pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert rendered.container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(rendered.pod)
+
+
+def test_a_user_by_number_can_be_seen_not_to_be_root() -> None:
+    """Kubernetes refuses a container that must not be root, and whose image names its user."""
+    stage = (ROOT / "Dockerfile").read_text().split(" AS controller\n")[1].split("\nFROM ")[0]
+
+    assert re.findall(r"^USER (\d+)$", stage, re.MULTILINE) == ["10001"]
+
+
+def test_probes_and_metrics_are_where_the_controller_has_them(render: Render) -> None:
+    rendered = render()
+    ports = {each["name"]: each["containerPort"] for each in rendered.container["ports"]}
+    probes = {name: each["httpGet"] for name, each in rendered.container.items() if name.endswith("Probe")}
+
+    assert ports == {"probes": Settings().probes_port, "metrics": Settings().metrics_port}
+    assert probes == {
+        "startupProbe": {"path": "/healthz", "port": "probes"},
+        "livenessProbe": {"path": "/healthz", "port": "probes"},
+        "readinessProbe": {"path": "/readyz", "port": "probes"},
+    }
+    assert rendered.one("Service")["spec"]["ports"] == [
+        {"name": "metrics", "port": Settings().metrics_port, "targetPort": "metrics"}
+    ]
+
+
+def test_what_finds_the_pods_is_on_the_pods(render: Render) -> None:
+    rendered = render({"podDisruptionBudget": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}})
+    labels = rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [
+        rendered.one("Deployment")["spec"]["selector"]["matchLabels"],
+        rendered.one("Service")["spec"]["selector"],
+        rendered.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        rendered.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+    ]
+
+    assert [each for each in selectors if not each or not each.items() <= labels] == []
+
+
+def test_a_monitor_finds_the_service(render: Render) -> None:
+    rendered = render({"metrics": {"serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"for": "us"}}}})
+    monitor, service = rendered.one("ServiceMonitor"), rendered.one("Service")
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "30s"}]
+    assert monitor["metadata"]["labels"]["for"] == "us"
+
+
+def test_a_monitor_without_a_service_is_refused(render: Render) -> None:
+    with pytest.raises(Refused, match=r"set metrics\.service\.enabled to true"):
+        render({"metrics": {"service": {"enabled": False}, "serviceMonitor": {"enabled": True}}})
+
+
+def test_several_replicas_prefer_nodes_of_their_own_unless_told_otherwise(render: Render) -> None:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    told: dict[str, Any] = {"nodeAffinity": {}}
+
+    assert "affinity" not in render().pod
+    assert render({"replicas": 2}).pod["affinity"]["podAntiAffinity"][preferred]
+    assert render({"replicas": 2, "affinity": told}).pod["affinity"] == told
+
+
+def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = render(
+        {
+            "watchNamespaces": ["orders", "fraud"],
+            "runtime": {"image": {"repository": "registry.example/runtime", "tag": "7"}},
+            "reconcileInterval": "1m",
+            "concurrency": 5,
+        },
+        release="blue",
+    )
+    fields = {"metadata.name": "blue-0", "metadata.namespace": "system"}
+    for name, value in rendered.environment.items():
+        monkeypatch.setenv(name, value if isinstance(value, str) else fields[value["fieldRef"]["fieldPath"]])
+    given = settings_of_the_process(monkeypatch)
+
+    assert given == Settings(
+        namespaces=("orders", "fraud"),
+        lease=LeaseSettings(namespace="system", name="blue-streamjob", identity="blue-0"),
+        interval=60,
+        concurrency=5,
+        image="registry.example/runtime:7",
+        own_namespace="system",
+        own_labels=rendered.one("Deployment")["spec"]["selector"]["matchLabels"],
+    )
+
+
+def test_without_values_the_controller_has_its_own_defaults(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in render().environment.items():
+        if isinstance(value, str):
+            monkeypatch.setenv(name, value)
+    given = settings_of_the_process(monkeypatch)
+
+    assert replace(given, lease=None, own_labels={}) == Settings()
+
+
+def test_variables_of_services_are_not_taken_for_settings(render: Render) -> None:
+    """A Service `streamjob-metrics` is the variable STREAMJOB_METRICS_PORT in every pod beside it."""
+    assert render().one("Service")["metadata"]["name"] == "streamjob-metrics"
+    assert render().pod["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        pytest.param({}, "streamjob-controller:0.1.0", id="the version of the chart"),
+        pytest.param({"repository": "registry.example/c", "tag": "2"}, "registry.example/c:2", id="a tag"),
+        pytest.param({"tag": "2", "digest": DIGEST}, f"streamjob-controller@{DIGEST}", id="a digest before a tag"),
+    ],
+)
+def test_an_image_is_named_by(render: Render, image: dict[str, str], name: str) -> None:
+    assert render({"image": image}).container["image"] == name
+
+
+def test_volumes_variables_and_placement_reach_the_pod(render: Render) -> None:
+    volume = {"name": "certificates", "configMap": {"name": "certificates"}}
+    mount = {"name": "certificates", "mountPath": "/etc/certificates", "readOnly": True}
+    rendered = render(
+        {
+            "volumes": [volume],
+            "volumeMounts": [mount],
+            "env": [{"name": "AWS_CA_BUNDLE", "value": "/etc/certificates/ca.crt"}],
+            "envFrom": [{"secretRef": {"name": "aws"}}],
+            "nodeSelector": {"pool": "system"},
+            "tolerations": [{"key": "system", "operator": "Exists"}],
+            "imagePullSecrets": [{"name": "registry"}],
+            "priorityClassName": "system-cluster-critical",
+        }
+    )
+
+    assert volume in rendered.pod["volumes"]
+    assert mount in rendered.container["volumeMounts"]
+    assert rendered.environment["AWS_CA_BUNDLE"] == "/etc/certificates/ca.crt"
+    assert rendered.container["envFrom"] == [{"secretRef": {"name": "aws"}}]
+    assert rendered.pod["nodeSelector"] == {"pool": "system"}
+    assert rendered.pod["tolerations"] == [{"key": "system", "operator": "Exists"}]
+    assert rendered.pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert rendered.pod["priorityClassName"] == "system-cluster-critical"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"replicaCount": 2}, id="an unknown value"),
+        pytest.param({"image": {"name": "x"}}, id="an unknown value below another"),
+        pytest.param({"replicas": 0}, id="no replica"),
+        pytest.param({"replicas": "2"}, id="text for a number"),
+        pytest.param({"watchNamespaces": "jobs"}, id="text for a list"),
+        pytest.param({"watchNamespaces": ["a", "a"]}, id="a namespace twice"),
+        pytest.param({"watchNamespaces": ["Jobs"]}, id="a namespace that cannot be"),
+        pytest.param({"logLevel": "verbose"}, id="an unknown level"),
+        pytest.param({"reconcileInterval": 15}, id="a duration without its unit"),
+        pytest.param({"metrics": {"serviceMonitor": {"interval": "30"}}}, id="another duration without"),
+        pytest.param({"image": {"digest": "latest"}}, id="a digest that is none"),
+        pytest.param({"image": {"pullPolicy": "Sometimes"}}, id="an unknown pull policy"),
+        pytest.param({"resources": {"memory": "1Gi"}}, id="resources without requests or limits"),
+        pytest.param({"podDisruptionBudget": {"maxUnavailable": "half"}}, id="a budget that is neither"),
+    ],
+)
+def test_wrong_values_are_refused(render: Render, values: dict[str, Any]) -> None:
+    (path,) = values
+
+    with pytest.raises(Refused, match=rf"(?s)don't meet the specifications of the schema.*{path}"):
+        render(values)
+
+
+def test_every_value_is_in_the_schema_and_every_property_has_a_value() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def differing(part: dict[str, Any], value: dict[str, Any], path: str = "") -> list[str]:
+        part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        properties = part.get("properties")
+        if properties is None or part.get("type") != "object":
+            return []
+        found = [f"{path}.{name}" for name in properties.keys() ^ value.keys()]
+        for name in properties.keys() & value.keys():
+            if isinstance(value[name], dict) and value[name] and "requests" not in value[name]:
+                found += differing(properties[name], value[name], f"{path}.{name}")
+        return found
+
+    assert differing(schema, values) == [".global"]  # Helm's own
