@@ -173,6 +173,9 @@ class Acknowledger:
         dataflow = self._chain.dataflow
         positions = self._positions(held) if held else {}
         watermarks = self._chain.watermarks_behind(cut.batch)
+        watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
+        if self._chain.drained:
+            watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
         ended = {
             uid
             for uid, producer in dataflow.channels.items()
@@ -182,7 +185,7 @@ class Acknowledger:
             uid=self.chain,
             operators=self._nodes.all,
             batch=cut.batch,
-            watermark=read_commit(held.directory, cut.batch).next_watermark_ms if held else None,
+            watermark=watermark,
             inputs=tuple(
                 InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
                 for uid in dataflow.sources

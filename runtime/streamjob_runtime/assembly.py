@@ -27,6 +27,7 @@ from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoring import Restored
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.relocate import relocate
+from streamjob_runtime.spark_checkpoint.rewind import rewind_event_time
 from streamjob_runtime.watermarks import event_time_columns
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class Assembler:
                 checkpoint = self._workdir.checkpoint(chain.uid)
                 download(state.files, locate, checkpoint, self._workdir.candidates(chain.uid))
                 relocate(checkpoint)
+                if self._restored is not None and self._restored.manifest.drained:
+                    rewind_event_time(checkpoint, state.batch, state.watermark or 0)
             log = self._logs[chain.uid]
             if log is not None and log.files:
                 candidates = [

@@ -20,10 +20,16 @@ from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.bounded import BoundedEnd
 from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.gate import EventTime, Gate
 from streamjob_runtime.outputs import ChainOutput
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files_read import files_read
-from streamjob_runtime.spark_checkpoint.forced_batch import force_batch, force_flush, needs_another_flush
+from streamjob_runtime.spark_checkpoint.forced_batch import (
+    drop_planned,
+    force_batch,
+    force_flush,
+    needs_another_flush,
+)
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
 from streamjob_runtime.watermarks import InputWatermarks
 
@@ -65,7 +71,7 @@ class Chain:
         publication: the publication lock and what it guards.
         start: where it begins.
         clock_ms: the time, in ms since 1970.
-        on_status: is told of RUNNING, FINISHED and FAILED, from the chain's own thread.
+        on_status: is told of RUNNING, FINISHED, DRAINED and FAILED, from the chain's own thread.
         on_first_output: is told once, when a batch has something for a sink to publish, from the query's thread.
     """
 
@@ -100,6 +106,11 @@ class Chain:
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
+        self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
+        self._gate = Gate()
+        self._draining = threading.Event()
+        self._reading = True
+        self._drained = False
         self._query: StreamingQuery | None = None
         self._query_known = threading.Event()
         self._queries: list[StreamingQuery] = []
@@ -118,6 +129,16 @@ class Chain:
         return self._finished
 
     @property
+    def drained(self) -> bool:
+        """Whether all that was read is processed and flushed, though the input has not ended for good."""
+        return self._drained
+
+    @property
+    def event_time(self) -> EventTime:
+        """Where event time stood before it came to its end."""
+        return self._event_time
+
+    @property
     def last_published(self) -> BatchId:
         """The last published batch, NO_BATCH before the first."""
         return self._publication.last_published(self.uid)
@@ -129,6 +150,10 @@ class Chain:
     def start(self) -> None:
         """Start the query, and follow it until it ends."""
         self._thread.start()
+
+    def drain(self) -> None:
+        """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED."""
+        self._draining.set()
 
     def stop(self, timeout: float) -> bool:
         """Stop the query; return whether it has ended within `timeout` seconds."""
@@ -158,6 +183,7 @@ class Chain:
     def _note_watermarks(self, batch: BatchId) -> None:
         if batch not in self._watermarks_behind and self._query is not None:
             self._watermarks_behind[batch] = self._watermarks.read(self._query)
+            self._event_time.note(self._watermarks_behind[batch])
             for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
                 del self._watermarks_behind[old]
 
@@ -168,10 +194,13 @@ class Chain:
             has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
             if has_state:
                 force_batch(self.checkpoint, self._clock_ms())
-            self._execute(to_the_end=not self.dataflow.channels)
+            self._execute(by_itself=self.bounded and not self.dataflow.channels)
             if self._over():
                 return
-            self._check_that_all_is_read()
+            self._reading = False
+            drained = self._is_drained()
+            if not drained:
+                self._check_that_all_is_read()
             with self._publication.lock:
                 # The flush runs as another query, which does not know the watermarks of this one.
                 self._note_watermarks(self.last_published)
@@ -179,23 +208,22 @@ class Chain:
             if self._over():
                 return
             self._publication.committed(self.uid, self.last_published)
-            self._publication.end(self.uid, self._over)
-            self._finished = True
-            self._on_status(self.uid, ChainStatus.FINISHED, "")
+            self._finished, self._drained = not drained, drained
+            self._publication.end(self.uid, self._over, drained=drained)
+            self._on_status(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop the query's end is what was asked for, whatever it died of.
             if not self._over():
                 self._on_status(self.uid, ChainStatus.FAILED, describe(error))
 
-    def _execute(self, *, to_the_end: bool) -> None:
-        """Run the query until it ends by itself, having read all (`to_the_end`), or until its channels have ended."""
+    def _execute(self, *, by_itself: bool) -> None:
+        """Run the query until it ends by itself, having read all that there is, or until its input has ended."""
         writer = (
             self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
             .outputMode(self.dataflow.output_mode)
             .queryName(self.uid)
             .foreachBatch(self._process)
         )
-        by_itself = self.bounded and to_the_end
         writer = writer.trigger(availableNow=True) if by_itself else writer.trigger(processingTime="0 seconds")
         self._query_known.clear()
         self._query = writer.start()
@@ -208,19 +236,42 @@ class Chain:
         if len(self._queries) == 1:
             # The flush is no new beginning: a job that is stopping must not seem to run again.
             self._on_status(self.uid, ChainStatus.RUNNING, "")
-        if by_itself or not self.bounded:
-            self._query.awaitTermination()
-        else:
-            self._await_end_of_channels(self._query)
+        from pyspark.errors import StreamingQueryException
 
-    def _await_end_of_channels(self, query: StreamingQuery) -> None:
+        try:
+            self._await(self._query, by_itself)
+        except StreamingQueryException:
+            if not self._gate.refused:
+                raise
+        if self._gate.closed:
+            drop_planned(self.checkpoint)
+
+    def _await(self, query: StreamingQuery, by_itself: bool) -> None:
+        if by_itself:
+            query.awaitTermination()
+            return
         # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
         # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
         # PySpark takes fractions of a second, though its signature does not say so.
         while not query.awaitTermination(cast("int", _LOOK_SECONDS)):
-            if self._publication.input_ended(self.uid) and query.status["message"] == _IDLE:
+            if self._may_end() and query.status["message"] == _IDLE:
                 query.stop()
                 return
+
+    def _may_end(self) -> bool:
+        """Return whether nothing comes any more that the chain is to read; if it drains, close the gate behind that."""
+        with self._publication.lock:
+            if not self._publication.input_ended(self.uid):
+                return False
+            if self._draining.is_set():
+                self._gate.close_behind(self.last_published)
+            return self.bounded or self._gate.closed
+
+    def _is_drained(self) -> bool:
+        # What is bounded may have come to its end before the gate was closed, and is finished for good then.
+        return self._gate.closed and (
+            self._gate.refused or not self.bounded or self._publication.input_drained(self.uid)
+        )
 
     def _check_that_all_is_read(self) -> None:
         """A query may end without an error though it has not come to its end, such as when its thread dies."""
@@ -239,12 +290,14 @@ class Chain:
                 raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread[0]}")
 
     def _flush(self) -> None:
-        """All input is read: let event time go to its end, so that windows, joins and timers fire."""
+        """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
         last = last_committed(self.checkpoint)
         if last is None or not self._has_state(last):
             return
         while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
-            self._execute(to_the_end=True)
+            if self._gate.closed:
+                self._gate.open_for(flush)
+            self._execute(by_itself=True)
             if self._over() or not needs_another_flush(self._state_operators(flush)):
                 return
 
@@ -273,6 +326,9 @@ class Chain:
             previous = self.last_published
             self._note_watermarks(previous)
             self._publication.committed(self.uid, previous)
+            if self._reading and self._draining.is_set():
+                self._may_end()
+            self._gate.enter(batch)
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)

@@ -26,9 +26,10 @@ from streamjob.job.graph import graph_of
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
+from streamjob.protocol.requests import must_succeed
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.store.opening import open_location
-from streamjob_runtime.api.control import InvalidChange, NotYetSupported, StateConflict
+from streamjob_runtime.api.control import InvalidChange, StateConflict
 from streamjob_runtime.chain_views import chain_view, channel_view, last_checkpoint_view, total
 from streamjob_runtime.epoch import Epoch
 from streamjob_runtime.metrics import Metrics
@@ -176,17 +177,16 @@ class RunningJob:
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
         """Ask the job to stop behind a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
-        if drain:
-            raise NotYetSupported("This version does not drain", "stop without, and start with --from later")
         if location is not None and not savepoint:
             raise InvalidChange("location", "is the place of a savepoint, and none is asked for", "add savepoint: true")
         place = _savepoint_location(location)
         self._requests.note(trigger_id, "stop")
         event = m.StopRequested(
-            now=self._runner.job.clock(), trigger_id=trigger_id, savepoint=savepoint, location=place
+            now=self._runner.job.clock(), trigger_id=trigger_id, savepoint=savepoint, location=place, drain=drain
         )
-        if savepoint:
-            self._take(trigger_id, lambda: self._runner.stop(event), "takes no savepoints")
+        if must_succeed(event):
+            refusal = "takes no savepoints" if savepoint else "cannot be drained"
+            self._take(trigger_id, lambda: self._runner.stop(event), refusal)
             return
         state = self._runner.lifecycle.state
         if state.terminal:

@@ -312,6 +312,8 @@ class Epoch:
 
     def _note_status(self, event: m.ChainStateChanged) -> None:
         self._statuses[event.chain] = event.status
+        if self._stopping:
+            return
         statuses = [self._statuses.get(chain.uid) for chain in self._job.plan.chains]
         if all(status is m.ChainStatus.FINISHED for status in statuses):
             self._on_state(JobState.FINISHING)
@@ -355,6 +357,9 @@ class Epoch:
                 return EpochOutcome(EpochEnd.FAILED, action.message)
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
-            case m.DiscardAcknowledgement() | m.ResolveTrigger() | m.DrainSources():
+            case m.DrainSources():
+                for chain in self.chains.values():
+                    chain.drain()
+            case m.DiscardAcknowledgement() | m.ResolveTrigger():
                 pass
         return None

@@ -71,11 +71,11 @@ class Publication:
         with self._changed:
             self._execute(self._publications.committed(chain, batch))
 
-    def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True) -> None:
-        """Tell the chain's readers that nothing more comes; blocks like `publish`."""
+    def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True, *, drained: bool = False) -> None:
+        """Tell the chain's readers that nothing more comes, or nothing before a restore; blocks like `publish`."""
         with self._changed:
             self._wait_while_sealed(chain, over)
-            self._execute(self._publications.end(chain))
+            self._execute(self._publications.end(chain, drained=drained))
 
     def last_published(self, chain: ChainUid) -> BatchId:
         """Return the chain's last published batch, NO_BATCH if there is none."""
@@ -115,6 +115,11 @@ class Publication:
         """Return whether the chain has consumed all that ever comes through its channels."""
         with self._changed:
             return self._publications.input_ended(chain)
+
+    def input_drained(self, chain: ChainUid) -> bool:
+        """Return whether what comes through the chain's channels has ended in this epoch only."""
+        with self._changed:
+            return self._publications.input_drained(chain)
 
     def watermark_at(self, producer: ChainUid, position: int) -> int | None:
         """Return the watermark behind what a chain has handed out up to a position, in ms since 1970."""

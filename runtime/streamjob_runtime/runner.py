@@ -231,8 +231,9 @@ class Runner:
                 self.lifecycle = self.lifecycle.enter(state, self.job.clock())
 
     def _on_completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        # Once a savepoint that stops the job is recorded, the job ends with it, also if publishing it needs a restart.
-        self._stopped = action.properties.stopping and action.properties.is_savepoint
+        # Once what the job may only stop behind is recorded, it ends with that, also if publishing it needs a restart.
+        properties = action.properties
+        self._stopped = properties.stopping and (properties.is_savepoint or properties.drained)
         self.on_completed(action, manifest)
 
     def _on_discarded(self, checkpoint: CheckpointId) -> None:

@@ -172,8 +172,12 @@ class Publications:
             self._streams.commit(chain)
         return self._effects()
 
-    def end(self, chain: ChainUid) -> Effects:
-        """Note that a chain is done for good: its readers see the end of input; once is enough.
+    def end(self, chain: ChainUid, *, drained: bool = False) -> Effects:
+        """Note that a chain is done: its readers see the end of input; once is enough.
+
+        Args:
+            chain: the chain.
+            drained: its input has not ended, or not for good: who starts from a later snapshot reads on.
 
         Raises:
             PublicationSealed: a stopping snapshot has cut the chain already.
@@ -186,7 +190,7 @@ class Publications:
                 raise PublicationSealed(f"the end of chain {chain} comes behind snapshot {self._sealed_by}")
             if not self.input_ended(chain):
                 raise IllegalPublication(f"chain {chain} ends before it has consumed the end of its inputs")
-            state.ended = True
+            state.ended, state.drained = True, drained
             log = self._streams.log(chain)
             if log is not None:
                 self._append(chain, log.append_end())
@@ -197,7 +201,7 @@ class Publications:
         return self._chains[chain].published
 
     def has_ended(self, chain: ChainUid) -> bool:
-        """Return whether the chain is done for good."""
+        """Return whether the chain is done, for good or drained."""
         return self._chains[chain].ended
 
     def is_sealed(self, chain: ChainUid) -> bool:
@@ -279,6 +283,10 @@ class Publications:
     def input_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain has consumed every stream that it reads to its end; True if it reads none."""
         return all(self._streams.has_consumed_end(producer, chain) for producer in self._streams.inputs(chain))
+
+    def input_drained(self, chain: ChainUid) -> bool:
+        """Return whether a chain that this one reads was drained: its stream ends in this epoch only."""
+        return any(self._chains[producer].drained for producer in self._streams.inputs(chain))
 
     def watermark_at(self, producer: ChainUid, position: int) -> int | None:
         """Return the newest watermark in a chain's stream before a position, in ms since 1970.

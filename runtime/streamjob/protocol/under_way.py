@@ -14,7 +14,10 @@ from streamjob.protocol.streams import Streams
 
 @dataclass(slots=True)
 class ChainProgress:
-    """What a chain has published and not yet handed to a completed checkpoint; `ended` is for good."""
+    """What a chain has published and not yet handed to a completed checkpoint.
+
+    `ended` is for good in this epoch; whoever starts from a snapshot of a `drained` chain reads on.
+    """
 
     published: BatchId = NO_BATCH
     committed: BatchId = NO_BATCH
@@ -22,6 +25,12 @@ class ChainProgress:
     watermarks: dict[OperatorUid, int] = field(default_factory=dict)
     staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
     ended: bool = False
+    drained: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether its work is done for good, also for later epochs."""
+        return self.ended and not self.drained
 
     def committables(self) -> dict[OperatorUid, tuple[JsonValue, ...]]:
         """Return what is staged by sink, oldest first."""
@@ -92,9 +101,9 @@ class CheckpointUnderWay:
     def _end_of(
         self, producer: ChainUid, chains: Mapping[ChainUid, ChainProgress], streams: Streams
     ) -> tuple[int, bool]:
-        """Return where a chain's stream ends in the checkpoint, and whether it has ended there."""
+        """Return where a chain's stream ends in the checkpoint, and whether it has ended there for good."""
         cut = self.cuts.get(producer)
         if cut is not None:
             return cut.next_index, cut.ended
         log = streams.log(producer)
-        return (0 if log is None else log.next), chains[producer].ended
+        return (0 if log is None else log.next), chains[producer].finished

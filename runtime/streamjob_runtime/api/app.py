@@ -114,7 +114,6 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
-_UNSUPPORTED: dict[int | str, dict[str, Any]] = {501: _problem("This version of the runtime cannot do it.")}
 _INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
 
@@ -150,7 +149,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         wanted = request or CheckpointRequest()
         return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
 
-    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _UNSUPPORTED)
+    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID)
     def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
         """Ask for a savepoint."""
         wanted = request or SavepointRequest()
@@ -160,7 +159,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
         return accept(response, triggering.ask("savepoint", wanted.trigger_id, call))
 
-    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID | _UNSUPPORTED)
+    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
     def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
         """Ask the job to stop, behind a savepoint or a last checkpoint."""
         wanted = request or StopRequest()

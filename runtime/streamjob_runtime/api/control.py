@@ -59,19 +59,11 @@ class InvalidChange(RequestRefused):
         self.errors = (FieldProblem(field=field, message=message),)
 
 
-class NotYetSupported(RequestRefused):
-    """The request is part of the API, but this version of the runtime cannot do it."""
-
-    status = 501
-    title = "Not supported by this version"
-
-
 class JobControl(Protocol):
     """The job as the control API sees it.
 
     Methods that take a trigger id are called once per id within a process: the server answers repeated requests from
-    `trigger`. They raise StateConflict when the job's state forbids the request, NotYetSupported when this version
-    cannot do it.
+    `trigger`. They raise StateConflict when the job's state forbids the request.
     """
 
     def job(self) -> JobView:

@@ -24,7 +24,7 @@ from typing import Any
 
 from streamjob.ids import BatchId
 from streamjob_runtime.spark_checkpoint.errors import CheckpointError, NotCommitted
-from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, last_committed, read_commit, read_offsets
+from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, batches, last_committed, read_commit, read_offsets
 
 END_OF_TIME_MS = 253_402_300_799_000
 """9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
@@ -74,6 +74,18 @@ def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = 
     temporary.write_text(entry.render(), "utf-8")
     temporary.replace(target)
     return batch
+
+
+def drop_planned(checkpoint: Path) -> None:
+    """Take back the plan of a batch that is not committed; what it was to read is planned again by the next query.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+    """
+    last = last_committed(checkpoint)
+    for batch in batches(checkpoint / "offsets"):
+        if last is None or batch > last:
+            (checkpoint / "offsets" / str(batch)).unlink()
 
 
 def forced_entry(

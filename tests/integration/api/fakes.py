@@ -22,7 +22,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.ids import CheckpointId, TriggerId
-from streamjob_runtime.api.control import InvalidChange, NotYetSupported, StateConflict
+from streamjob_runtime.api.control import InvalidChange, StateConflict
 from streamjob_runtime.api.server import ControlServer
 
 
@@ -42,6 +42,7 @@ class FakeJob:
         self.stopped = threading.Event()
         self.failure: str | None = None
         self.locations: list[str | None] = []
+        self.drains: list[bool] = []
         self._triggers: dict[TriggerId, TriggerView] = {}
 
     def job(self) -> JobView:
@@ -63,8 +64,7 @@ class FakeJob:
         self._accept("savepoint", TriggerView(trigger_id=trigger_id, kind="savepoint", state=TriggerState.QUEUED))
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
-        if savepoint and drain:
-            raise NotYetSupported("draining comes with a later version", "Stop without.")
+        self.drains.append(drain)
         self.locations.append(location)
         self._accept("stop", TriggerView(trigger_id=trigger_id, kind="stop", state=TriggerState.QUEUED))
         if self.prompt:

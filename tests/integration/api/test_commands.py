@@ -137,11 +137,11 @@ def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, 
     assert "still QUEUED" in result.stderr
 
 
-def test_a_drain_is_refused_by_this_version(server: ControlServer) -> None:
+def test_a_drain_is_asked_for(server: ControlServer, job: FakeJob) -> None:
     result = runner.invoke(app, ["stop", "--savepoint", "s3://bucket/p", "--drain"])
 
-    assert result.exit_code == 2
-    assert "draining comes with a later version" in result.stderr
+    assert result.exit_code == 0, result.stderr
+    assert (job.locations, job.drains) == (["s3://bucket/p/"], [True])
 
 
 @pytest.mark.parametrize(

@@ -238,14 +238,6 @@ def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: FakeJo
     assert http.get("/v1/triggers/s1").json()["kind"] == "savepoint"
 
 
-def test_what_the_version_cannot_do_is_not_supported(http: httpx.Client) -> None:
-    answer = http.post("/v1/stop", json={"savepoint": True, "drain": True})
-
-    assert answer.status_code == 501
-    assert answer.headers["content-type"] == PROBLEM
-    assert answer.json()["detail"] == "draining comes with a later version"
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "fields"),
     [

@@ -22,7 +22,7 @@ from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledge
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, Triggers
 from streamjob.snapshot.manifest import ChainState
-from streamjob_runtime.api.control import InvalidChange, NotYetSupported
+from streamjob_runtime.api.control import InvalidChange
 from streamjob_runtime.control import RunningJob
 from streamjob_runtime.publication import Publication
 
@@ -389,8 +389,3 @@ def test_the_place_of_a_savepoint_is_absolute(world: World) -> None:
     with pytest.raises(InvalidChange, match="none is asked for"):
         world.control.stop(savepoint=False, location="/tmp", drain=False, trigger_id=TriggerId("two"))
     assert world.control.trigger(TriggerId("one")) is None
-
-
-def test_what_this_version_cannot_do_is_refused(world: World) -> None:
-    with pytest.raises(NotYetSupported):
-        world.control.stop(savepoint=False, location=None, drain=True, trigger_id=TriggerId("two"))
