@@ -16,7 +16,7 @@ from streamjob_operator import manifests
 from streamjob_operator.acting import Actor
 from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
 from streamjob_operator.cluster.events import EventRecorder
-from streamjob_operator.cluster.kinds import STREAM_JOB, Object
+from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.control import Drivers
 from streamjob_operator.controller import Controller
 from streamjob_operator.decisions import decide, wanted_triggers
@@ -30,6 +30,7 @@ from streamjob_operator.reconciler import JobReconciler
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.revision import Revision
 from streamjob_operator.settings import Settings
+from streamjob_operator.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.storing import Snapshots
 from streamjob_operator.waking import Pace
 
@@ -70,9 +71,10 @@ def controller_for(
     observer = Observer(cluster, drivers, tokens, stored, index, wanted_triggers)
     actor = Actor(cluster, drivers, tokens, stored, events, DriverBuilder(settings))
     jobs = JobReconciler(cluster, observer.observe, decide, actor, metrics)
+    snapshots = SnapshotReconciler(cluster, observer, actor, stored, events)
     return Controller(
         cluster,
-        {STREAM_JOB: jobs.reconcile},
+        {STREAM_JOB: jobs.reconcile, STREAM_SNAPSHOT: snapshots.reconcile},
         index,
         health,
         metrics,

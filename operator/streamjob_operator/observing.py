@@ -151,8 +151,8 @@ class Observer:
         self._wanted_triggers = wanted_triggers
         self._clock = clock
 
-    async def observe(self, job: Object, resource: Resource) -> Observation:
-        """Return what is to be seen of a StreamJob.
+    async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
+        """Return what is to be seen of a StreamJob, and what became of further requests to its driver.
 
         Raises:
             ClusterError: the Kubernetes API does not say; without it there is nothing to decide on.
@@ -165,7 +165,7 @@ class Observer:
         pods = tuple(found for pod in owned if (found := driver_pod(pod)) is not None)
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
-        said = _Said() if current is None else await self._ask(job, resource, current)
+        said = _Said() if current is None else await self._ask(job, resource, current, triggers)
         return Observation(
             now=self._clock(),
             pods=pods,
@@ -180,7 +180,7 @@ class Observer:
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
         )
 
-    async def _ask(self, thing: Object, resource: Resource, pod: Object) -> _Said:
+    async def _ask(self, thing: Object, resource: Resource, pod: Object, also: Collection[str]) -> _Said:
         try:
             address = await self._tokens.address(thing, pod)
             if address is None:
@@ -189,7 +189,7 @@ class Observer:
             if job.attempt != resource.status.job_status.attempt:
                 # The address belongs to another driver meanwhile.
                 return _Said()
-            wanted = sorted(self._wanted_triggers(resource.status))
+            wanted = sorted({*self._wanted_triggers(resource.status), *also})
             checkpoints, policy = await asyncio.gather(
                 self._drivers.checkpoints(address),
                 self._drivers.patch_checkpointing(address, CheckpointingChanges()),

@@ -24,6 +24,7 @@ from streamjob_operator.waking import Loops
 _log = logging.getLogger(__name__)
 
 Observe = Callable[[Object, Resource], Awaitable[Observation]]
+"""Looks at all that concerns a StreamJob."""
 Decide = Callable[[Resource, Observation], Decision]
 
 

@@ -33,7 +33,8 @@ def deleting(s: Situation) -> Step:
             message="the store does not answer, so the checkpoints cannot be deleted yet; deletionPolicy: Retain keeps"
             " them",
         )
-    if log.empty:
+    # The claim of the disposal stays: it fences off whoever wakes up later.
+    if log.empty or (log.newest is None and log.attempt == _disposing_attempt(s)):
         return _let_go(s)
     if log.attempt is not None and log.attempt > _disposing_attempt(s):
         return _let_go(s, "its checkpoints are kept: somebody else has claimed them since")

@@ -1,0 +1,255 @@
+"""What becomes of a StreamSnapshot: the decision, made from its status and what was seen of its job.
+
+As for StreamJobs, the status is a write-ahead log: a request to the driver is decided on and stored, under a trigger id
+of its own, before the driver hears of it, and asking twice is one request. An outcome is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from streamjob.client.models import TriggerState, TriggerView
+from streamjob_operator.decisions.actions import (
+    Action,
+    AddFinalizer,
+    DeleteSnapshotData,
+    Emit,
+    RemoveFinalizer,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+)
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.situation import TAKES_REQUESTS
+from streamjob_operator.observation import Observation
+from streamjob_operator.resources.conditions import Condition, ConditionStatus, with_condition
+from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotStatus
+from streamjob_operator.resources.status import LifecycleState
+
+_FIRST_RETRY, _LONGEST_RETRY = 10.0, 600.0
+_JOB_MAY_COME = timedelta(minutes=5)
+"""How long a snapshot waits for its StreamJob: both may be applied together, in any order."""
+_POLL, _REST = 2.0, 30.0
+
+_OVER: Mapping[LifecycleState, str] = {
+    LifecycleState.FINISHED: "the job has finished",
+    LifecycleState.FAILED: "the job has failed",
+    LifecycleState.DELETING: "the job is being deleted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDecision:
+    """What is to be stored and done, as for a StreamJob.
+
+    Args:
+        status: of the StreamSnapshot; stored first, if it differs.
+        actions: what is to be done then.
+        requeue: seconds until the next look; None if only an event changes anything.
+    """
+
+    status: StreamSnapshotStatus
+    actions: tuple[Action, ...] = ()
+    requeue: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSituation:
+    """What a decision about a StreamSnapshot is made from.
+
+    Args:
+        snapshot: as it was read.
+        job: its StreamJob; None if there is none.
+        seen: what was seen of the job; None with it.
+        finalizer: whether the snapshot carries the controller's finalizer.
+        now: the time.
+    """
+
+    snapshot: StreamSnapshot
+    job: Resource | None
+    seen: Observation | None
+    finalizer: bool
+    now: datetime
+
+    @property
+    def status(self) -> StreamSnapshotStatus:
+        """As it is stored."""
+        return self.snapshot.status
+
+    @property
+    def disposes(self) -> bool:
+        """Whether the savepoint's files go with the resource."""
+        asked = self.snapshot.spec.savepoint
+        return asked is not None and asked.dispose_on_delete
+
+    @property
+    def over(self) -> str | None:
+        """Why the job takes no snapshot any more, or None."""
+        if self.job is None:
+            created = self.snapshot.metadata.creation_timestamp or self.now
+            gone = self.status.state is SnapshotState.IN_PROGRESS or self.now > created + _JOB_MAY_COME
+            return f"there is no StreamJob {self.snapshot.spec.job_ref.name}" if gone else None
+        if self.job.deleted:
+            return _OVER[LifecycleState.DELETING]
+        return _OVER.get(self.job.status.lifecycle_state)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether the driver answers, and would take a snapshot."""
+        return self.seen is not None and self.seen.job is not None and self.seen.job.state in TAKES_REQUESTS
+
+    @property
+    def trigger(self) -> TriggerView | None:
+        """What the driver says of the request; None if it does not know it, or says nothing."""
+        if self.seen is None or self.status.trigger_id is None:
+            return None
+        return self.seen.triggers.get(self.status.trigger_id)
+
+
+def decide_snapshot(s: SnapshotSituation) -> SnapshotDecision:
+    """Return what is to be stored and done next for a StreamSnapshot."""
+    if s.snapshot.metadata.deletion_timestamp is not None:
+        return _deleted(s)
+    if s.disposes and not s.finalizer and not s.status.state.terminal:
+        return SnapshotDecision(status=_told(s, s.status), actions=(AddFinalizer(),), requeue=0)
+    decision = _HANDLERS[s.status.state](s)
+    return SnapshotDecision(status=_told(s, decision.status), actions=decision.actions, requeue=decision.requeue)
+
+
+def _pending(s: SnapshotSituation) -> SnapshotDecision:
+    status = s.status
+    if s.over is not None:
+        return _abandon(s, s.over)
+    if status.next_try is not None and s.now < status.next_try:
+        return SnapshotDecision(status=status, requeue=(status.next_try - s.now).total_seconds())
+    if not s.takes_requests:
+        return SnapshotDecision(status=status, requeue=_REST)
+    asked = status.replaced(
+        state=SnapshotState.IN_PROGRESS,
+        trigger_id=f"snapshot-{s.snapshot.metadata.uid}-{status.failures}",
+        trigger_timestamp=s.now,
+        next_try=None,
+    )
+    return SnapshotDecision(status=asked, requeue=0)
+
+
+def _in_progress(s: SnapshotSituation) -> SnapshotDecision:
+    trigger = s.trigger
+    if trigger is not None and trigger.state is TriggerState.COMPLETED:
+        return _complete(s, trigger)
+    if trigger is not None and trigger.state is TriggerState.FAILED:
+        return _fail(s, trigger.failure or "the driver does not say why")
+    if s.over is not None:
+        return _abandon(s, s.over)
+    actions: tuple[Action, ...] = ()
+    if trigger is None and s.takes_requests and s.job is not None:
+        actions = (_request(s, s.job),)
+    return SnapshotDecision(status=s.status, actions=actions, requeue=_POLL)
+
+
+def _rest(s: SnapshotSituation) -> SnapshotDecision:
+    return SnapshotDecision(status=s.status)
+
+
+_HANDLERS: Mapping[SnapshotState, Callable[[SnapshotSituation], SnapshotDecision]] = {
+    SnapshotState.PENDING: _pending,
+    SnapshotState.IN_PROGRESS: _in_progress,
+    SnapshotState.COMPLETED: _rest,
+    SnapshotState.FAILED: _rest,
+    SnapshotState.ABANDONED: _rest,
+}
+
+
+def _request(s: SnapshotSituation, job: Resource) -> Action:
+    attempt, trigger = job.status.job_status.attempt, s.status.trigger_id
+    assert trigger is not None
+    asked = s.snapshot.spec.savepoint
+    if asked is None:
+        return TriggerCheckpoint(attempt=attempt, trigger_id=trigger)
+    place = asked.location or (None if job.usable is None else job.usable.savepoints.location)
+    return TriggerSavepoint(attempt=attempt, trigger_id=trigger, location=place)
+
+
+def _complete(s: SnapshotSituation, trigger: TriggerView) -> SnapshotDecision:
+    history = () if s.seen is None or s.seen.checkpoints is None else s.seen.checkpoints.history
+    size = next((each.state_size for each in history if each.id == trigger.checkpoint), None)
+    status = s.status.replaced(
+        state=SnapshotState.COMPLETED,
+        result_timestamp=s.now,
+        id=trigger.checkpoint,
+        path=trigger.result,
+        size_bytes=size,
+        error=None,
+    )
+    return SnapshotDecision(
+        status=status, actions=(Emit(type="Normal", reason="Completed", message=f"{trigger.result}"),)
+    )
+
+
+def _fail(s: SnapshotSituation, why: str) -> SnapshotDecision:
+    failures, limit = s.status.failures + 1, s.snapshot.spec.backoff_limit
+    status = s.status.replaced(failures=failures, error=why[:4096])
+    event = Emit(type="Warning", reason="SnapshotError", message=f"try {failures}: {why}")
+    if 0 <= limit < failures:
+        status = status.replaced(state=SnapshotState.FAILED, result_timestamp=s.now)
+        return SnapshotDecision(status=status, actions=(event,))
+    delay = min(_FIRST_RETRY * 2.0 ** min(failures - 1, 30), _LONGEST_RETRY)
+    status = status.replaced(state=SnapshotState.PENDING, next_try=s.now + timedelta(seconds=delay), trigger_id=None)
+    return SnapshotDecision(status=status, actions=(event,), requeue=delay)
+
+
+def _abandon(s: SnapshotSituation, why: str) -> SnapshotDecision:
+    status = s.status.replaced(state=SnapshotState.ABANDONED, result_timestamp=s.now, next_try=None, error=why)
+    return SnapshotDecision(status=status, actions=(Emit(type="Warning", reason="SnapshotAbandoned", message=why),))
+
+
+def _deleted(s: SnapshotSituation) -> SnapshotDecision:
+    if not s.finalizer:
+        return SnapshotDecision(status=s.status)
+    done = (RemoveFinalizer(),)
+    if s.disposes and s.status.state is SnapshotState.IN_PROGRESS:
+        # Where it goes is known only when it is complete; it must not be left behind.
+        decision = _in_progress(s)
+        return SnapshotDecision(status=decision.status, actions=decision.actions, requeue=decision.requeue or 0)
+    path = s.status.path
+    if not s.disposes or path is None or s.status.state is not SnapshotState.COMPLETED:
+        return SnapshotDecision(status=s.status, actions=done)
+    if not path.startswith("s3://"):
+        why = f"{path} is on a volume of the driver: its files are left there"
+        return SnapshotDecision(status=s.status, actions=(Emit(type="Warning", reason="Cleanup", message=why), *done))
+    if _is_needed(s, path):
+        why = "the job would restart from this savepoint; its files go once a newer checkpoint is complete"
+        event = Emit(type="Normal", reason="Cleanup", message=why)
+        return SnapshotDecision(status=s.status, actions=(event,), requeue=_REST)
+    return SnapshotDecision(status=s.status, actions=(DeleteSnapshotData(path=path), *done))
+
+
+def _is_needed(s: SnapshotSituation, path: str) -> bool:
+    """Return whether the job may start from a savepoint; if nobody knows, it may."""
+    if s.job is None:
+        return False
+    if s.seen is None or s.seen.log is None:
+        return True
+    return s.seen.log.newest is not None and s.seen.log.newest.path == path
+
+
+_VERDICTS: Mapping[SnapshotState, Mapping[str, ConditionStatus]] = {
+    SnapshotState.PENDING: {"Ready": "False", "Reconciling": "True", "Stalled": "False"},
+    SnapshotState.IN_PROGRESS: {"Ready": "False", "Reconciling": "True", "Stalled": "False"},
+    SnapshotState.COMPLETED: {"Ready": "True", "Reconciling": "False", "Stalled": "False"},
+    SnapshotState.FAILED: {"Ready": "False", "Reconciling": "False", "Stalled": "True"},
+    SnapshotState.ABANDONED: {"Ready": "False", "Reconciling": "False", "Stalled": "True"},
+}
+
+
+def _told(s: SnapshotSituation, status: StreamSnapshotStatus) -> StreamSnapshotStatus:
+    """Return the status with its conditions, by the rules of kstatus."""
+    generation = s.snapshot.metadata.generation
+    found: tuple[Condition, ...] = status.conditions
+    message = status.error or ""
+    for kind, value in _VERDICTS[status.state].items():
+        found = with_condition(
+            found, kind, value, status.state.value, message, generation=generation, now=s.now.astimezone(UTC)
+        )
+    return status.replaced(conditions=found, observed_generation=generation)

@@ -1,0 +1,241 @@
+"""The whole edge of the controller over fakes: an API in memory, drivers that answer, directories for buckets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.unit.operator.edge.fake_cluster import FakeCluster
+from tests.unit.stored.job import Job
+
+from streamjob.client.models import CheckpointingView
+from streamjob.protocol.log import JobId
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.store import LocalStore
+from streamjob.store.base import Store
+from streamjob_operator.acting import Actor
+from streamjob_operator.cluster.events import EventRecorder
+from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAPSHOT, Object
+from streamjob_operator.control import Drivers
+from streamjob_operator.decisions import decide, wanted_triggers
+from streamjob_operator.main import DriverBuilder
+from streamjob_operator.metrics import Metrics
+from streamjob_operator.observing import Observer, SnapshotIndex, Tokens
+from streamjob_operator.reconciler import Decide, JobReconciler
+from streamjob_operator.settings import Settings
+from streamjob_operator.snapshot_reconciler import SnapshotReconciler
+from streamjob_operator.storing import Snapshots
+from streamjob_operator.waking import Loops
+
+NAMESPACE, NAME = "a", "orders"
+LOCATION = "s3://bucket/snapshots"
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+ADDRESS = "10.0.0.1"
+
+SPEC: Object = {
+    "job": {
+        "sources": [{"name": "numbers", "format": "rate", "options": {"rowsPerSecond": "10"}}],
+        "operators": [{"name": "half", "inputs": ["numbers"], "sql": "SELECT value FROM numbers"}],
+        "sinks": [{"name": "out", "input": "half", "format": "console", "delivery": "at-least-once"}],
+    },
+    "checkpointing": {"interval": "10s", "location": LOCATION},
+    "image": "example/one",
+}
+
+
+def a_job(**spec: Any) -> Object:
+    """Return a StreamJob as a user applies it."""
+    return {
+        "apiVersion": "streamjob.io/v1alpha1",
+        "kind": "StreamJob",
+        "metadata": {"namespace": NAMESPACE, "name": NAME, "uid": "job-uid"},
+        "spec": SPEC | spec,
+    }
+
+
+@dataclass
+class FakeDriver:
+    """A driver's control API; requests are answered at once, and stops end the process."""
+
+    stored: Job
+    attempt: int
+    token: str = ""
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    triggers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refuses: str | None = None
+    stopped: bool = False
+    last: dict[str, Any] | None = None
+    epoch: int = 1
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        path, body = request.url.path, json.loads(request.content or b"{}")
+        if request.headers["Authorization"] != f"Bearer {self.token}":
+            return httpx.Response(401, json={"title": "Unauthorized", "status": 401})
+        if path == "/v1/job":
+            return httpx.Response(200, json=self._view())
+        if path == "/v1/checkpoints" and request.method == "GET":
+            return httpx.Response(200, content=StatisticsTracker().overview().model_dump_json(by_alias=True))
+        if path == "/v1/checkpointing":
+            policy = CheckpointingView(
+                interval=10, timeout=600, min_pause=0, mode="aligned", tolerable_failed_checkpoints=10, num_retained=3
+            )
+            return httpx.Response(200, content=policy.model_dump_json(by_alias=True))
+        if request.method == "GET":
+            known = self.triggers.get(path.rsplit("/", 1)[1])
+            return httpx.Response(200, json=known) if known else httpx.Response(404, json={"title": "?", "status": 404})
+        self.asked.append((path, body))
+        self._take(path.rsplit("/", 1)[1].removesuffix("s"), body)
+        return httpx.Response(202, json={"triggerId": body["triggerId"]})
+
+    def checkpoint(self, now: float) -> None:
+        """Complete a periodic checkpoint."""
+        number = (self.stored.held.newest.id or 0) + 1 if self.stored.held.newest else 1
+        self.stored.complete(number)
+        path = f"{LOCATION}/{NAMESPACE}/{NAME}/checkpoints/{self.epoch}-{number}/manifest.json"
+        self._completed(number, "checkpoint", path, now)
+
+    def _take(self, kind: str, body: dict[str, Any]) -> None:
+        trigger = {"triggerId": body["triggerId"], "kind": kind, "state": "FAILED", "failure": self.refuses}
+        if self.refuses is None:
+            trigger |= {"state": "COMPLETED", "failure": None}
+            if kind == "savepoint" or body.get("savepoint"):
+                number = (self.stored.held.newest.id or 0) + 1 if self.stored.held.newest else 1
+                directory = self.stored.savepoint(number, b"state")
+                path = f"{LOCATION}/savepoints/{directory.name}/manifest.json"
+                trigger |= {"checkpoint": number, "result": path}
+                self._completed(number, "savepoint", path, self.last["completed"] if self.last else START)
+            self.stopped = self.stopped or kind == "stop"
+        self.triggers.setdefault(body["triggerId"], trigger)
+
+    def _completed(self, number: int, kind: str, path: str, now: float) -> None:
+        self.last = {
+            "id": number,
+            "kind": kind,
+            "triggered": now - 1,
+            "completed": now,
+            "durationMs": 1000,
+            "checkpointedSize": 10,
+            "stateSize": 20,
+            "path": path,
+        }
+
+    def _view(self) -> dict[str, Any]:
+        return {
+            "state": "STOPPED" if self.stopped else "RUNNING",
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "attempt": self.attempt,
+            "epoch": self.epoch,
+            "startTime": START,
+            "uptime": 1.0,
+            "lastCheckpoint": self.last,
+        }
+
+
+class Bench:
+    """A controller whose clock moves only when it waits.
+
+    Args:
+        root: for the directories that stand for buckets.
+        before: a controller that has died, whose world this one finds.
+        decide: takes the place of the real decision.
+    """
+
+    def __init__(self, root: Path, *, before: Bench | None = None, decide: Decide = decide) -> None:
+        self.now: float = START if before is None else before.now
+        self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
+        self.driver: FakeDriver | None = None if before is None else before.driver
+        self.root = root
+        self.job_store: Job = (
+            Job(root / "bucket" / "snapshots", JobId(NAMESPACE, NAME)) if before is None else before.job_store
+        )
+        self.index = SnapshotIndex()
+        self.metrics = Metrics(now=self.clock)
+        drivers = Drivers(transport=httpx.MockTransport(self._answer))
+        stored = Snapshots(self.cluster, self._open)
+        events = EventRecorder(self.cluster, now=self.time, pause=0)
+        tokens = Tokens(self.cluster)
+        observer = Observer(self.cluster, drivers, tokens, stored, self.index, wanted_triggers, self.clock)
+        actor = Actor(self.cluster, drivers, tokens, stored, events, DriverBuilder(Settings()), self.clock)
+        self.jobs = JobReconciler(self.cluster, observer.observe, decide, actor, self.metrics)
+        self.snapshots = SnapshotReconciler(self.cluster, observer, actor, stored, events, self.time)
+
+    def clock(self) -> float:
+        return self.now
+
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+    @property
+    def job(self) -> Object:
+        return self.cluster.objects[(STREAM_JOB, NAMESPACE, NAME)]
+
+    @property
+    def lifecycle(self) -> str:
+        return str(self.job.get("status", {}).get("lifecycleState"))
+
+    def events(self) -> set[str]:
+        """Return the reasons of all events."""
+        return {thing["reason"] for (kind, _, _), thing in self.cluster.objects.items() if kind == EVENT}
+
+    def condition(self, kind: str) -> Object:
+        found: Object = next(each for each in self.job["status"]["conditions"] if each["type"] == kind)
+        return found
+
+    async def until(self, wanted: Callable[[], bool], *, rounds: int = 60) -> None:
+        """Reconcile, as often as the decisions ask for it, until something is so."""
+        for _ in range(rounds):
+            if wanted():
+                return
+            await self.step()
+        raise AssertionError(f"it never came to that: {self.job.get('status') if self._exists() else 'gone'}")
+
+    async def step(self) -> None:
+        """Let the nodes do their part, and reconcile everything once."""
+        self._kubelet()
+        delay = await self.jobs.reconcile(NAMESPACE, NAME)
+        for kind, namespace, name in list(self.cluster.objects):
+            if kind == STREAM_SNAPSHOT:
+                self.index.put(self.cluster.objects[(kind, namespace, name)])
+                await self.snapshots.reconcile(namespace, name)
+        self.now += 1.0 if delay is None else 0.0 if delay == Loops.GONE else min(delay, 5.0)
+
+    def _exists(self) -> bool:
+        return (STREAM_JOB, NAMESPACE, NAME) in self.cluster.objects
+
+    def _kubelet(self) -> None:
+        """Run the pods that there are."""
+        for (kind, _, name), pod in list(self.cluster.objects.items()):
+            if kind != POD:
+                continue
+            attempt = int(pod["metadata"]["labels"]["streamjob.io/attempt"])
+            if "status" not in pod:
+                self.job_store.claim(attempt)
+                self.driver = FakeDriver(self.job_store, attempt, self._token(), epoch=self.job_store.held.epoch)
+                started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+                self._status(name, "Running", started)
+            elif self.driver is not None and self.driver.attempt == attempt and self.driver.stopped:
+                ended = {"terminated": {"exitCode": 0, "message": '{"state": "STOPPED", "exitCode": 0}'}}
+                self._status(name, "Succeeded", ended)
+
+    def _status(self, name: str, phase: str, state: Object) -> None:
+        status = {"phase": phase, "podIP": ADDRESS, "containerStatuses": [{"name": "streamjob", "state": state}]}
+        self.cluster.edit(POD, NAMESPACE, name, status=status)
+
+    def _token(self) -> str:
+        (secret,) = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind.plural == "secrets"]
+        return base64.b64decode(secret["data"]["token"]).decode()
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.driver is None or request.url.host != ADDRESS:
+            raise httpx.ConnectError("refused")
+        return self.driver.answer(request)
+
+    def _open(self, uri: str, _environment: Mapping[str, str]) -> Store:
+        return LocalStore(self.root / uri.removeprefix("s3://").rstrip("/"))

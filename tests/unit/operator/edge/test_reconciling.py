@@ -1,0 +1,300 @@
+"""A StreamJob through its life, over the whole edge: what is stored before what is done, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
+
+from streamjob_operator.cluster.api import Unavailable
+from streamjob_operator.cluster.kinds import (
+    CONFIG_MAP,
+    CONTROLLER_REVISION,
+    POD,
+    SECRET,
+    STREAM_JOB,
+    STREAM_SNAPSHOT,
+    Object,
+)
+from streamjob_operator.decisions import Decision, Resource
+from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.observation import Observation
+from streamjob_operator.waking import Loops
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def running(bench: Bench, **spec: object) -> None:
+    """Bring a StreamJob to the state STABLE."""
+    await bench.cluster.create(STREAM_JOB, a_job(**spec))
+    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+    assert bench.driver is not None
+    bench.driver.checkpoint(bench.now)
+    await bench.until(lambda: bench.lifecycle == "STABLE")
+
+
+def snapshot(name: str = "before-release", **spec: object) -> Object:
+    return {
+        "apiVersion": "streamjob.io/v1alpha1",
+        "kind": "StreamSnapshot",
+        "metadata": {"namespace": NAMESPACE, "name": name},
+        "spec": {"jobRef": {"name": NAME}} | (spec or {"savepoint": {}}),
+    }
+
+
+def state_of(bench: Bench, name: str = "before-release") -> str:
+    thing = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, name)]
+    return str(thing.get("status", {}).get("state"))
+
+
+def test_a_job_that_is_applied_is_deployed_and_runs(bench: Bench) -> None:
+    asyncio.run(running(bench))
+
+    attempt = bench.job["status"]["jobStatus"]["attempt"]
+    assert bench.cluster.names(POD) == [f"{NAME}-driver-{attempt}"]
+    assert len(bench.cluster.names(SECRET)) == len(bench.cluster.names(CONFIG_MAP)) == 1
+    assert len(bench.cluster.names(CONTROLLER_REVISION)) == 1
+    assert bench.condition("Ready")["status"] == "True"
+    assert bench.job["metadata"]["finalizers"] == ["streamjob.io/finalizer"]
+    assert b'streamjob_controller_jobs{namespace="a",state="STABLE"} 1.0' in bench.metrics.text()
+
+
+def test_a_driver_is_made_only_after_the_status_that_names_it(bench: Bench) -> None:
+    stored: list[int] = []
+
+    def note(kind: object, thing: Object) -> None:
+        if kind == POD and "status" not in thing:
+            stored.append(bench.job["status"]["jobStatus"]["attempt"])
+            assert thing["metadata"]["name"] == f"{NAME}-driver-{stored[-1]}"
+
+    bench.cluster.changed = note
+    asyncio.run(running(bench))
+
+    assert len(stored) == 1
+
+
+def test_what_was_decided_on_a_version_that_changed_meanwhile_is_not_done(tmp_path: Path) -> None:
+    def decide_slowly(resource: Resource, seen: Observation) -> Decision:
+        slow.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"suspend": True})
+        status = resource.status.replaced(observed_generation=resource.generation)
+        return Decision(status=status, actions=(Emit(type="Normal", reason="Submit", message="x"),))
+
+    slow = Bench(tmp_path, decide=decide_slowly)
+
+    async def scenario() -> None:
+        await slow.cluster.create(STREAM_JOB, a_job())
+        assert await slow.jobs.reconcile(NAMESPACE, NAME) == 0
+
+    asyncio.run(scenario())
+    assert "status" not in slow.job
+    assert slow.events() == set()
+
+
+def test_a_status_that_does_not_change_is_not_written(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        bench.cluster.calls.clear()
+        for _ in range(5):
+            await bench.step()
+
+    asyncio.run(scenario())
+    assert {verb for verb, _, _ in bench.cluster.calls} == {"get", "list"}
+
+
+def test_a_create_whose_reply_is_lost_makes_no_second_driver(bench: Bench) -> None:
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_JOB, a_job())
+        await bench.until(lambda: bench.lifecycle == "DEPLOYING")
+        bench.cluster.lost_replies["create"] = [Unavailable("reset")]
+        with pytest.raises(Unavailable):
+            await bench.until(lambda: False)
+        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+
+    asyncio.run(scenario())
+    assert len(bench.cluster.names(POD)) == 1
+
+
+def test_a_controller_that_starts_anew_goes_on_from_the_status(bench: Bench, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        there = set(bench.cluster.objects)
+        again = Bench(tmp_path, before=bench)
+        for _ in range(5):
+            await again.step()
+
+        assert again.lifecycle == "STABLE"
+        assert set(bench.cluster.objects) == there
+
+    asyncio.run(scenario())
+
+
+def test_an_invalid_spec_is_told_and_nothing_is_started(bench: Bench) -> None:
+    async def scenario() -> None:
+        job = SPEC["job"] | {"sinks": [{"name": "out", "input": "nobody", "format": "console"}]}
+        await bench.cluster.create(STREAM_JOB, a_job(job=job))
+        await bench.until(lambda: "status" in bench.job and bench.condition("Stalled")["status"] == "True")
+
+    asyncio.run(scenario())
+    assert "nobody" in bench.condition("Stalled")["message"]
+    assert bench.cluster.names(POD) == []
+
+
+def test_a_driver_that_changed_its_token_is_asked_with_the_new_one(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        assert bench.driver is not None
+        (name,) = bench.cluster.names(SECRET)
+        bench.driver.token = "another"
+        bench.cluster.edit(SECRET, NAMESPACE, name, data={"token": "YW5vdGhlcg=="})
+        bench.driver.checkpoint(bench.now)
+        await bench.until(lambda: bench.job["status"]["checkpoint"]["lastCompleted"]["id"] == 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_changed_image_is_deployed_behind_a_savepoint(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        first = bench.driver
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"image": "example/two"})
+        await bench.until(lambda: bench.driver is not first and bench.lifecycle == "DEPLOYED")
+
+        assert first is not None
+        assert [(path, body["savepoint"]) for path, body in first.asked] == [("/v1/stop", True)]
+        (pod,) = [thing for (kind, _, _), thing in bench.cluster.objects.items() if kind == POD]
+        arguments = pod["spec"]["containers"][0]["args"]
+        assert pod["spec"]["containers"][0]["image"] == "example/two"
+        assert {"--require-snapshot", "latest"} <= set(arguments)
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_job_is_stopped_before_its_finalizer_goes(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+        await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
+
+        assert bench.driver is not None
+        assert bench.driver.stopped
+        assert await bench.jobs.reconcile(NAMESPACE, NAME) == Loops.GONE
+        assert b"streamjob_controller_jobs{" not in bench.metrics.text()
+
+    asyncio.run(scenario())
+    assert bench.job_store.objects()
+
+
+def test_the_checkpoints_of_a_deleted_job_go_with_it_if_it_says_so(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench, deletionPolicy="Delete")
+        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+        await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
+
+    asyncio.run(scenario())
+    assert [key.partition("/")[0] for key in bench.job_store.objects()] == ["log"]
+
+
+def test_a_savepoint_that_is_asked_for_by_a_resource_is_taken_once(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot())
+        await bench.until(lambda: state_of(bench) == "Completed")
+        for _ in range(3):
+            await bench.step()
+
+    asyncio.run(scenario())
+    status = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "before-release")]["status"]
+    assert bench.driver is not None
+    assert [path for path, _ in bench.driver.asked] == ["/v1/savepoints"]
+    assert status["path"].startswith("s3://bucket/snapshots/savepoints/orders-2-")
+    assert {each["type"]: each["status"] for each in status["conditions"]} == {
+        "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
+    }
+
+
+def test_a_savepoint_that_fails_is_tried_again_as_often_as_it_may(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        assert bench.driver is not None
+        bench.driver.refuses = "no space is left"
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot(savepoint={}, backoffLimit=2))
+        await bench.until(lambda: state_of(bench) == "Failed")
+        assert len({body["triggerId"] for _, body in bench.driver.asked}) == 3
+
+    asyncio.run(scenario())
+    thing = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "before-release")]
+    assert thing["status"]["error"] == "no space is left"
+    assert "SnapshotError" in bench.events()
+
+
+def test_a_snapshot_waits_while_its_job_is_suspended(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"suspend": True})
+        await bench.until(lambda: bench.lifecycle == "SUSPENDED")
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot())
+        for _ in range(10):
+            await bench.step()
+        assert state_of(bench) == "Pending"
+
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC)
+        await bench.until(lambda: state_of(bench) == "Completed")
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_is_abandoned_when_its_job_is_gone(bench: Bench) -> None:
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot())
+        await bench.until(lambda: state_of(bench) == "Pending")
+        bench.now += 3600
+        bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "before-release")]["metadata"]["creationTimestamp"] = (
+            "2026-01-01T00:00:00Z"
+        )
+        await bench.until(lambda: state_of(bench) == "Abandoned")
+
+    asyncio.run(scenario())
+
+
+def test_a_savepoint_that_is_disposed_of_goes_once_the_job_does_not_need_it(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot(savepoint={"disposeOnDelete": True}))
+        await bench.until(lambda: state_of(bench) == "Completed")
+        assert bench.driver is not None
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "before-release")
+        for _ in range(5):
+            await bench.step()
+        assert bench.cluster.names(STREAM_SNAPSHOT) == ["before-release"]
+
+        bench.driver.checkpoint(bench.now)
+        await bench.until(lambda: bench.cluster.names(STREAM_SNAPSHOT) == [])
+
+    asyncio.run(scenario())
+    savepoints = bench.root / "bucket" / "snapshots" / "savepoints"
+    assert [path for path in savepoints.rglob("*") if path.is_file()] == []
+
+
+def test_a_savepoint_that_is_not_disposed_of_outlives_its_resource_and_its_job(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot())
+        await bench.until(lambda: state_of(bench) == "Completed")
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "before-release")
+        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+        await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
+
+    asyncio.run(scenario())
+    assert len(list((bench.root / "bucket" / "snapshots" / "savepoints").glob("*/manifest.json"))) == 1
