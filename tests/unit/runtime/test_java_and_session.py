@@ -58,6 +58,54 @@ def test_no_java_at_all_is_an_error_that_says_what_to_do(tmp_path: Path, monkeyp
     assert refused.value.exit_code == 2
 
 
+def wrapped(tmp_path: Path) -> Path:
+    """Return the wrapper of a Java that prints its arguments, a line each, and the users it is told of."""
+    home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    found({"JAVA_HOME": str(home)}, tmp_path)
+    (home / "bin" / "java").write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$NSS_WRAPPER_PASSWD"\n')
+    return tmp_path / "wrapper" / "bin" / "java"
+
+
+def run_wrapper(java: Path, *arguments: str) -> list[str]:
+    return subprocess.run([java, *arguments], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_jars_have_the_same_order_on_every_file_system(tmp_path: Path) -> None:
+    java = wrapped(tmp_path)
+    jars = tmp_path / "some jars"
+    jars.mkdir()
+    for name in ("b.jar", "a.jar", "c.txt", "B.jar"):
+        (jars / name).touch()
+
+    given = run_wrapper(java, "-cp", f"/conf:{jars}/*", "-Dx=/a/*", "Main", "two words")
+
+    listed = ":".join(str(jars / name) for name in ("B.jar", "a.jar", "b.jar"))
+    assert given[:5] == ["-cp", f"/conf:{listed}", "-Dx=/a/*", "Main", "two words"]
+
+
+def test_a_user_with_a_name_keeps_it(tmp_path: Path) -> None:
+    assert run_wrapper(wrapped(tmp_path), "Main") == ["Main", ""]
+
+
+def test_a_user_without_a_name_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "libnss_wrapper.so"
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    monkeypatch.setattr(java, "naming_libraries", lambda: [library])
+
+    users = Path(run_wrapper(wrapped(tmp_path), "Main")[-1]).read_text()
+
+    assert users.startswith("streamjob:x:54321:")
+
+
+def test_a_user_who_cannot_be_given_a_name_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    monkeypatch.setattr(java, "naming_libraries", list)
+
+    with pytest.raises(java.NamelessUser, match=r"(?s)54321.*install libnss-wrapper") as refused:
+        wrapped(tmp_path)
+    assert refused.value.exit_code == 2
+
+
 def test_a_start_that_failed_leaves_the_java_that_the_next_one_is_to_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
