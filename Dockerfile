@@ -5,9 +5,9 @@
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
 FROM ${BASE} AS base
-# An init reaps what a killed Java leaves behind, and passes SIGTERM on.
-RUN command -v tini >/dev/null || { \
-      apt-get update && apt-get install --yes --no-install-recommends tini && rm -rf /var/lib/apt/lists/*; }
+# An init reaps what a killed Java leaves behind, and passes SIGTERM on. Java needs a name for every user, also for one
+# whom only the cluster knows.
+RUN apt-get update && apt-get install --yes --no-install-recommends tini libnss-wrapper && rm -rf /var/lib/apt/lists/*
 # Group 0, as where the cluster chooses the user: what is readable for the one is so for the other.
 RUN useradd --uid 10001 --gid 0 --no-log-init --no-create-home --home-dir /var/lib/streamjob \
       --shell /usr/sbin/nologin streamjob
@@ -34,8 +34,9 @@ RUN /uv/bin/uv pip install --quiet --python /opt/streamjob --require-hashes \
 
 FROM base AS controller
 COPY --from=controller-dependencies /opt/streamjob /opt/streamjob
-RUN --mount=type=bind,from=build,source=/uv,target=/uv --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
-    /uv/bin/uv pip install --quiet --no-cache --python /opt/streamjob --no-deps /wheel/*.whl \
+COPY --from=wheel /wheel /tmp/wheel
+RUN --mount=type=bind,from=build,source=/uv,target=/uv \
+    /uv/bin/uv pip install --quiet --no-cache --python /opt/streamjob --no-deps /tmp/wheel/*.whl && rm -r /tmp/wheel \
  && cd /opt/streamjob/lib/python3*/site-packages && rm -rf streamjob_runtime \
  && python -m compileall -q --invalidation-mode unchecked-hash streamjob streamjob_operator
 USER 10001
@@ -56,8 +57,9 @@ FROM base AS runtime
 # `pip install` in an image made from this one adds to what jobs import. Spark talks to nobody outside the pod.
 ENV PIP_PYTHON=/opt/streamjob/bin/python SPARK_LOCAL_IP=127.0.0.1
 COPY --from=runtime-dependencies /opt/streamjob /opt/streamjob
-RUN --mount=type=bind,from=build,source=/uv,target=/uv --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
-    /uv/bin/uv pip install --quiet --no-cache --python /opt/streamjob --no-deps /wheel/*.whl \
+COPY --from=wheel /wheel /tmp/wheel
+RUN --mount=type=bind,from=build,source=/uv,target=/uv \
+    /uv/bin/uv pip install --quiet --no-cache --python /opt/streamjob --no-deps /tmp/wheel/*.whl && rm -r /tmp/wheel \
  && cd /opt/streamjob/lib/python3*/site-packages && rm -rf streamjob_operator \
  && python -m compileall -q --invalidation-mode unchecked-hash streamjob streamjob_runtime \
  && find streamjob_runtime -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} +
