@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -18,19 +18,24 @@ class ConditionType(StrEnum):
     """What a condition speaks of."""
 
     READY = "Ready"
-    """The spec of this generation is what runs, and it is well; or it has finished, or is suspended as asked."""
     RECONCILING = "Reconciling"
-    """The controller is on its way from one spec, or one state, to another."""
     STALLED = "Stalled"
-    """Nothing will change by itself: the spec or the world outside has to."""
     RUNNING = "Running"
-    """The job processes data."""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
-    """Checkpoints complete as often as they should."""
     STATE_COMPATIBLE = "StateCompatible"
-    """The spec can go on from the job's state."""
     ROLLED_BACK = "RolledBack"
-    """What runs is the last stable revision, and not this spec."""
+
+
+MEANINGS: Mapping[ConditionType, str] = {
+    ConditionType.READY: "What the spec of this generation asks for is so: the job runs and has completed a "
+    "checkpoint, or it has finished, or is suspended as asked.",
+    ConditionType.RECONCILING: "The controller is on its way from one spec, or one state, to another.",
+    ConditionType.STALLED: "Nothing will change by itself: the spec has to, or the world outside.",
+    ConditionType.RUNNING: "The job processes data.",
+    ConditionType.CHECKPOINT_HEALTHY: "Checkpoints complete as often as they should.",
+    ConditionType.STATE_COMPATIBLE: "The spec can go on from the job's state.",
+    ConditionType.ROLLED_BACK: "What runs is the last stable revision, and not this spec.",
+}
 
 
 class Condition(StatusPart):

@@ -185,7 +185,8 @@ def _crd(
                 "plural": plural,
                 "singular": kind.lower(),
                 "shortNames": [short],
-                "categories": ["streamjob"],
+                # kubectl takes a category before a name: `streamjob` would hide the kind of that name.
+                "categories": ["streams"],
             },
             "versions": [
                 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -45,20 +46,24 @@ class SnapshotState(StrEnum):
     """Where a StreamSnapshot stands."""
 
     PENDING = "Pending"
-    """Not asked for yet, or to be asked for again."""
     IN_PROGRESS = "InProgress"
-    """Asked for."""
     COMPLETED = "Completed"
-    """Complete, and in the job's log."""
     FAILED = "Failed"
-    """Failed as often as it may."""
     ABANDONED = "Abandoned"
-    """The job has gone away, or ended, before it."""
 
     @property
     def terminal(self) -> bool:
         """Whether nothing will become of it any more."""
         return self in (SnapshotState.COMPLETED, SnapshotState.FAILED, SnapshotState.ABANDONED)
+
+
+MEANINGS: Mapping[SnapshotState, str] = {
+    SnapshotState.PENDING: "Not asked for yet, or to be asked for again.",
+    SnapshotState.IN_PROGRESS: "Asked for.",
+    SnapshotState.COMPLETED: "Complete, and in the job's log.",
+    SnapshotState.FAILED: "Failed as often as `backoffLimit` allows.",
+    SnapshotState.ABANDONED: "The job went away, or ended, before it.",
+}
 
 
 class StreamSnapshotStatus(StatusPart):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -17,26 +18,33 @@ class LifecycleState(StrEnum):
     """Where a StreamJob stands on its way; more than the state of the job's process."""
 
     CREATED = "CREATED"
-    """Nothing was done yet."""
     DEPLOYING = "DEPLOYING"
-    """A driver was decided on, and has not been seen to run."""
     DEPLOYED = "DEPLOYED"
-    """It runs, and has not completed a checkpoint."""
     STABLE = "STABLE"
-    """It runs, and has completed a checkpoint."""
     UPGRADING = "UPGRADING"
-    """The old revision is being stopped for a new one."""
     SUSPENDING = "SUSPENDING"
     SUSPENDED = "SUSPENDED"
     ROLLING_BACK = "ROLLING_BACK"
-    """A revision that did not get going is being replaced by the last stable one."""
     ROLLED_BACK = "ROLLED_BACK"
-    """The last stable revision runs in the place of one that did not get going."""
     FINISHED = "FINISHED"
-    """All input has ended, and all of it is processed."""
     FAILED = "FAILED"
-    """It failed, and is not started again by itself."""
     DELETING = "DELETING"
+
+
+MEANINGS: Mapping[LifecycleState, str] = {
+    LifecycleState.CREATED: "Nothing was done yet.",
+    LifecycleState.DEPLOYING: "A driver was decided on, and has not been seen to run.",
+    LifecycleState.DEPLOYED: "The revision runs, and has not completed a checkpoint.",
+    LifecycleState.STABLE: "The revision has completed a checkpoint.",
+    LifecycleState.UPGRADING: "The driver is being stopped for another revision.",
+    LifecycleState.SUSPENDING: "The driver is being stopped, as `suspend` asks.",
+    LifecycleState.SUSPENDED: "Nothing runs, as asked; the state is kept.",
+    LifecycleState.ROLLING_BACK: "The driver is being stopped for the last stable revision: its own did not get going.",
+    LifecycleState.ROLLED_BACK: "The last stable revision runs in the place of one that did not get going.",
+    LifecycleState.FINISHED: "All input has ended, and all of it is processed.",
+    LifecycleState.FAILED: "The job failed, and is not started again by itself.",
+    LifecycleState.DELETING: "The StreamJob is being deleted.",
+}
 
 
 class TriggerPurpose(StrEnum):

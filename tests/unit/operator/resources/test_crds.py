@@ -170,6 +170,15 @@ def test_conditions_are_told_apart_by_their_type(plural: str) -> None:
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_category_hides_a_kind(name: str) -> None:
+    """kubectl takes a word for a category first, and refuses a name behind it."""
+    names = crds()[name]["spec"]["names"]
+    kinds = {each["spec"]["names"][key] for each in crds().values() for key in ("plural", "singular")}
+
+    assert not {*names["categories"]} & {*kinds, *names["shortNames"]}
+
+
 class Unsayable(BaseModel):
     """A model with a field that Kubernetes cannot check."""
 
