@@ -1,0 +1,420 @@
+"""A small world around the decisions: an API server with versions, pods, nodes, drivers and a store.
+
+The controller is driven through the same narrow gates as the real one: it reads a resource, perhaps an old version of
+it; it observes, as far as things answer; it stores a status on top of the version that it read; it carries out actions
+one by one. It can die between any two of these, and a write can take effect without its answer arriving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.simulation.operator.runtime import Log, Process, Start
+
+from streamjob_operator.decisions import Decision, Limits, Resource, decide, wanted_triggers
+from streamjob_operator.decisions.actions import (
+    Action,
+    AddFinalizer,
+    CreateDriver,
+    CreateSnapshot,
+    DeleteDriver,
+    DeleteSnapshot,
+    DisposeCheckpoints,
+    Emit,
+    EnsureRevision,
+    PatchCheckpointing,
+    RemoveFinalizer,
+    StopJob,
+)
+from streamjob_operator.decisions.memory import Memory, memory_of
+from streamjob_operator.observation import DriverPod, KnownSnapshot, Observation, PodPhase, StoredLog
+from streamjob_operator.resources.conditions import ConditionType, find_condition
+from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.resources.streamjob import StreamJobSpec
+from streamjob_operator.revision import Revision, revision_of
+
+GRACE = 30
+NAME = "job"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A version of the StreamJob in the API server."""
+
+    version: int
+    generation: int
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    valid: bool
+    deleted: bool = False
+    finalizer: bool = False
+
+
+@dataclass
+class Pod:
+    """A pod and its process; `node_lost`: nobody hears of the process any more, and it goes on."""
+
+    name: str
+    uid: str
+    attempt: int
+    revision: str
+    created: float
+    process: Process | None
+    deleting: float | None = None
+    grace: int = GRACE
+    node_lost: bool = False
+    evicted: bool = False
+
+
+@dataclass
+class Life:
+    """How one reconciliation goes wrong: how old a version is read, and where the controller dies.
+
+    Args:
+        stale: how many versions the one that is read is behind.
+        dies_at: 0 before the status is stored, 1 behind it, 2 behind the first action, …; None: it lives on.
+        between: seconds that pass between the observation and each write.
+    """
+
+    stale: int = 0
+    dies_at: int | None = None
+    between: int = 0
+
+
+@dataclass
+class World:
+    """The cluster, the store and time."""
+
+    limits: Limits = field(default_factory=Limits)
+    now: float = 1_000_000
+    history: list[Stored] = field(default_factory=list)
+    revisions: dict[str, Revision] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
+    starts: list[Start] = field(default_factory=list)
+    snapshots: dict[str, KnownSnapshot] = field(default_factory=dict)
+    store_up: bool = True
+    api_up: bool = True
+    disposed: bool = False
+    stop_ids: set[str] = field(default_factory=set)
+    resets: int = 0
+    events: list[Emit] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    next_fault: str | None = None
+    memories: list[Memory] = field(default_factory=list)
+    _uids: int = 0
+
+    # What users do.
+
+    def apply(self, spec: dict[str, Any], *, valid: bool = True) -> None:
+        """Create the resource, or change its spec."""
+        if spec.get("upgradeMode") == "stateless":
+            self.resets += 1
+        if not self.history:
+            self.resets += 1
+            self._write(Stored(version=1, generation=1, spec=spec, status={}, valid=valid))
+            return
+        before = self.stored
+        if (spec, valid) == (before.spec, before.valid) or before.deleted:
+            return
+        if spec.get("savepointRedeployNonce") != before.spec.get("savepointRedeployNonce"):
+            self.resets += 1
+        self._write(replace(before, generation=before.generation + 1, spec=spec, valid=valid))
+
+    def delete(self) -> None:
+        """Delete the resource."""
+        self._write(replace(self.stored, deleted=True))
+
+    # What happens by itself.
+
+    def tick(self, seconds: float = 1) -> None:
+        """Let time pass, a second at a time."""
+        for _ in range(int(seconds)):
+            self.now += 1
+            for process in self.processes:
+                process.step(self.now)
+            for pod in list(self.pods):
+                self._kubelet(pod)
+            self.processes = [process for process in self.processes if process.alive]
+            self.check_drivers()
+
+    def kill_driver(self) -> None:
+        """The newest process dies."""
+        if self.pods and self.pods[-1].process is not None:
+            self.pods[-1].process.kill()
+
+    def evict_driver(self) -> None:
+        """The newest pod is evicted, and its object is collected."""
+        if self.pods:
+            pod = self.pods[-1]
+            if pod.process is not None and not pod.node_lost:
+                pod.process.kill()
+                self.pods.remove(pod)
+
+    def lose_node(self) -> None:
+        """The newest pod's node is gone from the network; its process goes on."""
+        if self.pods:
+            self.pods[-1].node_lost = True
+
+    def give_node_up(self) -> None:
+        """The objects of pods on lost nodes are deleted, long after, while their processes may live on."""
+        self.tick(self.limits.creation + 1)
+        self.pods = [pod for pod in self.pods if not pod.node_lost]
+
+    # The controller.
+
+    @property
+    def stored(self) -> Stored:
+        return self.history[-1]
+
+    @property
+    def gone(self) -> bool:
+        """Whether the resource is no longer in the API server."""
+        return self.stored.deleted and not self.stored.finalizer
+
+    @property
+    def status(self) -> StreamJobStatus:
+        return StreamJobStatus.model_validate(self.stored.status)
+
+    def reconcile(self, life: Life | None = None) -> Decision | None:
+        """Do one reconciliation; return its decision, or None if there is no resource."""
+        life = life or Life()
+        if self.gone:
+            return None
+        read = self.history[max(0, len(self.history) - 1 - life.stale)]
+        resource = self.resource(read)
+        decision = decide(resource, self.observe(read), self.limits)
+        self.tick(life.between)
+        if life.dies_at == 0:
+            return decision
+        if decision.status != resource.status:
+            if read.version != self.stored.version:
+                return decision
+            self._write(replace(read, status=decision.status.to_dict()))
+            self.check_status()
+        if life.dies_at == 1:
+            return decision
+        for number, action in enumerate(decision.actions):
+            self.tick(life.between)
+            self._act(action)
+            if life.dies_at == number + 2:
+                break
+        return decision
+
+    def resource(self, read: Stored) -> Resource:
+        """Return the resource as a decision gets it."""
+        return Resource(
+            name=NAME,
+            generation=read.generation,
+            deleted=read.deleted,
+            spec=StreamJobSpec.model_validate(read.spec),
+            problems=() if read.valid else ("job: it makes no sense",),
+            status=StreamJobStatus.model_validate(read.status),
+        )
+
+    def observe(self, read: Stored) -> Observation:
+        """Return what can be seen."""
+        status = StreamJobStatus.model_validate(read.status)
+        attempt = status.job_status.attempt
+        pod = next((pod for pod in self.pods if pod.attempt == attempt), None)
+        process = None if pod is None or pod.node_lost or not self.api_up else pod.process
+        answers = process is not None and process.alive
+        view = process.view() if process is not None and answers else None
+        triggers = {}
+        if process is not None and answers:
+            triggers = {name: process.triggers[name] for name in wanted_triggers(status) if name in process.triggers}
+        return Observation(
+            now=self.now,
+            pods=tuple(self._seen(pod) for pod in self.pods),
+            job=view,
+            policy=process.policy_view() if process is not None and answers else None,
+            triggers=triggers,
+            log=StoredLog(attempt=self.log.attempt, epoch=self.log.epoch, newest=self.log.newest)
+            if self.store_up
+            else None,
+            snapshots=tuple(self.snapshots.values()),
+            revisions=tuple(self.revisions.values()),
+            finalizer=read.finalizer,
+        )
+
+    # What must always hold.
+
+    def check_drivers(self) -> None:
+        attempts = [process.attempt for process in self.processes if process.alive]
+        assert len(attempts) == len(set(attempts)), "two live drivers have the same attempt"
+
+    def check_status(self) -> None:
+        after = self.stored
+        old, new = self.memories[-2:]
+        assert new.attempt >= old.attempt, "an attempt was taken back"
+        assert new.failure_reason != "Superseded", "the controller superseded itself"
+        if new.revision is not None:
+            assert new.revision in self.revisions, "the status names a revision that is not stored"
+        if not after.valid and new.stop != old.stop and new.stop is not None:
+            purposes = {"Restart", "Rollback", "Delete"}
+            assert new.stop.purpose in purposes or old.stop is not None, "an invalid spec stopped the job"
+        conditions = self.status.conditions
+        assert all(each.observed_generation == after.generation for each in conditions)
+        ready = find_condition(conditions, ConditionType.READY)
+        stalled = find_condition(conditions, ConditionType.STALLED)
+        reconciling = find_condition(conditions, ConditionType.RECONCILING)
+        assert ready is not None
+        assert stalled is not None
+        assert reconciling is not None
+        assert not (stalled.status == "True" and reconciling.status == "True"), "kstatus would never call it failed"
+        assert "True" in (ready.status, stalled.status, reconciling.status), "kstatus would call it current"
+        if ready.status == "True":
+            assert (stalled.status, reconciling.status) == ("False", "False")
+            assert after.valid, "an invalid spec is not ready"
+            wanted = revision_of(NAME, StreamJobSpec.model_validate(after.spec))
+            resting = new.lifecycle in (LifecycleState.FINISHED, LifecycleState.SUSPENDED)
+            assert resting or new.revision == wanted.name, "ready, though another revision runs"
+            assert (new.lifecycle is LifecycleState.SUSPENDED) == after.spec.get("suspend", False) or (
+                new.lifecycle is LifecycleState.FINISHED
+            )
+
+    def check_starts(self) -> None:
+        """No completion is passed over, unless a user asked for a start from elsewhere, and once for each time."""
+        granted, since = self.resets, 0
+        for start in self.starts:
+            if start.restore_from == "latest":
+                continue
+            if start.newest is None or start.newest.attempt < since:
+                continue
+            granted -= 1
+            since = start.attempt
+            assert granted >= 0, f"attempt {start.attempt} passed completion {start.newest} over"
+
+    # Inside.
+
+    def _write(self, stored: Stored) -> None:
+        version = self.history[-1].version + 1 if self.history else 1
+        self.history.append(replace(stored, version=version))
+        memory = memory_of(StreamJobStatus.model_validate(stored.status))
+        self.memories.append(memory)
+        if memory.stop is not None:
+            self.stop_ids.add(memory.stop.trigger_id)
+
+    def _act(self, action: Action) -> None:
+        self.actions.append(action)
+        match action:
+            case EnsureRevision():
+                self.revisions.setdefault(action.revision.name, action.revision)
+            case AddFinalizer():
+                if not self.stored.finalizer and not self.stored.deleted:
+                    self._write(replace(self.stored, finalizer=True))
+            case RemoveFinalizer():
+                assert not any(pod.process and pod.process.alive and not pod.node_lost for pod in self.pods)
+                self._write(replace(self.stored, finalizer=False))
+            case CreateDriver():
+                self._create(action)
+            case DeleteDriver():
+                self._delete_pod(action)
+            case StopJob():
+                assert action.trigger_id in self.stop_ids, "a stop was asked for that was not stored"
+                process = self._reach(action.attempt)
+                if process is not None:
+                    process.savepoint_fails = self.next_fault == "savepoint fails"
+                    process.crashes_behind_savepoint = self.next_fault == "crash behind savepoint"
+                    self.next_fault = None
+                    process.stop(action, self.now)
+            case PatchCheckpointing():
+                process = self._reach(action.attempt)
+                if process is not None:
+                    process.patch(action.changes)
+            case DisposeCheckpoints():
+                assert self.status.lifecycle_state is LifecycleState.DELETING
+                if self.store_up:
+                    self.log = Log()
+                    self.disposed = True
+            case CreateSnapshot():
+                self._uids += 1
+                known = KnownSnapshot(
+                    name=action.name,
+                    uid=str(self._uids),
+                    kind=action.kind,
+                    origin=action.origin,
+                    created=self.now,
+                    completed=self.now,
+                    state=SnapshotState.COMPLETED,
+                    path=f"s3://bucket/savepoints/{action.name}/manifest.json",
+                )
+                self.snapshots.setdefault(action.name, known)
+            case DeleteSnapshot():
+                self.snapshots.pop(action.name, None)
+            case Emit():
+                self.events.append(action)
+
+    def _reach(self, attempt: int) -> Process | None:
+        pod = next((pod for pod in self.pods if pod.attempt == attempt and not pod.node_lost), None)
+        reachable = self.api_up and pod is not None and pod.process is not None and pod.process.alive
+        return pod.process if reachable and pod is not None else None
+
+    def _create(self, action: CreateDriver) -> None:
+        name = f"{NAME}-driver-{action.attempt}"
+        assert any(
+            memory.attempt == action.attempt
+            and memory.revision == action.revision
+            and memory.restore.source == action.restore_from
+            for memory in self.memories
+        ), "a driver was made that was not stored"
+        if any(pod.name == name for pod in self.pods):
+            return
+        self._uids += 1
+        revision = self.revisions[action.revision]
+        process = None
+        if (revision.content.get("job") or {}).get("behaviour") != "no-image":
+            process = Process(action, revision, self.log, self.starts, self.now)
+            self.processes.append(process)
+        self.pods.append(Pod(name, str(self._uids), action.attempt, action.revision, created=self.now, process=process))
+        self.check_drivers()
+
+    def _delete_pod(self, action: DeleteDriver) -> None:
+        pod = next((pod for pod in self.pods if pod.name == action.name), None)
+        if pod is None or pod.deleting is not None:
+            return
+        resting = {LifecycleState.SUSPENDED, LifecycleState.DELETING}
+        assert any(
+            memory.attempt > pod.attempt
+            or (memory.stop is not None and memory.stop.next_try is None and memory.attempt == pod.attempt)
+            or memory.lifecycle in resting
+            for memory in self.memories
+        ), "a driver was deleted that was meant to run"
+        pod.grace = GRACE if action.grace is None else action.grace
+        pod.deleting = self.now + pod.grace
+        if pod.process is not None and not pod.node_lost:
+            pod.process.terminate()
+
+    def _kubelet(self, pod: Pod) -> None:
+        if pod.node_lost or pod.deleting is None:
+            return
+        if self.now >= pod.deleting and pod.process is not None:
+            pod.process.kill()
+        if pod.process is None or not pod.process.alive:
+            self.pods.remove(pod)
+
+    def _seen(self, pod: Pod) -> DriverPod:
+        process = pod.process
+        phase, code, outcome, reason = PodPhase.RUNNING, None, None, ""
+        if process is None:
+            phase, reason = PodPhase.PENDING, "ImagePullBackOff"
+        elif not process.alive and not pod.node_lost:
+            code = process.exit_code
+            phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
+            outcome = process.state if code != 137 else None
+        return DriverPod(
+            name=pod.name,
+            uid=pod.uid,
+            attempt=pod.attempt,
+            revision=pod.revision,
+            phase=phase,
+            created=pod.created,
+            started=None if process is None else pod.created,
+            deleting=pod.deleting,
+            exit_code=code,
+            outcome=outcome,
+            reason=reason,
+        )
