@@ -198,7 +198,7 @@ class Observer:
         except (ControlApiError, ClusterError) as error:
             if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
                 self._tokens.forget(resource.uid)
-            _log.info("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
+            _log.debug("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
             return _Said()
         outcomes = {each: found for each, found in zip(wanted, triggers, strict=True) if found is not None}
         return _Said(job, checkpoints, policy, outcomes)

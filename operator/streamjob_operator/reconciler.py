@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from typing import Protocol
 
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
@@ -18,6 +19,7 @@ from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.metrics import JobSample, Metrics
 from streamjob_operator.observation import Observation
 from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.revision import Revision
 from streamjob_operator.validating import read_resource
 from streamjob_operator.waking import Loops
 
@@ -78,7 +80,7 @@ class JobReconciler:
         job = await self._store(job, decision.status)
         self._measure(resource, decision.status)
         for action in decision.actions:
-            _log.info("%s/%s: %s", namespace, name, action)
+            _log.info("%s/%s: %s", namespace, name, told(action))
             await self._act(job, resource, seen, action)
             self._metrics.actions.labels(type(action).__name__).inc()
         return decision.requeue
@@ -95,3 +97,10 @@ class JobReconciler:
         completed = None if last is None or last.completed is None else last.completed.timestamp()
         sample = JobSample(status.lifecycle_state.value, completed)
         self._metrics.job(resource.namespace, resource.name, sample)
+
+
+def told(action: Action) -> str:
+    """Return what is logged of an action: not a revision's content, for a spec may hold what logs must not."""
+    values = {each.name: getattr(action, each.name) for each in fields(action)}
+    shown = [f"{key}={value.name if isinstance(value, Revision) else value}" for key, value in values.items()]
+    return f"{type(action).__name__}({', '.join(shown)})"

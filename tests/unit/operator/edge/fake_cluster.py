@@ -38,13 +38,11 @@ class FakeCluster:
         self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
     ) -> list[Object]:
         with_reply = self._begin("list", kind, namespace or "")
-        wanted = dict(pair.split("=") for pair in labels.split(",")) if labels else {}
+        selected = _selector(labels)
         found = [
             thing
             for (each, where, _), thing in sorted(self.objects.items(), key=lambda item: item[0][1:])
-            if each == kind
-            and namespace in (None, where)
-            and wanted.items() <= (thing["metadata"].get("labels") or {}).items()
+            if each == kind and namespace in (None, where) and selected(thing["metadata"].get("labels") or {})
         ]
         return [with_reply({"metadata": thing["metadata"]} if metadata_only else thing) for thing in found]
 
@@ -131,6 +129,12 @@ class FakeCluster:
         self.objects[key] = new
         self.changed(key[0], new)
         return new
+
+
+def _selector(labels: str | None) -> Callable[[dict[str, str]], bool]:
+    """Read a label selector: `key`, or `key=value`, and commas between."""
+    terms = [term.partition("=") for term in labels.split(",")] if labels else []
+    return lambda found: all(found.get(key) == value if equals else key in found for key, equals, value in terms)
 
 
 def _merge(target: Any, change: Any) -> Any:

@@ -1,0 +1,135 @@
+"""What is read from a driver pod, and from a StreamJob as a user wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.errors import ExitCode
+from streamjob.protocol.lifecycle import JobState
+from streamjob_operator.cluster.kinds import Object
+from streamjob_operator.observation import DriverPod, PodPhase
+from streamjob_operator.pods import control_url, driver_pod
+from streamjob_operator.validating import read_resource
+
+
+def pod(status: Object, **meta: Any) -> Object:
+    base = {
+        "name": "orders-driver-7",
+        "uid": "u7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"streamjob.io/attempt": "7"},
+        "annotations": {"streamjob.io/revision": "orders-1"},
+    }
+    return {"metadata": base | meta, "status": status}
+
+
+def read(status: Object, **meta: Any) -> DriverPod:
+    found = driver_pod(pod(status, **meta))
+    assert found is not None
+    return found
+
+
+def container(state: Object) -> Object:
+    return {"containerStatuses": [{"name": "sidecar", "state": {}}, {"name": "streamjob", "state": state}]}
+
+
+def test_a_pod_that_waits_for_a_node_says_why() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    found = read({"phase": "Pending", "conditions": [condition]})
+
+    assert (found.phase, found.reason, found.message) == (PodPhase.PENDING, "Unschedulable", "0/3 nodes")
+    assert (found.attempt, found.revision, found.started) == (7, "orders-1", None)
+
+
+def test_an_image_that_cannot_be_pulled_is_the_reason() -> None:
+    found = read({"phase": "Pending"} | container({"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}))
+
+    assert (found.reason, found.message) == ("ImagePullBackOff", "no image")
+
+
+def test_an_init_container_that_fails_is_the_reason() -> None:
+    init = [{"name": "fetch", "state": {"terminated": {"reason": "Error", "exitCode": 1}}}]
+    found = read({"phase": "Pending", "initContainerStatuses": init} | container({"waiting": {"reason": ""}}))
+
+    assert (found.reason, found.message) == ("Error", "fetch: Error")
+
+
+def test_a_driver_that_ended_leaves_its_exit_code_and_its_words() -> None:
+    said = '{"state": "FAILED", "message": "the source is gone", "exitCode": 5}'
+    terminated = {"exitCode": 5, "reason": "Error", "message": said, "startedAt": "2026-01-01T00:01:00Z"}
+    found = read({"phase": "Failed"} | container({"terminated": terminated}))
+
+    assert found.ended
+    assert found.exited_as is ExitCode.FAILED
+    assert (found.outcome, found.message) == (JobState.FAILED, "the source is gone")
+    assert found.started == found.created + 60
+
+
+def test_a_driver_that_was_killed_leaves_no_words() -> None:
+    found = read({"phase": "Failed"} | container({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}))
+
+    assert (found.exit_code, found.exited_as, found.outcome, found.reason) == (137, None, None, "OOMKilled")
+
+
+def test_an_evicted_pod_without_a_container_says_so() -> None:
+    found = read({"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"})
+
+    assert (found.reason, found.exit_code) == ("Evicted", None)
+
+
+def test_a_pod_that_is_no_driver_is_left_aside() -> None:
+    assert driver_pod(pod({}, labels={})) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "url"),
+    [
+        ({"phase": "Running", "podIP": "10.0.0.1"}, "http://10.0.0.1:8080"),
+        ({"phase": "Running", "podIP": "fd00::1"}, "http://[fd00::1]:8080"),
+        ({"phase": "Running"}, None),
+        ({"phase": "Succeeded", "podIP": "10.0.0.1"}, None),
+    ],
+)
+def test_a_driver_is_asked_only_while_it_runs(status: Object, url: str | None) -> None:
+    assert control_url(pod(status)) == url
+
+
+def a_job(spec: Any) -> Object:
+    return {"metadata": {"name": "orders", "namespace": "a", "uid": "u", "generation": 3}, "spec": spec}
+
+
+def test_a_spec_that_cannot_be_read_is_told_by_its_fields() -> None:
+    found = read_resource(a_job({"job": {}, "parallelism": 0, "upgradeMode": "hope"}))
+
+    assert found.spec is None
+    assert found.usable is None
+    assert any(problem.startswith("spec.parallelism: ") for problem in found.problems)
+    assert any(problem.startswith("spec.upgradeMode: ") for problem in found.problems)
+
+
+def test_a_job_that_is_wrong_is_told_in_the_words_of_validate() -> None:
+    job = {
+        "sources": [{"name": "numbers", "format": "rate"}],
+        "operators": [{"name": "half", "inputs": ["numbers"], "sql": "SELEC value FROM numbers"}],
+        "sinks": [{"name": "out", "input": "halve", "format": "console"}],
+    }
+    found = read_resource(a_job({"job": job}))
+
+    assert found.usable is None
+    assert any("'halve'" in problem for problem in found.problems)
+
+
+def test_modules_are_looked_for_in_the_image_and_not_here() -> None:
+    job = {
+        "sources": [{"name": "numbers", "format": "rate"}],
+        "operators": [{"name": "half", "inputs": ["numbers"], "python": "only_in_the_image:half"}],
+        "sinks": [{"name": "out", "input": "half", "format": "console", "delivery": "at-least-once"}],
+    }
+
+    assert read_resource(a_job({"job": job})).problems == ()
+
+
+def test_an_application_is_judged_by_its_driver() -> None:
+    assert read_resource(a_job({"mainApplicationFile": "local:///app/job.py"})).problems == ()
