@@ -69,7 +69,7 @@ to give a job a secret. `--set PATH=VALUE` changes a field on the command line: 
 `--set sources.flights.options.path=other`.
 
 In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` go before those
-of `spec.job`, and `metadata.name` is the name of a job that gives none.
+of `spec.job`, and `metadata.name` is the job's name. All of its fields: [StreamJob](streamjob.md).
 
 `streamjob validate FILE` says everything that is wrong with a file, without starting Spark.
 """

@@ -180,10 +180,13 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
         main = spec.get("mainApplicationFile") if isinstance(spec, dict) else None
         fix = f"name that file itself: {main}" if main else "put the job there: name, sources, operators, sinks"
         problems.append(Problem("spec.job", "is not there", fix))
-    if problems or not isinstance(spec, dict) or not isinstance(job, dict):
-        raise InvalidJob(origin, problems)
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
+    if isinstance(job, dict) and "name" in metadata and job.get("name") not in (None, metadata["name"]):
+        what = f"has the name {job['name']!r}, but its StreamJob is {metadata['name']!r}"
+        problems.append(Problem("spec.job", what, "leave out the name: state is stored under the StreamJob's"))
+    if problems or not isinstance(spec, dict) or not isinstance(job, dict):
+        raise InvalidJob(origin, problems)
     data = {"name": metadata["name"], **job} if "name" in metadata else dict(job)
     for key in _OVERLAID:
         if spec.get(key) is not None:

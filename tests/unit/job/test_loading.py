@@ -206,6 +206,20 @@ def test_a_resource_holds_the_job_and_its_spec_goes_before_it(tmp_path: Path) ->
     assert loaded.spec.spark_conf == {"spark.a": "2", "spark.b": "1"}
 
 
+def test_a_resource_and_its_job_have_one_name(tmp_path: Path) -> None:
+    text = """\
+apiVersion: streamjob.io/v1alpha1
+kind: StreamJob
+metadata: {name: departures}
+spec:
+  job: {name: NAME, sources: [{name: a, format: rate}], sinks: [{name: out, input: a, format: console}]}
+"""
+
+    assert load(tmp_path, text.replace("NAME", "departures")).spec.name == "departures"
+    file = write(tmp_path / "job.yaml", text.replace("NAME", "arrivals"))
+    assert "spec.job: has the name 'arrivals', but its StreamJob is 'departures'" in problems_of(file)
+
+
 def test_overrides_reach_every_field(tmp_path: Path) -> None:
     spec = load(
         tmp_path,
