@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 
 BIN := .venv/bin
 READY := .venv/.ready
-CODE := runtime operator tests examples
+CODE := runtime operator tests e2e examples
 # What fails soonest comes first.
 TESTS := $(wildcard tests/architecture tests/unit tests/properties tests/simulation tests/integration)
 
@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels chaos test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels chaos e2e test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,13 +40,16 @@ bench-channels: $(READY) ## Measure what a channel and a fan-out cost against pl
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
 
+e2e: $(READY) ## Run the scenarios on the cluster that KUBECONFIG names, or on a local one (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest e2e $(PYTEST_ARGS)
+
 chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n)
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m mypy runtime operator tests $(wildcard bench)
+	$(BIN)/python -m mypy runtime operator tests $(wildcard bench e2e)
 	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
 	$(BIN)/lint-imports
 

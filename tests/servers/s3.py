@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+LOOPBACK = "127.0.0.1"
 _READY_WITHIN = 30.0
 
 
@@ -56,10 +57,10 @@ def which_server() -> str:
     return "S3 server: moto, because versitygw was not found: its answers under faults and races prove less"
 
 
-def free_port() -> int:
-    """Return a TCP port of the loopback interface that is free now."""
+def free_port(host: str = LOOPBACK) -> int:
+    """Return a TCP port of an address of this machine that is free now."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((host, 0))
         return int(listener.getsockname()[1])
 
 
@@ -68,6 +69,7 @@ class S3Server:
 
     Args:
         directory: where it keeps its data; None for a temporary directory that is removed on exit.
+        host: the address of this machine that it listens on.
     """
 
     access_key = "test"
@@ -75,8 +77,9 @@ class S3Server:
     region = "us-east-1"
     bucket = "snapshots"
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, host: str = LOOPBACK) -> None:
         self._given = directory
+        self._host = host
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -85,7 +88,7 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """Its URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -112,7 +115,7 @@ class S3Server:
         directory.mkdir(parents=True, exist_ok=True)
         try:
             for _ in range(5):
-                self.port = free_port()
+                self.port = free_port(self._host)
                 self._start(directory)
                 if self._ready():
                     break
@@ -155,9 +158,9 @@ class S3Server:
         data.mkdir(exist_ok=True)
         command = find_versitygw()
         if command is None:
-            arguments = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            arguments = [sys.executable, "-m", "moto.server", "-H", self._host, "-p", str(self.port)]
         else:
-            arguments = [*command, "--port", f"127.0.0.1:{self.port}", "--quiet", "--keep-alive", "posix"]
+            arguments = [*command, "--port", f"{self._host}:{self.port}", "--quiet", "--keep-alive", "posix"]
             if not _has_extended_attributes(data):
                 sidecar.mkdir(exist_ok=True)
                 arguments += ["--sidecar", str(sidecar)]
@@ -174,7 +177,7 @@ class S3Server:
         while time.monotonic() < deadline and self._process.poll() is None:
             with (
                 contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection,
+                socket.create_connection((self._host, self.port), timeout=1) as connection,
             ):
                 connection.settimeout(5)
                 connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -1,0 +1,80 @@
+"""Scenarios on a real cluster; `make e2e` runs them.
+
+With `CI=true` a missing cluster fails them, elsewhere they are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from e2e.harness.cluster import Cluster, NoCluster, find_kubeconfig
+from e2e.harness.images import Images, prepare_images
+from e2e.harness.namespace import Namespace
+from tests.servers.s3 import S3Server
+
+_NAMESPACES = pytest.StashKey[list[Namespace]]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kubeconfig() -> Path:
+    """The kubeconfig of the cluster, also in the environment of what the scenarios start."""
+    try:
+        found = find_kubeconfig()
+    except NoCluster as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    os.environ["KUBECONFIG"] = str(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster(kubeconfig: Path) -> Cluster:
+    """The cluster."""
+    return Cluster(kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster) -> Images:
+    """The images, in the cluster."""
+    return prepare_images()
+
+
+@pytest.fixture(scope="session")
+def s3(cluster: Cluster) -> Iterator[S3Server]:
+    """An S3 server on this machine, where pods reach it: `$E2E_HOST`, or this side of the way to the cluster."""
+    with S3Server(host=os.environ.get("E2E_HOST") or _address_towards(cluster.host)) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, cluster: Cluster, images: Images, s3: S3Server) -> Iterator[Namespace]:
+    """A namespace of the scenario's own, with a volume and the login to S3; gone afterwards."""
+    made = Namespace(cluster, f"e2e-{uuid.uuid4().hex[:8]}", s3, images.runtime)
+    request.node.stash.setdefault(_NAMESPACES, []).append(made)
+    made.make()
+    yield made
+    cluster.delete(made.where)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what a failed scenario's pods have to say."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for each in item.stash.get(_NAMESPACES, []):
+            report.sections.append((f"namespace {each.name}", each.report()))
+    return report
+
+
+def _address_towards(url: str) -> str:
+    parts = urlsplit(url)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((parts.hostname, parts.port or 443))
+        return str(probe.getsockname()[0])
