@@ -1,0 +1,154 @@
+"""What the controller may do in a cluster that the chart is installed in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.charts.conftest import Render
+
+import streamjob_operator
+from streamjob_operator.cluster import kinds
+from streamjob_operator.cluster.kinds import (
+    CONFIG_MAP,
+    LEASE,
+    NETWORK_POLICY,
+    POD,
+    SECRET,
+    STREAM_JOB,
+    STREAM_SNAPSHOT,
+    Kind,
+)
+
+pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
+
+SOURCES = Path(streamjob_operator.__file__).parent
+VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}
+WATCHED = (STREAM_JOB, STREAM_SNAPSHOT, POD)
+DRIVER = [(kind.group, kind.plural, "create") for kind in (POD, CONFIG_MAP, SECRET, NETWORK_POLICY)]
+"""What is created as the objects of a driver, whose kinds the code does not name."""
+
+FINALIZER = [(kind.group, kind.plural, "patch") for kind in (STREAM_JOB, STREAM_SNAPSHOT)]
+"""The same of what has the finalizer."""
+
+KINDS_BY_NAME = {name: each for name, each in vars(kinds).items() if isinstance(each, Kind)}
+
+Right = tuple[str, str, str]
+
+MODES = pytest.mark.parametrize(
+    "values",
+    [pytest.param({}, id="cluster-wide"), pytest.param({"watchNamespaces": ["orders", "fraud"]}, id="namespaced")],
+)
+
+
+def requests() -> Iterator[Right]:
+    """Yield what the code asks of the API: calls on a cluster whose first argument names a kind."""
+    for file in SOURCES.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text())):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+                continue
+            kind = KINDS_BY_NAME.get(ast.unparse(call.args[0]))
+            if call.func.attr in VERBS and kind is not None:
+                parts = [each.value for each in call.keywords if each.arg == "subresource"]
+                suffix = f"/{ast.literal_eval(parts[0])}" if parts else ""
+                yield kind.group, kind.plural + suffix, VERBS[call.func.attr]
+
+
+def watches() -> Iterator[Right]:
+    """Yield what Kopf asks of the API for the kinds that the controller watches."""
+    for kind in WATCHED:
+        yield from ((kind.group, kind.plural, verb) for verb in ("list", "watch"))
+
+
+@MODES
+def test_it_may_do_what_the_controller_asks_for_and_nothing_else(render: Render, values: dict[str, Any]) -> None:
+    allowed = {right[1:] for right in render(values).rights()}
+    owner = {("streamjob.io", f"{kind.plural}/finalizers", "update") for kind in (STREAM_JOB, STREAM_SNAPSHOT)}
+
+    assert allowed - owner == set(requests()) | set(watches()) | set(DRIVER) | set(FINALIZER)
+    assert owner < allowed
+
+
+@MODES
+def test_no_right_is_given_by_a_wildcard(render: Render, values: dict[str, Any]) -> None:
+    assert [right for right in render(values).rights() if "*" in right[1:]] == []
+
+
+@MODES
+def test_nothing_is_deleted_by_the_collection_and_no_role_is_given(render: Render, values: dict[str, Any]) -> None:
+    verbs = {verb for _, _, _, verb in render(values).rights()}
+
+    assert verbs <= {"get", "list", "watch", "create", "update", "patch", "delete"}
+
+
+def test_a_namespaced_controller_has_no_right_outside_its_namespaces(render: Render) -> None:
+    rendered = render({"watchNamespaces": ["orders", "fraud"]}, namespace="system")
+    outside = {(group, resource) for where, group, resource, _ in rendered.rights() if where == "system"}
+
+    assert rendered.all("ClusterRole") == rendered.all("ClusterRoleBinding") == []
+    assert {where for where, *_ in rendered.rights()} == {"orders", "fraud", "system"}
+    assert outside == {(LEASE.group, LEASE.plural)}
+    assert rendered.environment["STREAMJOB_NAMESPACES"] == "orders,fraud"
+
+
+def test_it_may_do_the_same_in_one_namespace_as_in_all(render: Render) -> None:
+    everywhere = {right[1:] for right in render().rights() if right[0] == "*"}
+    in_one = {right[1:] for right in render({"watchNamespaces": ["orders"]}).rights() if right[0] == "orders"}
+
+    assert everywhere == in_one
+    assert everywhere
+
+
+@MODES
+def test_every_role_is_bound_to_the_service_account_of_the_pods(render: Render, values: dict[str, Any]) -> None:
+    rendered = render(values)
+    roles = [
+        (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+        for each in (*rendered.all("ClusterRole"), *rendered.all("Role"))
+    ]
+    bindings = (*rendered.all("ClusterRoleBinding"), *rendered.all("RoleBinding"))
+    bound = [(each["roleRef"]["kind"], each["metadata"].get("namespace"), each["roleRef"]["name"]) for each in bindings]
+    subject = {"kind": "ServiceAccount", "name": rendered.pod["serviceAccountName"], "namespace": "system"}
+
+    assert sorted(map(str, bound)) == sorted(map(str, roles))
+    assert [each["subjects"] for each in bindings] == [[subject]] * len(bindings)
+    assert rendered.one("ServiceAccount")["metadata"]["name"] == rendered.pod["serviceAccountName"]
+
+
+def test_only_its_own_lease_can_be_taken(render: Render) -> None:
+    rendered = render(release="blue")
+    rules = [
+        rule
+        for role in rendered.all("Role")
+        for rule in role["rules"]
+        if rule["resources"] == [LEASE.plural] and rule["verbs"] != ["create"]
+    ]
+
+    assert [rule["resourceNames"] for rule in rules] == [[rendered.environment["STREAMJOB_LEASE_NAME"]]]
+
+
+def test_two_releases_in_one_namespace_share_no_name(render: Render) -> None:
+    names = [
+        {
+            (each["kind"], each["metadata"]["name"])
+            for each in render({"crds": {"install": False}}, release=name).manifests
+        }
+        for name in ("blue", "green")
+    ]
+
+    assert names[0] & names[1] == set()
+
+
+def test_a_service_account_of_ones_own_is_used_and_not_created(render: Render) -> None:
+    rendered = render({"serviceAccount": {"create": False, "name": "mine"}})
+
+    assert rendered.all("ServiceAccount") == []
+    assert rendered.pod["serviceAccountName"] == "mine"
+    assert rendered.one("ClusterRoleBinding")["subjects"][0]["name"] == "mine"
+
+
+def test_rights_can_be_left_to_others(render: Render) -> None:
+    assert list(render({"rbac": {"create": False}}).rights()) == []
