@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamjob.errors import InvalidInput
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.manifests import names
 from streamjob_operator.manifests.job_file import arguments, fetched
@@ -38,6 +39,9 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
         revision: what is run.
         action: which attempt it is, and what it goes on from.
         default_image: the image of the revisions that name none.
+
+    Raises:
+        InvalidInput: the template is no template of a pod.
     """
     spec = revision.spec()
     driver = spec.driver
@@ -189,11 +193,17 @@ def _placement(spec: StreamJobSpec) -> Object:
 def _template(template: Object | None) -> Object:
     """Return what of a pod template belongs to a pod."""
     given = template or {}
-    allowed = {"labels", "annotations"}
-    return {
-        "metadata": {key: value for key, value in (given.get("metadata") or {}).items() if key in allowed},
-        "spec": given.get("spec") or {},
-    }
+    metadata, spec = (_map(given.get(part), part) for part in ("metadata", "spec"))
+    kept = {part: _map(metadata.get(part), f"metadata.{part}") for part in ("labels", "annotations")}
+    return {"metadata": {part: value for part, value in kept.items() if value}, "spec": spec}
+
+
+def _map(value: Any, path: str) -> Object:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidInput(f"driver.template.{path} is {type(value).__name__}, not a map", "write it as in a pod")
+    return value
 
 
 def _probe(path: str, *, period: int, failures: int) -> Object:

@@ -17,6 +17,9 @@ _KEYS = {
 }
 """What elements of a list are told apart by; other lists are put one behind the other."""
 
+_MERGED = frozenset({"containers", "initContainers"})
+"""Lists whose elements are merged. In others the upper one replaces the lower: a volume is of one kind only."""
+
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return `below` with `above` laid over it: maps are merged, lists as Kubernetes merges them."""
@@ -26,18 +29,25 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(known, Mapping) and isinstance(value, Mapping):
             result[key] = merged(known, value)
         elif isinstance(known, list) and isinstance(value, Sequence) and not isinstance(value, str):
-            result[key] = by_key(known, value, _KEYS.get(key))
+            result[key] = by_key(known, value, _KEYS.get(key), merge=key in _MERGED)
         else:
             result[key] = copy.deepcopy(value)
     return result
 
 
-def by_key(below: Sequence[Any], above: Sequence[Any], key: str | None) -> list[Any]:
-    """Return both lists as one; elements of the same `key` are merged, in the place of the first."""
-    if key is None:
-        return copy.deepcopy([*below, *above])
-    found: dict[Any, Any] = {}
-    for element in (*below, *above):
-        name = element[key]
-        found[name] = merged(found[name], element) if name in found else copy.deepcopy(element)
-    return list(found.values())
+def by_key(below: Sequence[Any], above: Sequence[Any], key: str | None, *, merge: bool = False) -> list[Any]:
+    """Return both lists as one; of elements with the same `key` the last counts, in the place of the first.
+
+    What has no such key stays as it is: the API server is to say what is wrong with it.
+    """
+    found: list[Any] = []
+    places: dict[Any, int] = {}
+    for element in copy.deepcopy([*below, *above]):
+        name = element.get(key) if isinstance(element, Mapping) else None
+        if isinstance(name, str | int) and name in places:
+            found[places[name]] = merged(found[places[name]], element) if merge else element
+            continue
+        if isinstance(name, str | int):
+            places[name] = len(found)
+        found.append(element)
+    return found

@@ -46,13 +46,15 @@ def pod(*, start: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 def container(built: dict[str, Any]) -> dict[str, Any]:
     """Return the job's container of a pod."""
-    (found,) = [each for each in built["spec"]["containers"] if each["name"] == "streamjob"]
+    containers = [each for each in built["spec"]["containers"] if isinstance(each, dict)]
+    (found,) = [each for each in containers if each.get("name") == "streamjob"]
     return dict(found)
 
 
 def variables(built: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of the job's container: values, or where they come from."""
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container(built)["env"]}
+    named = [each for each in container(built)["env"] if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in named}
 
 
 def argument(built: dict[str, Any], option: str) -> str:
