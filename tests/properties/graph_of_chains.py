@@ -33,7 +33,10 @@ class Shape:
 
 @dataclass
 class Known:
-    """What the observer knows of a chain; `written` has each entry of its stream with the batch that it came with."""
+    """What the observer knows of a chain; `written` has each entry of its stream with the batch that it came with.
+
+    `begins` is where its stream begins in this epoch, and `drained_ends` has the ends of input that are none for good.
+    """
 
     batch: BatchId = NO_BATCH
     committed: BatchId = NO_BATCH
@@ -42,6 +45,9 @@ class Known:
     written: list[tuple[BatchId, Entry]] = field(default_factory=list)
     watermark: int | None = None
     ended: bool = False
+    drained: bool = False
+    begins: int = 0
+    drained_ends: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -71,6 +77,7 @@ class Observed:
         self.last_id = CheckpointId(0)
         self.under_way: Checkpoint | None = None
         self.sealed: CheckpointId | None = None
+        self.draining = False
         self.completed: Checkpoint | None = None
         self.segments = 0
         self.completions = 0
@@ -110,16 +117,30 @@ class Observed:
         known.committed = known.batch
         self._watch(self.job.committed(chain, known.batch))
 
-    def end(self, chain: ChainUid) -> None:
-        """End a chain whose inputs have ended."""
+    def drain(self) -> None:
+        """Let all chains that read native sources end before their input does."""
+        self.draining = True
+
+    def end(self, chain: ChainUid, *, for_good: bool = True) -> None:
+        """End a chain whose inputs have ended; `for_good`: its own sources have ended, too, not been drained only."""
         if not self.inputs_ended(chain):
             return
         if self._is_sealed(chain) and not self.chains[chain].ended:
             with pytest.raises(PublicationSealed):
                 self.job.end(chain)
             return
-        self.chains[chain].ended = True
-        self._watch(self.job.end(chain))
+        known = self.chains[chain]
+        if not known.ended:
+            own_drained = self.draining and not for_good and chain in self.natives
+            known.ended, known.drained = True, own_drained or self._input_drained(chain)
+            if known.drained:
+                known.drained_ends.add(len(known.written))
+        self._watch(self.job.end(chain, drained=known.drained))
+
+    def _input_drained(self, chain: ChainUid) -> bool:
+        drained = any(self.chains[producer].drained for producer in self.inputs[chain])
+        assert self.job.input_drained(chain) is drained
+        return drained
 
     def inputs_ended(self, chain: ChainUid) -> bool:
         """Whether the chain has consumed the end of all inputs."""
@@ -131,9 +152,13 @@ class Observed:
         return ended
 
     def trigger(self, *, unaligned: bool, seal: bool) -> None:
-        """Begin a checkpoint, if none is under way."""
+        """Begin a checkpoint, if none is under way; during a drain, only one behind it that stops the job."""
         if self.under_way is not None or self.sealed is not None:
             return
+        if self.draining:
+            if not all(known.ended for known in self.chains.values()):
+                return
+            seal = True
         self.last_id = CheckpointId(self.last_id + 1)
         self.under_way = Checkpoint(self.last_id, unaligned, seal)
         self.sealed = self.last_id if seal else None
@@ -169,6 +194,7 @@ class Observed:
         """Begin anew behind the last completed checkpoint, or from nothing."""
         self.job = Publications(self.names, self.channels)
         self.under_way = self.sealed = None
+        self.draining = False
         self.frontiers = dict.fromkeys(self.channels, 0)
         if self.completed is None:
             self.chains = {name: Known(consumed=dict.fromkeys(self.inputs[name], 0)) for name in self.names}
@@ -180,7 +206,9 @@ class Observed:
             known.consumed = dict(cut.consumed)
             known.consumed_behind = {cut.batch: dict(cut.consumed)}
             known.written = known.written[: cut.next_index]
-            known.ended = cut.ended
+            known.ended, known.drained = cut.ended, False
+            known.begins = cut.next_index
+            known.drained_ends = {index for index in known.drained_ends if index < cut.next_index}
             known.watermark = self._watermark(name, cut.next_index)
             left = [entry for reader in self.readers[name] for entry in cuts[reader].in_flight[name]]
             first = min((cuts[reader].consumed[name] for reader in self.readers[name]), default=0)
@@ -207,7 +235,8 @@ class Observed:
         for producer, entry in effects.appended:
             known = self.chains[producer]
             assert entry.index == len(known.written), "indexes are dense"
-            assert not known.written or known.written[-1][1].kind is not EntryKind.END, "nothing comes behind the end"
+            if entry.index > known.begins:
+                assert known.written[-1][1].kind is not EntryKind.END, "nothing comes behind the end"
             known.written.append((known.batch, entry))
         for channel, frontier in effects.frontiers.items():
             assert frontier != self.frontiers[channel], "only what has changed is reported"
@@ -276,4 +305,5 @@ class Observed:
             assert consumed <= len(before), "nothing behind the producer's cut is consumed"
             assert not in_flight or cuts[reader].unaligned
             ends = bool(before) and before[-1].kind is EntryKind.END
+            ends &= len(before) - 1 not in self.chains[producer].drained_ends
             assert (producer in cuts[reader].ended_inputs) is ends is cuts[producer].ended

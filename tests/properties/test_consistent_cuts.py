@@ -38,8 +38,10 @@ def happen(job: Observed, event: tuple[int, int, int, int]) -> None:
             job.complete()
         case 6 if reads == 4:
             job.crash()
-        case 7 if reads == 4:
-            job.end(chain)
+        case 7 if reads == 4 or job.draining:
+            job.end(chain, for_good=emits == 2)
+        case 7 if reads == 3 and emits == 0:
+            job.drain()
         case 8 | 9 | 10:
             job.commit(chain)
         case _:
@@ -52,6 +54,17 @@ def lived(shape: Shape, events: list[tuple[int, int, int, int]]) -> Observed:
     for event in events:
         happen(job, event)
     return job
+
+
+def end_all(job: Observed, *, for_good: bool = True) -> None:
+    """Let all chains read to the end."""
+    for _ in range(3 * len(job.names) + 3):
+        for chain in job.names:
+            job.end(chain, for_good=for_good)
+            job.run_batch(chain, 1000, 0)
+            job.commit(chain)
+        job.complete()
+    assert all(known.ended for known in job.chains.values())
 
 
 @settings(max_examples=300, deadline=None)
@@ -70,7 +83,7 @@ def test_an_aligned_checkpoint_cuts_every_chain_if_all_get_their_turn(
 ) -> None:
     """Bounded streams included: barriers ignore the bound, and a blocked producer is unblocked by its readers."""
     job = lived(shape, events)
-    if job.sealed is not None:
+    if job.sealed is not None or job.draining:
         job.crash()
     job.abort()
     completions = job.completions
@@ -89,17 +102,39 @@ def test_all_chains_come_to_their_end_if_their_sources_do(
 ) -> None:
     """No barrier and no bound keeps the end of input from arriving."""
     job = lived(shape, events)
-    if job.sealed is not None:
+    if job.sealed is not None or job.draining:
         job.crash()
-    for _ in range(3 * len(job.names) + 3):
-        for chain in job.names:
-            job.end(chain)
-            job.run_batch(chain, 1000, 0)
-            job.commit(chain)
-        job.complete()
+    end_all(job)
 
-    assert all(known.ended for known in job.chains.values())
     job.trigger(unaligned=False, seal=False)
     job.complete()
     assert job.completed is not None
+    assert all(cut.ended for cut in job.completed.cuts.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(shape=shapes(), events=EVENTS, unaligned=st.booleans())
+def test_the_streams_of_drained_chains_go_on_behind_the_snapshot_and_end_for_good_later(
+    shape: Shape, events: list[tuple[int, int, int, int]], unaligned: bool
+) -> None:
+    job = lived(shape, events)
+    if job.sealed is not None:
+        job.crash()
+    job.drain()
+    end_all(job, for_good=False)
+    job.trigger(unaligned=unaligned, seal=True)
+    job.complete()
+
+    assert job.sealed is not None
+    assert job.completed is not None
+    cuts = job.completed.cuts
+    assert {name for name, cut in cuts.items() if cut.ended} == {
+        n for n, known in job.chains.items() if not known.drained
+    }
+    assert not any(entries for cut in cuts.values() for entries in cut.in_flight.values())
+    job.crash()
+    job.run_fairly(3)
+    end_all(job)
+    job.trigger(unaligned=unaligned, seal=False)
+    job.complete()
     assert all(cut.ended for cut in job.completed.cuts.values())
