@@ -11,6 +11,7 @@ from tests.simulation.world import Choices, World
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol import messages as m
+from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState, SourceState
 from streamjob.snapshot.record import LogRecord
@@ -21,12 +22,12 @@ CHAIN, SOURCE = ChainUid("chain"), OperatorUid("source")
 
 
 def position_in(manifest: Manifest | None) -> tuple[int, bool]:
-    """Return how far a snapshot has read, and whether it has flushed the end of input."""
+    """Return how far a snapshot has read, and whether it is flushed, and has read nothing since."""
     if manifest is None:
         return 0, False
     position = manifest.sources[0].position
     assert isinstance(position, int)
-    return position, manifest.operators[0].finished
+    return position, manifest.chains[0].watermark == END_OF_TIME_MS
 
 
 class ChainOracle(Oracle):
@@ -36,18 +37,26 @@ class ChainOracle(Oracle):
         super().__init__(MemoryStore(), ModelSink(), min_retained)
         self.source = source
         self.limit = limit
+        self.flushed_at: list[int] = []
 
     def check_cut(self, record: LogRecord, manifest: Manifest) -> None:
-        position, finished = position_in(manifest)
+        position, flushed = position_in(manifest)
         files = {file.path: self.read(file) for file in manifest.files()}
         state, _ = self.source.fold({}, 0, position)
         if decode_state(files) != state:
             raise Violation(f"{record.kind} {record.id}: its state is not that of position {position}")
-        before, had_finished = position_in(self.completions[-1][1] if self.completions else None)
+        before, was_flushed = position_in(self.completions[-1][1] if self.completions else None)
+        finished = manifest.operators[0].finished
+        stays_flushed = was_flushed and position == before
+        if flushed is not (stays_flushed or finished or manifest.drained):
+            raise Violation(f"{record.kind} {record.id} is {'' if flushed else 'not '}flushed")
+        if finished and position != self.limit:
+            raise Violation(f"{record.kind} {record.id} is said to be finished at position {position}")
         earlier, _ = self.source.fold({}, 0, before)
         _, expected = self.source.fold(earlier, before, position)
-        if finished and not had_finished:
-            expected += self.source.flush(state)
+        if flushed and not stays_flushed:
+            self.flushed_at.append(position)
+            expected += self.source.flush(state, position)
         named: list[Row] = []
         for name in committables_of(manifest.sinks):
             named += self.sink.ever_staged[name]
@@ -59,7 +68,7 @@ class ChainOracle(Oracle):
 
     def check_result(self) -> None:
         assert self.limit is not None
-        if self.sink.delivered() != Source(self.limit).batch_result():
+        if self.sink.delivered() != Source(self.limit).batch_result(self.flushed_at):
             raise Violation("what the sink shows is not the batch's result")
 
 
@@ -88,7 +97,8 @@ class Snapshot:
 
     state: State
     position: int
-    finished: bool
+    flushed: bool
+    finished: bool = False
 
 
 class ChainRun(EpochRun):
@@ -103,11 +113,13 @@ class ChainRun(EpochRun):
         return (CHAIN,)
 
     def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
-        position, finished = position_in(manifest)
+        position, flushed = position_in(manifest)
+        finished = manifest is not None and manifest.operators[0].finished
         self.batch = manifest.chains[0].batch if manifest is not None else NO_BATCH
         self.publications = Publications([CHAIN])
         self.publications.restore(CHAIN, self.batch, {SOURCE: position} if manifest else {}, {})
-        self.snapshots: dict[BatchId, Snapshot] = {self.batch: Snapshot(decode_state(files), position, finished)}
+        begun = Snapshot(decode_state(files), position, flushed, finished)
+        self.snapshots: dict[BatchId, Snapshot] = {self.batch: begun}
         self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {self.batch}, position {position}")
 
     def start_chains(self) -> None:
@@ -118,15 +130,17 @@ class ChainRun(EpochRun):
         snapshot = self.snapshots[batch]
         self.report(CHAIN, m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.RUNNING)
         try:
-            while not snapshot.finished:
+            while not snapshot.finished and not (self.draining and snapshot.flushed):
                 batch = BatchId(batch + 1)
-                size = 1 + choices.pick(4)
+                size = 0 if self.draining else 1 + choices.pick(4)
                 end = snapshot.position + size if inputs.limit is None else min(snapshot.position + size, inputs.limit)
                 state, rows = inputs.source.fold(snapshot.state, snapshot.position, end)
                 inputs.read_to = max(inputs.read_to, end)
                 finished = snapshot.position == inputs.limit
-                if finished:
-                    rows = inputs.source.flush(state)
+                flushes = (finished or size == 0) and not snapshot.flushed
+                if flushes:
+                    rows = inputs.source.flush(state, end)
+                flushed = flushes or (snapshot.flushed and end == snapshot.position)
                 name = f"{self.epoch}-{self.name}-{batch}"
                 if rows:
                     yield Stage(name, self.epoch, tuple(rows))
@@ -134,17 +148,17 @@ class ChainRun(EpochRun):
                     batch=batch,
                     positions={SOURCE: end},
                     staged={SINK: name} if rows else {},
-                    watermarks={SOURCE: end},
+                    watermarks={SOURCE: END_OF_TIME_MS if flushed else end},
                 )
                 yield Wait(lambda: not self.publications.is_sealed(CHAIN) or self.coordinator_ended())
                 self.publications.publish(CHAIN, published)
-                snapshot = Snapshot(state, end, finished)
+                snapshot = Snapshot(state, end, flushed, finished)
                 yield Pause("commit")
                 self.snapshots[batch] = snapshot
                 self.publications.committed(CHAIN, batch)
                 yield Pause("next batch")
             if not self.coordinator_ended():
-                self.report(CHAIN, m.ChainStatus.FINISHED)
+                self.report(CHAIN, m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.DRAINED)
         except PublicationSealed:
             return
         except (SinkFailed, CommitFailed) as error:
@@ -180,8 +194,11 @@ class ChainRun(EpochRun):
             return
         position = cut.positions.get(SOURCE, 0)
         assert position == snapshot.position
+        watermark = END_OF_TIME_MS if snapshot.flushed else snapshot.position
         acknowledgement = m.ChainAcknowledgement(
-            state=ChainState(uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, files=files),
+            state=ChainState(
+                uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, watermark=watermark, files=files
+            ),
             operators=(OperatorState(uid=OperatorUid("fold"), chain=CHAIN, finished=snapshot.finished),),
             sources=(SourceState(uid=SOURCE, position=position),),
             sinks=(SinkState(uid=SINK, committables=cut.committables.get(SINK, ())),),

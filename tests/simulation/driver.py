@@ -40,6 +40,8 @@ class Simulation:
         self.most_processes = most_processes
         self.fault_share = fault_share
         self.disturbance_share = disturbance_share
+        # Who drains reads no further, and ends: most lives are spared it.
+        self.drains = choices.pick(3) == 2
         self.last_survives = choices.pick(2) == 1
         longest = max(policy.timeout for policy in policies)
         patient = [policies[0], *(policy for policy in policies if policy.timeout == longest)]
@@ -73,7 +75,7 @@ class Simulation:
                 self._disturb()
             if self.has_edges and self.choices.in_percent(80):
                 self._strike_at_the_edge()
-            self._step(faults=True)
+            self._step_with_faults()
 
     def finish(self) -> None:
         """Let the network calm down and one process run to the end of all input: the last that lives, or a new one.
@@ -94,7 +96,7 @@ class Simulation:
             if last.end is not None and survives:
                 # It had been told to stop before, or had lost the log without knowing.
                 survives, last = False, self._start_last()
-            self._step(faults=False)
+            self.step()
         if last.end is not m.JobEnd.FINISHED:
             raise Violation(f"the last process ended as {last.end}")
         if expired := [at for at in last.expired if at >= quiet_since]:
@@ -122,22 +124,37 @@ class Simulation:
         """Whether the last claim found a finished job, so that nothing could be collected behind it."""
         return self.world.oracle.log[-1].kind == "claim"
 
-    def _step(self, *, faults: bool) -> None:
+    def step(self, fault: Fault = Fault.NONE) -> None:
+        """Let some task make its next step, which goes as well as the fault lets it; nobody sleeps."""
+        found = self._next(asleep=True)
+        if found is not None:
+            process, run, task = found
+            process.step(run, task, fault)
+
+    def _next(self, *, asleep: bool) -> tuple[Process, EpochRun, Task] | None:
+        """Let time pass, and return whose turn it is, sleepers included or not."""
         self.steps += 1
         self.world.clock.advance(STEP)
         runnable = [
             (process, *found)
             for process in self.processes
             for found in process.tasks()
-            if not faults or process.frozen_until <= self.steps
+            if asleep or process.frozen_until <= self.steps
         ]
         if not runnable:
-            return
+            return None
         runnable.sort(key=lambda found: found[2].last_step)
-        process, run, task = runnable[self.choices.pick(len(runnable))]
-        task.last_step = self.steps
+        found = runnable[self.choices.pick(len(runnable))]
+        found[2].last_step = self.steps
+        return found
+
+    def _step_with_faults(self) -> None:
+        found = self._next(asleep=False)
+        if found is None:
+            return
+        process, run, task = found
         fault = Fault.NONE
-        if faults and not isinstance(task.effect, Wait):
+        if not isinstance(task.effect, Wait):
             decisive = isinstance(task.effect, PutIfAbsent | Delete | Commit | Abort)
             if decisive and self.choices.in_percent(self.sleep_share):
                 self._freeze(process, deep=isinstance(task.effect, PutIfAbsent))
@@ -181,7 +198,7 @@ class Simulation:
         world = self.world
         alive = [process for process in self.processes if process.end is None]
         self.processes = alive
-        what = self.choices.pick(10)
+        what = self.choices.pick(13 if self.drains else 10)
         asleep = all(process.frozen_until > self.steps for process in alive)
         if asleep or (what == 1 and len(alive) < self.most_processes):
             self.start_process()
@@ -210,6 +227,8 @@ class Simulation:
             case 9:
                 if run is not None:
                     self._order(process, now)
+            case 10 | 11 | 12:
+                process.ask_to_stop(TriggerId(f"d{self.steps}"), savepoint=what != 10, drain=True)
             case _:
                 if self.fault_share and self.choices.pick(8) == 7:
                     self._take_store_away(10 * self.choices.pick(10))
@@ -234,7 +253,7 @@ class Simulation:
         elif order == 1:
             process.num_retained = 1 + self.choices.pick(3)
         else:
-            run.handle(m.StopRequested(now=now, trigger_id=TriggerId(f"x{self.steps}"), savepoint=order == 3))
+            process.ask_to_stop(TriggerId(f"x{self.steps}"), savepoint=order == 3)
 
 
 def live(simulation: Simulation, steps: int) -> None:

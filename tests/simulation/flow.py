@@ -20,6 +20,8 @@ from streamjob.ids import ChainUid
 from streamjob.protocol.channels import END_OF_TIME_MS
 
 WINDOW = 4
+FIRED = "!"
+"""What paths have from which rows of windows come."""
 SOURCE = ChainUid("source")
 """The name of a chain's own source among its inputs."""
 
@@ -64,6 +66,7 @@ class FlowState:
     """What a chain remembers: all of it is in its snapshots.
 
     `numbers` counts the rows of each key that went to the sink, `newest` has the time of the last row by path and key.
+    `event_time` has the watermarks that a drained chain goes on from.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -71,6 +74,7 @@ class FlowState:
     windows: dict[str, list[str]] = field(default_factory=dict)
     waiting: dict[str, list[Record]] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
+    event_time: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> FlowState:
         """Return a state that changes independently."""
@@ -80,7 +84,14 @@ class FlowState:
             {window: list(ids) for window, ids in self.windows.items()},
             {side: list(records) for side, records in self.waiting.items()},
             dict(self.watermarks),
+            dict(self.event_time),
         )
+
+    def rewind(self) -> None:
+        """Go on behind a drain: what waited for event time has fired, which goes on from where it stood before."""
+        self.watermarks = dict(self.event_time)
+        # The window that was open fires again, with what comes of it from here on.
+        self.newest = {line: time for line, time in self.newest.items() if FIRED not in line}
 
     def encode(self) -> bytes:
         """Return the state as the content of a file."""
@@ -177,7 +188,7 @@ def _pass_time(node: Node, state: FlowState, watermark: int) -> list[Record]:
         ids = sorted(state.windows.pop(name))
         digest = hashlib.sha256(" ".join(ids).encode()).hexdigest()[:8]
         time = (int(number) + 1) * WINDOW - 1
-        records.append(Record(f"{node.uid}[{int(number)} {key} {len(ids)} {digest}]", int(key), time, f"{node.uid}w"))
+        records.append(Record(f"{node.uid}[{int(number)} {key} {len(ids)} {digest}]", int(key), time, node.uid + FIRED))
     return records
 
 
@@ -202,10 +213,26 @@ def run_to_the_end(
     return rows
 
 
-def batch_result(nodes: Sequence[Node], limits: Mapping[ChainUid, int]) -> dict[ChainUid, list[Row]]:
-    """Return what the sinks get if the sources end at these offsets."""
-    pending = {(SOURCE, chain): source_records(chain, 0, limit) for chain, limit in limits.items()}
-    return run_to_the_end(nodes, {node.uid: FlowState() for node in nodes}, pending)
+def batch_result(
+    nodes: Sequence[Node], limits: Mapping[ChainUid, int], drains: Iterable[Mapping[ChainUid, int]] = ()
+) -> dict[ChainUid, list[Row]]:
+    """Return what the sinks get if the sources end at these offsets.
+
+    Args:
+        nodes: the graph, producers before their readers.
+        limits: where each chain's source ends.
+        drains: how far the sources were read when they were drained before, each time.
+    """
+    states = {node.uid: FlowState() for node in nodes}
+    rows: dict[ChainUid, list[Row]] = {node.uid: [] for node in nodes}
+    at = dict.fromkeys(limits, 0)
+    for until in (*drains, limits):
+        pending = {(SOURCE, chain): source_records(chain, at[chain], until[chain]) for chain in limits}
+        for chain, more in run_to_the_end(nodes, states, pending).items():
+            rows[chain] += more
+            states[chain].rewind()
+        at = dict(until)
+    return rows
 
 
 def encode(records: Sequence[Record]) -> bytes:

@@ -95,9 +95,17 @@ class GraphRun(EpochRun):
     def chains(self) -> tuple[ChainUid, ...]:
         return tuple(self.graph.nodes)
 
+    @property
+    def all_is_read(self) -> bool:
+        """Whether all that the sources have so far is read, in committed batches."""
+        offsets = {chain: places[max(places)].offset for chain, places in self._places.items()}
+        return not any(self.graph.has_more(chain, offsets[chain]) for chain in self.graph.limits)
+
     def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
         self._starts: dict[CheckpointId, m.StartCheckpoint] = {}
         self._finished: frozenset[ChainUid] = frozenset()
+        self._drained: set[ChainUid] = set()
+        self._event_time: dict[ChainUid, dict[str, int]] = {}
         self._streams = {producer: LocalStream(0, {}) for producer, _ in self.graph.channels}
         self._places: dict[ChainUid, dict[BatchId, Place]] = {}
         publications = Publications(self.chains, self.graph.channels, clock=self.world.clock.now)
@@ -108,6 +116,7 @@ class GraphRun(EpochRun):
             self._places[node.uid] = {NO_BATCH: Place(consumed=dict.fromkeys(node.producers, 0))}
         if manifest is not None:
             self._restore_from(manifest, files)
+        self._published = {chain: place for chain, places in self._places.items() for place in places.values()}
         self.publication.open_channels(self._streams)
         self.graph.local_files[self.epoch] = [stream.files for stream in self._streams.values()]
         self.world.note(f"{self.name}: epoch {self.epoch} starts behind {manifest.id if manifest else 'nothing'}")
@@ -118,9 +127,10 @@ class GraphRun(EpochRun):
         for chain in manifest.chains:
             consumed = {each.source: each.consumed for each in manifest.channels if each.target == chain.uid}
             offset = positions.get(chain.uid, 0)
-            self._places[chain.uid] = {
-                chain.batch: Place(FlowState.decode(files[state_path(chain.uid)]), offset, consumed)
-            }
+            state = FlowState.decode(files[state_path(chain.uid)])
+            if manifest.drained and chain.uid not in self._finished:
+                state.rewind()
+            self._places[chain.uid] = {chain.batch: Place(state, offset, consumed)}
             at = {source_of(chain.uid): offset} if chain.uid in positions else {}
             self._decided.restore(chain.uid, chain.batch, at, {}, consumed)
             channels = restored_channels(manifest, chain.uid)
@@ -153,25 +163,35 @@ class GraphRun(EpochRun):
                 yield Wait(partial(self._has_work, node, place))
                 batch = BatchId(batch + 1)
                 ends, count = self._plan(node, place)
+                # A batch that has begun reads what it was to read.
+                source_done = self._source_done(node, place)
                 if not self._has_room(node):
                     self.graph.graph_oracle.moments["producers that wait for room"] += 1
+                    drained_before = self.draining
                     yield Wait(partial(self._has_room, node))
+                    drained_meanwhile = self.draining and not drained_before
+                    self.graph.graph_oracle.moments["drains while a writer waits for room"] += drained_meanwhile
                 for _ in range(node.steps):
                     yield Pause("compute")
-                place, outcome = self._compute(node, place, ends, count)
+                place, outcome = self._compute(node, place, ends, 0 if source_done else count, source_done)
                 name = f"{self.epoch}-{self.name}-{chain}-{batch}"
                 if outcome.rows:
                     yield Stage(name, self.epoch, tuple(outcome.rows))
                 yield from self._while_sealed(chain)
                 publication.publish(chain, self._batch(node, batch, place, outcome, name))
+                self._published[chain] = place
                 yield Pause("commit")
                 self._places[chain][batch] = place
                 publication.committed(chain, batch)
                 yield Pause("next batch")
             yield from self._while_sealed(chain)
-            publication.end(chain)
+            drained = not self._ended_for_good(node, place)
+            if drained:
+                self._drained.add(chain)
+                place.state.event_time = self._event_time[chain]
+            publication.end(chain, drained=drained)
             if not self.coordinator_ended():
-                self.report(chain, m.ChainStatus.FINISHED)
+                self.report(chain, m.ChainStatus.DRAINED if drained else m.ChainStatus.FINISHED)
         except PublicationSealed:
             return
         except (SinkFailed, CommitFailed) as error:
@@ -187,11 +207,21 @@ class GraphRun(EpochRun):
         return self._inputs_ended(node, place) and watermark_of(node, place.state) == END_OF_TIME_MS
 
     def _inputs_ended(self, node: Node, place: Place) -> bool:
-        source_ended = SOURCE not in node.inputs or self.graph.has_ended(node.uid, place.offset)
-        return source_ended and self.publication.input_ended(node.uid)
+        return self._source_done(node, place) and self.publication.input_ended(node.uid)
+
+    def _source_done(self, node: Node, place: Place) -> bool:
+        """Whether nothing more is read of a chain's own source in this epoch; a drain waits for the channels."""
+        return self._source_ended(node, place) or (self.draining and self.publication.input_ended(node.uid))
+
+    def _source_ended(self, node: Node, place: Place) -> bool:
+        return SOURCE not in node.inputs or self.graph.has_ended(node.uid, place.offset)
+
+    def _ended_for_good(self, node: Node, place: Place) -> bool:
+        """Whether a chain that is through is so in later epochs, too."""
+        return self._source_ended(node, place) and self._drained.isdisjoint(node.producers)
 
     def _has_work(self, node: Node, place: Place) -> bool:
-        if SOURCE in node.inputs and not self.graph.has_ended(node.uid, place.offset):
+        if not self._source_done(node, place) and self.graph.has_more(node.uid, place.offset):
             return True
         readable = (self._streams[each].frontier(node.uid) > place.consumed[each] for each in node.producers)
         return any(readable) or self._inputs_ended(node, place)
@@ -208,7 +238,9 @@ class GraphRun(EpochRun):
             ends[producer] += readable if readable < 2 or choices.pick(2) == 0 else 1 + choices.pick(readable)
         return ends, (2, 1, 3, 0)[choices.pick(4)]
 
-    def _compute(self, node: Node, place: Place, ends: dict[ChainUid, int], count: int) -> tuple[Place, Outcome]:
+    def _compute(
+        self, node: Node, place: Place, ends: dict[ChainUid, int], count: int, source_done: bool
+    ) -> tuple[Place, Outcome]:
         reads, watermarks = {}, {}
         after = place.copy()
         after.consumed = ends
@@ -221,8 +253,7 @@ class GraphRun(EpochRun):
             reads[SOURCE] = self.graph.read_source(node.uid, place.offset, count)
             after.offset += len(reads[SOURCE])
             # The batch behind the last record is the one that flushes.
-            ended = self.graph.has_ended(node.uid, place.offset)
-            watermarks[SOURCE] = END_OF_TIME_MS if ended else after.offset
+            watermarks[SOURCE] = END_OF_TIME_MS if source_done else after.offset
         return after, process(node, after.state, reads, watermarks)
 
     def _batch(self, node: Node, batch: BatchId, place: Place, outcome: Outcome, name: str) -> Batch:
@@ -244,6 +275,14 @@ class GraphRun(EpochRun):
             consumed=place.consumed,
             output=output,
         )
+
+    def drain(self) -> None:
+        super().drain()
+        # All at one moment: so nobody goes on from a later time than what writes to it.
+        self._event_time = {chain: dict(place.state.watermarks) for chain, place in self._published.items()}
+        assert self.coordinator is not None
+        cuts = 0 if self.coordinator.pending is None else len(self._decided.cuts_of(self.coordinator.pending))
+        self.graph.graph_oracle.moments["drains while barriers align"] += 0 < cuts < len(self.chains)
 
     def trigger(self, start: m.StartCheckpoint) -> None:
         self._starts[start.id] = start

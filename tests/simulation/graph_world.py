@@ -41,6 +41,13 @@ MOMENTS = (
     "some chains have ended",
     "producers that wait for room",
     "goes on behind a failed stop",
+    "drained savepoints",
+    "drained checkpoints",
+    "drained beside finished chains",
+    "drained again",
+    "reads on behind a drain",
+    "drains while a writer waits for room",
+    "drains while barriers align",
 )
 
 
@@ -107,11 +114,13 @@ class GraphOracle(Oracle):
         super().__init__(MemoryStore(), ModelSink(), min_retained)
         self.nodes = nodes
         self.limits = limits
+        self.drains: list[dict[ChainUid, int]] = []
         self.moments = Counter(dict.fromkeys(MOMENTS, 0))
         self._put_out: dict[ChainUid, list[Row]] = {node.uid: [] for node in nodes}
 
     def check_cut(self, record: LogRecord, manifest: Manifest) -> None:
         what = f"{record.kind} {record.id}"
+        self._check_finished(what, manifest)
         self._check_channels(what, manifest)
         self._count(manifest)
         for sink in manifest.sinks:
@@ -130,11 +139,17 @@ class GraphOracle(Oracle):
             following = run_to_the_end(self.nodes, states, pending)
         except Violation as error:
             raise Violation(f"{what}: behind it, {error}") from error
+        if manifest.drained:
+            self._check_drained(what, manifest, states)
+            if any(following.values()):
+                raise Violation(f"{what} is drained, and {following} is still to come")
         rows = {chain: put_out + following[chain] for chain, put_out in self._put_out.items()}
         self._check_rows(what, rows, positions_in(manifest))
+        if manifest.drained:
+            self.drains.append(positions_in(manifest))
 
     def _check_rows(self, what: str, rows: Mapping[ChainUid, list[Row]], limits: Mapping[ChainUid, int]) -> None:
-        expected = batch_result(self.nodes, limits)
+        expected = batch_result(self.nodes, limits, self.drains)
         for chain, given in rows.items():
             wanted, found = Counter(row[0] for row in expected[chain]), Counter(row[0] for row in given)
             if wanted != found:
@@ -144,6 +159,25 @@ class GraphOracle(Oracle):
                 numbers[key] += 1
                 if number != numbers[key]:
                     raise Violation(f"{what}: chain {chain} puts {name} out as {number} of {key}, not {numbers[key]}")
+
+    def _check_finished(self, what: str, manifest: Manifest) -> None:
+        """Only what has read all that there will ever be is finished, whatever a drain has flushed."""
+        finished = {operator.chain for operator in manifest.operators if operator.finished}
+        positions = positions_in(manifest)
+        for node in self.nodes:
+            all_read = SOURCE not in node.inputs or positions[node.uid] == self.limits[node.uid]
+            if node.uid in finished and not (all_read and finished.issuperset(node.producers)):
+                raise Violation(f"{what}: chain {node.uid} is said to have finished")
+        for channel in manifest.channels:
+            if channel.ended is not (channel.source in finished):
+                raise Violation(f"{what}: channel {channel.source} -> {channel.target} ends without its writer")
+
+    def _check_drained(self, what: str, manifest: Manifest, states: Mapping[ChainUid, FlowState]) -> None:
+        if any(channel.entries for channel in manifest.channels):
+            raise Violation(f"{what} is drained, and something is in flight")
+        for node in self.nodes:
+            if watermark_of(node, states[node.uid]) != END_OF_TIME_MS:
+                raise Violation(f"{what} is drained, and chain {node.uid} is not flushed")
 
     def _check_channels(self, what: str, manifest: Manifest) -> None:
         ends: dict[ChainUid, tuple[int, bool]] = {}
@@ -169,8 +203,15 @@ class GraphOracle(Oracle):
             told = watermark_of(nodes[channel.source], states[channel.source])
             known = states[channel.target].watermarks.get(channel.source, 0)
             will_be = max([known, *(entry.watermark or 0 for entry in channel.entries)])
-            has_ended = known == END_OF_TIME_MS or EntryKind.END in {entry.kind for entry in channel.entries}
-            if has_ended != channel.ended or (told != will_be and told != END_OF_TIME_MS and not has_ended):
+            if EntryKind.END in {entry.kind for entry in channel.entries}:
+                will_be = END_OF_TIME_MS
+            if self.drains or manifest.drained:
+                # What a reader was told before the drain, it may have forgotten, but not its writer.
+                in_order = will_be <= told
+            else:
+                # A writer that has flushed tells so by ending its stream, right behind.
+                in_order = (will_be == END_OF_TIME_MS) is channel.ended and told in (will_be, END_OF_TIME_MS)
+            if not in_order:
                 name = f"channel {channel.source} -> {channel.target}"
                 raise Violation(f"{what}: {name} will be at watermark {will_be}, its producer is at {told}")
 
@@ -185,6 +226,13 @@ class GraphOracle(Oracle):
             "ends in flight": EntryKind.END in in_flight,
             "restored rows in flight again": self._in_flight_again(manifest),
             "some chains have ended": any(finished) and not all(finished),
+            "drained savepoints": manifest.drained and manifest.kind == "savepoint",
+            "drained checkpoints": manifest.drained and manifest.kind == "checkpoint",
+            "drained beside finished chains": manifest.drained and any(finished) and not all(finished),
+            "drained again": manifest.drained and positions_in(manifest) not in (*self.drains[:1], *self.drains[-1:]),
+            "reads on behind a drain": not manifest.drained
+            and bool(self.drains)
+            and positions_in(manifest) != self.drains[-1],
         }
         self.moments.update({moment: int(reached) for moment, reached in moments.items()})
 
@@ -205,18 +253,22 @@ class GraphOracle(Oracle):
 
     def check_result(self) -> None:
         limits = {chain: limit for chain, limit in self.limits.items() if limit is not None}
-        expected = batch_result(self.nodes, limits)
+        expected = batch_result(self.nodes, limits, self.drains)
         given = Counter(name for name, _, _ in self.sink.delivered())
         if given != Counter(row[0] for rows in expected.values() for row in rows):
             raise Violation("what the sinks show is not the batch's result")
 
 
 class GraphWorld(World):
-    """A graph of chains; a source without a limit has no end yet."""
+    """A graph of chains; a source without a limit has no end yet.
+
+    `written` is what such a source has so far; None for ever more.
+    """
 
     def __init__(self, choices: Choices, nodes: tuple[Node, ...], limits: dict[ChainUid, int | None]) -> None:
         self.nodes = {node.uid: node for node in nodes}
         self.limits = limits
+        self.written: int | None = None
         self.read_to = dict.fromkeys(limits, 0)
         self.local_files: dict[Epoch, list[dict[str, bytes]]] = {}
         self.graph_oracle = GraphOracle(nodes, limits, 1)
@@ -236,18 +288,27 @@ class GraphWorld(World):
     def end_inputs(self) -> None:
         for chain, limit in self.limits.items():
             if limit is None:
-                self.limits[chain] = self.read_to[chain] + 3
+                self.limits[chain] = self.read_to[chain] + 3 if self.written is None else self.written
 
     def read_source(self, chain: ChainUid, start: int, count: int) -> list[Record]:
         """Return up to so many records from an offset of a chain's source."""
-        limit = self.limits[chain]
-        end = start + count if limit is None else min(start + count, limit)
+        there = self._there(chain)
+        end = start + count if there is None else min(start + count, there)
         self.read_to[chain] = max(self.read_to[chain], end)
         return source_records(chain, start, end)
+
+    def has_more(self, chain: ChainUid, position: int) -> bool:
+        """Return whether a chain's source has something from an offset on."""
+        there = self._there(chain)
+        return there is None or position < there
 
     def has_ended(self, chain: ChainUid, position: int) -> bool:
         """Return whether a chain's source has nothing from an offset on, and never will."""
         return position == self.limits[chain]
+
+    def _there(self, chain: ChainUid) -> int | None:
+        limit = self.limits[chain]
+        return self.written if limit is None else limit
 
 
 def restored_channels(manifest: Manifest, producer: ChainUid) -> list[ChannelState]:

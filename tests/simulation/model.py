@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -38,14 +39,16 @@ class Source:
             rows.append((key, offset, state[key]))
         return state, rows
 
-    def flush(self, state: State) -> list[Row]:
-        """Return the rows that the end of input puts out: one total for each key."""
-        return [(key, -1, total) for key, total in sorted(state.items())]
+    def flush(self, state: State, position: int) -> list[Row]:
+        """Return the rows that a flush puts out behind the records below a position: one total for each key."""
+        return [(key, -1 - position, total) for key, total in sorted(state.items())]
 
-    def batch_result(self) -> list[Row]:
-        """Return what the same query gives as a batch."""
-        state, rows = self.fold({}, 0, self.size)
-        return sorted(rows + self.flush(state))
+    def batch_result(self, flushed_at: Iterable[int] = ()) -> list[Row]:
+        """Return what the same query gives as a batch that is flushed at some offsets, and at the end."""
+        _, rows = self.fold({}, 0, self.size)
+        for position in {*flushed_at, self.size}:
+            rows += self.flush(self.fold({}, 0, position)[0], position)
+        return sorted(rows)
 
 
 def partition(key: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.simulation.model import Row, sha256
-from tests.simulation.oracle import JOB
+from tests.simulation.oracle import JOB, Violation
 from tests.simulation.world import Fault, World
 
 from streamjob.errors import CannotRestore, Superseded
@@ -29,7 +29,7 @@ from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim,
 from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, Triggers
+from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
@@ -98,6 +98,8 @@ class EpochRun(ABC):
         self.coordinator: Coordinator | None = None
         self.held: Claim | None = None
         self.over = False
+        self.draining = False
+        self._drains_into: CheckpointId | None = None
         self.ending: m.JobEnd | None = None
         self._collecting = False
         self._wake: float | None = None
@@ -182,6 +184,11 @@ class EpochRun(ABC):
     def start_chains(self) -> None:
         """Start the chains' tasks."""
 
+    def drain(self) -> None:
+        """Read no more of the sources, and flush."""
+        self.world.note(f"{self.name}: drains")
+        self.draining = True
+
     @abstractmethod
     def trigger(self, start: m.StartCheckpoint) -> None:
         """Cut chains, and let them acknowledge."""
@@ -227,6 +234,9 @@ class EpochRun(ABC):
     def _act(self, action: m.Action) -> None:
         match action:
             case m.StartCheckpoint():
+                if self.draining and (self._drains_into is not None or not action.properties.drained):
+                    raise Violation(f"{action.id} starts during a drain, which one drained snapshot is to end")
+                self._drains_into = action.id if self.draining else None
                 self.registry.begin(action.id)
                 self.triggered[action.id] = action.triggered
                 self.trigger(action)
@@ -243,13 +253,17 @@ class EpochRun(ABC):
                     self.registry.aborted(action.id)
             case m.CompleteCheckpoint():
                 self._work.append(lambda: self._complete(action))
-            case m.Publish() | m.DiscardAcknowledgement() | m.DrainSources():
+            case m.DrainSources():
+                self.drain()
+            case m.Publish() | m.DiscardAcknowledgement():
                 # The committer publishes what it completed; nothing else holds on to an acknowledgement.
                 pass
             case m.WakeAt():
                 self._wake = action.time
             case m.ResolveTrigger():
                 self.process.resolved[action.trigger_id] = action.outcome
+                if self.draining and action.trigger_id in self.process.drains:
+                    self.world.oracle.tells_of_drain(action.outcome)
             case m.FailJob():
                 self.world.note(f"{self.name}: {action.message}")
                 self._restart()
@@ -305,6 +319,7 @@ class EpochRun(ABC):
             epoch=held.epoch,
             kind=action.properties.kind.value,
             unaligned=any(part.metrics.unaligned for part in parts),
+            drained=action.properties.drained,
             triggered=action.triggered,
             completed=self.world.clock.now(),
             graph={},
@@ -342,6 +357,8 @@ class EpochRun(ABC):
                 now = self.world.clock.now()
                 self.handle(m.PublicationFailed(now=now, id=checkpoint, message=repr(error)))
                 return
+            if action.properties.stopping:
+                self.world.oracle.stops(completion.record)
             self._collecting = True
             self.handle(m.Published(now=self.world.clock.now(), id=checkpoint))
             try:
@@ -397,7 +414,8 @@ class Process:
         self.policy = policy
         self.triggers = Triggers()
         self.statistics = StatisticsTracker()
-        self.resolved: dict[TriggerId, object] = {}
+        self.resolved: dict[TriggerId, TriggerOutcome] = {}
+        self.drains: set[TriggerId] = set()
         self.end: m.JobEnd | None = None
         self.expired: list[float] = []
         self.frozen_until = 0
@@ -415,6 +433,14 @@ class Process:
         if self.end is not None:
             return []
         return [(run, task) for run in self.runs for task in run.tasks if task.runnable]
+
+    def ask_to_stop(self, trigger: TriggerId, *, savepoint: bool = False, drain: bool = False) -> None:
+        """Ask the epoch that runs to stop the job. Without one, nothing happens."""
+        if self.run is not None:
+            if drain:
+                self.drains.add(trigger)
+            now = self.world.clock.now()
+            self.run.handle(m.StopRequested(now=now, trigger_id=trigger, savepoint=savepoint, drain=drain))
 
     def next_epoch(self, failed: EpochRun) -> None:
         """Begin the next epoch; the tasks of the failed one end, or go on as zombies."""

@@ -67,6 +67,7 @@ def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> 
         _, world = simulate(Choices.seeded(seed, LENGTH), processes=1 + seed % 2, fault_share=(0, 3)[seed // 2 % 2])
         total.update(world.graph_oracle.moments)
         total["expired"] += sum("before all chains had acknowledged" in line for line in world.trace)
+        total["failed drains"] += world.oracle.drains_failed
         total["epochs"] += len(world.oracle.claims)
 
     never = [moment for moment, count in total.items() if count == 0]

@@ -36,7 +36,9 @@ def simulate(choices: Choices, *, limit: int | None, processes: int, fault_share
 def statement(simulation: Simulation) -> dict[str, int]:
     """Return how often each dangerous moment was reached."""
     oracle, trace = simulation.world.oracle, simulation.world.trace
-    kinds = [record.kind.value for record, _ in oracle.completions]
+    completions = oracle.completions
+    kinds = [record.kind.value for record, _ in completions]
+    drained = [record.kind.value for record, manifest in completions if manifest.drained]
     return {
         "checkpoints": kinds.count("checkpoint"),
         "savepoints": kinds.count("savepoint"),
@@ -50,6 +52,9 @@ def statement(simulation: Simulation) -> dict[str, int]:
         "unknown outcomes": sum("cannot tell whether the checkpoint completed: whether log" in line for line in trace),
         "expired": sum("before all chains had acknowledged" in line for line in trace),
         "failed publications": sum("a sink could not commit" in line for line in trace),
+        "drained savepoints": drained.count("savepoint"),
+        "drained checkpoints": drained.count("checkpoint"),
+        "failed drains": oracle.drains_failed,
         "deletions": sum(": Delete " in line for line in trace),
     }
 
