@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RATE_WINDOW_SECONDS = 10.0
-_CHANNEL = "io.streamjob.ChannelStream"  # with this the description of a source that is another chain begins
+_CHANNEL = "channel "  # with this ChannelStream begins to describe itself, a source that is another chain
 
 
 @dataclass(frozen=True, slots=True)
