@@ -165,6 +165,21 @@ class Actor:
 
     @_do.register
     async def _(self, action: DeleteSnapshot, job: Object, resource: Resource, seen: Observation) -> None:
+        try:
+            found = await self._cluster.get(STREAM_SNAPSHOT, resource.namespace, action.name)
+        except NotFound:
+            return
+        meta = found["metadata"]
+        if meta.get("deletionTimestamp") is not None:
+            return
+        if found["spec"].get("savepoint") is not None:
+            # Said only now: the files of what a person, or a deleted namespace, takes away are to be kept.
+            finalizers = [*(each for each in meta.get("finalizers") or () if each != FINALIZER), FINALIZER]
+            change: Object = {
+                "metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]},
+                "spec": {"savepoint": {"disposeOnDelete": True}},
+            }
+            await self._cluster.patch(STREAM_SNAPSHOT, resource.namespace, action.name, change)
         await self._cluster.delete(STREAM_SNAPSHOT, resource.namespace, action.name)
 
     @_do.register

@@ -108,7 +108,7 @@ class CreateSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSnapshot:
-    """Delete a StreamSnapshot; its own finalizer sees to its data."""
+    """Delete a StreamSnapshot that need not be kept any longer, and the files of its savepoint."""
 
     name: str
 

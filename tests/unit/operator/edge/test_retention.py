@@ -1,0 +1,63 @@
+"""What becomes of the files of savepoints that the controller took by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.operator.edge.bench import NAMESPACE, Bench, a_job
+
+from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A controller of one job that takes a savepoint every minute, and keeps one."""
+    return Bench(tmp_path)
+
+
+def manifests(bench: Bench) -> set[str]:
+    """Return the savepoints that are complete in the store."""
+    savepoints = bench.root / "bucket" / "snapshots" / "savepoints"
+    return {manifest.parent.name for manifest in savepoints.glob("*/manifest.json")}
+
+
+def completed(bench: Bench) -> list[str]:
+    """Return the names of the complete StreamSnapshots, the oldest first."""
+    return [
+        name
+        for name in bench.cluster.names(STREAM_SNAPSHOT)
+        if bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, name)].get("status", {}).get("state") == "Completed"
+    ]
+
+
+async def take_two(bench: Bench) -> str:
+    """Run the job until its schedule has taken two savepoints, and return the name of the first."""
+    await bench.cluster.create(STREAM_JOB, a_job(savepoints={"schedule": "1m", "retention": {"maxCount": 1}}))
+    await bench.until(lambda: len(completed(bench)) == 1, rounds=200)
+    (first,) = completed(bench)
+    await bench.until(lambda: any(name > first for name in completed(bench)), rounds=200)
+    return first
+
+
+def test_a_savepoint_that_need_not_be_kept_any_longer_leaves_no_files(bench: Bench) -> None:
+    async def scenario() -> None:
+        first = await take_two(bench)
+        await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT), rounds=5)
+
+    asyncio.run(scenario())
+    assert len(manifests(bench)) == len(completed(bench)) == 1
+
+
+def test_a_savepoint_of_the_schedule_that_a_person_deletes_keeps_its_files(bench: Bench) -> None:
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_JOB, a_job(savepoints={"schedule": "1m"}))
+        await bench.until(lambda: len(completed(bench)) == 1, rounds=200)
+        (only,) = completed(bench)
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, only)
+        for _ in range(3):
+            await bench.step()
+
+    asyncio.run(scenario())
+    assert len(manifests(bench)) >= 1
