@@ -8,25 +8,29 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 365_000 * 86400.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that `text` stands for.
+    """Return the seconds that `text` stands for, to the millisecond.
 
     Args:
         text: one or more numbers, each with its unit: ms, s, m, h or d; `0` alone is zero.
 
     Raises:
-        ValueError: `text` is not a duration.
+        ValueError: `text` is not a duration, or is one of more than a thousand years.
     """
     compact = text.strip().replace(" ", "")
     if compact == "0":
         return 0.0
     if not _WHOLE.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write it like 10s, 5m, 1h or 250ms")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
+    if seconds > _LONGEST:
+        raise ValueError(f"{text!r} is longer than a thousand years")
+    return round(seconds, 3)
 
 
 def format_duration(seconds: float) -> str:
