@@ -35,6 +35,7 @@ from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.restorable import compatibility
 from streamjob_operator.revision import Revision, revision_of
 from streamjob_operator.storing import Snapshots
 
@@ -166,6 +167,7 @@ class Observer:
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
+        log = await self._log(resource, revisions, pods, said.job)
         return Observation(
             now=self._clock(),
             pods=pods,
@@ -173,10 +175,11 @@ class Observer:
             checkpoints=said.checkpoints,
             policy=said.policy,
             triggers=said.triggers,
-            log=await self._log(resource, revisions, pods, said.job),
+            log=log,
             snapshots=snapshots,
             revisions=revisions,
             initial=await self._initial(resource),
+            compatibility=await compatibility(resource, log, place_of(resource, revisions)[1], self._stored),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
         )
 

@@ -16,8 +16,9 @@ from typing import TypeVar
 from streamjob.errors import InvalidInput
 from streamjob.ids import Attempt, Owner
 from streamjob.protocol.log import JobId, LogView, read
-from streamjob.protocol.manifests import MANIFEST_NAME, is_uri
+from streamjob.protocol.manifests import MANIFEST_NAME, is_uri, read_manifest
 from streamjob.snapshot.keys import job_prefix
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import Program, drive
 from streamjob.store.s3 import S3Store
@@ -96,6 +97,15 @@ class Snapshots:
         root = job_root(location, namespace, name)
         view = await self._drive(root, namespace, storage, lambda: read(JobId(namespace, name), checkpoints=1))
         return stored_log(view, root)
+
+    async def manifest(self, namespace: str, uri: str, storage: Storage) -> Manifest:
+        """Return the manifest at a URI.
+
+        Raises:
+            StreamJobError: it cannot be read now, or not from here.
+        """
+        directory, _, name = uri.rpartition("/")
+        return await self._drive(f"{directory}/", namespace, storage, lambda: read_manifest(name))
 
     async def dispose(
         self, namespace: str, name: str, location: str, storage: Storage, attempt: int, now: float

@@ -179,6 +179,26 @@ def test_a_changed_image_is_deployed_behind_a_savepoint(bench: Bench) -> None:
     asyncio.run(scenario())
 
 
+def test_a_spec_that_cannot_go_on_from_the_state_leaves_the_running_job_alone(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        first = bench.driver
+        other = {**SPEC["job"], "maxParallelism": 64}
+        bench.job_store.partitions = 4
+        assert first is not None
+        first.checkpoint(bench.now)
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"job": other})
+        await bench.until(lambda: bench.condition("StateCompatible")["status"] == "False")
+        for _ in range(5):
+            await bench.step()
+
+        assert bench.driver is first
+        assert first.asked == []
+        assert "maxParallelism" in bench.condition("StateCompatible")["message"]
+
+    asyncio.run(scenario())
+
+
 def test_a_deleted_job_is_stopped_before_its_finalizer_goes(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench)

@@ -1,0 +1,59 @@
+"""Whether a changed spec can go on from a job's state; asked before the job that runs is stopped for it."""
+
+from __future__ import annotations
+
+from streamjob.errors import CannotRestore, StreamJobError
+from streamjob.job.plan import plan
+from streamjob.job.reading import read_spec
+from streamjob.stored.compatibility import Restored, check_compatible
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.observation import Compatibility, StoredLog
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.parts import Storage
+from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+from streamjob_operator.revision import revision_of
+from streamjob_operator.storing import Snapshots
+
+
+async def compatibility(
+    resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots
+) -> Compatibility | None:
+    """Return whether the revision that a spec asks for can go on from the log's newest completion.
+
+    None if there is nothing to be asked: no change, no state, or a job that only its driver can read.
+
+    Args:
+        resource: the StreamJob.
+        log: its log.
+        storage: how the log is reached.
+        stored: reads it.
+    """
+    spec = resource.usable
+    if spec is None or spec.job is None or spec.upgrade_mode == "stateless" or log is None or log.newest is None:
+        return None
+    starts_elsewhere = spec.initial_savepoint_path is not None or spec.initial_snapshot_ref is not None
+    if starts_elsewhere and resource.status.job_status.attempt == 0:
+        return None
+    wanted = revision_of(resource.name, spec)
+    if wanted.name == resource.status.reconciliation.last_reconciled_revision:
+        return None
+    try:
+        manifest = await stored.manifest(resource.namespace, log.newest.path, storage)
+    except StreamJobError:
+        return None
+    problem = _problem(resource, spec, Restored(manifest, log.newest.path, fork=False))
+    return Compatibility(
+        revision=wanted.name, compatible=problem is None, problems=() if problem is None else (problem,)
+    )
+
+
+def _problem(resource: Resource, spec: StreamJobSpec, restored: Restored) -> str | None:
+    file = StreamJob(metadata=Metadata(name=resource.name, namespace=resource.namespace), spec=spec).job_file()
+    job = read_spec(file).spec
+    if job is None:
+        return None
+    try:
+        check_compatible(job, plan(job), restored, spec.allow_non_restored_state)
+    except CannotRestore as error:
+        return str(error)
+    return None
