@@ -110,13 +110,6 @@ class Upgrade(SpecPart):
     rollback: Rollback = Field(default_factory=Rollback, description="What becomes of a revision that does not start.")
 
 
-class RestartThreshold(SpecPart):
-    """How many restarts inside the driver are too many."""
-
-    threshold: int = Field(default=64, ge=1, strict=True, description="Restarts in the window.")
-    window: Seconds = Field(default=120.0, gt=0, description="The window.")
-
-
 class CheckpointProgress(SpecPart):
     """For how long a job may go without completing a checkpoint."""
 
@@ -131,7 +124,6 @@ class HealthCheck(SpecPart):
     """When a job that runs is not well, and its pod is replaced."""
 
     enabled: bool = Field(default=True, description="Replace the pod of a job that is not well.")
-    restarts: RestartThreshold = Field(default_factory=RestartThreshold, description="Restarts inside the driver.")
     checkpoint_progress: CheckpointProgress = Field(
         default_factory=CheckpointProgress, description="Checkpoints that do not come."
     )

@@ -24,7 +24,8 @@ class PodSettings(SpecPart):
     core_limit: Cpu | None = Field(default=None, description="Most that the container may use. Default: no limit.")
     memory: Memory = Field(
         default=1024**3,
-        description="Memory of the Java process: `512m`, `2g` or `2Gi`. State and caches of Spark are in it.",
+        description="Memory of the Java process: `512m`, `2g` or `2Gi`. Three quarters of it are its heap; the rest is "
+        "for the state in RocksDB, for classes and threads.",
     )
     memory_overhead: Memory | None = Field(
         default=None,
