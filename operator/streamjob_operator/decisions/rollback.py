@@ -55,4 +55,7 @@ def rolled_back(s: Situation) -> Step:
         message = f"{failed} completed a snapshot after all, and is kept"
         return deploy(s, failed, go_on(s), event=Emit(type="Normal", reason="RollbackCancelled", message=message))
     step = deploy(s, stable, latest(s))
-    return replace(step, memory=replace(step.memory, failed_revision=failed, failures=0, last_failure=None))
+    memory = replace(
+        step.memory, failed_revision=failed, failure=s.memory.failure, failure_reason=s.memory.failure_reason
+    )
+    return replace(step, memory=memory)

@@ -54,7 +54,10 @@ class Stored:
 
 @dataclass
 class Pod:
-    """A pod and its process; `node_lost`: nobody hears of the process any more, and it goes on."""
+    """A pod and its process.
+
+    `node_lost`: nobody hears of the process any more, and it goes on. `silent_end`: it leaves no termination message.
+    """
 
     name: str
     uid: str
@@ -65,7 +68,7 @@ class Pod:
     deleting: float | None = None
     grace: int = GRACE
     node_lost: bool = False
-    evicted: bool = False
+    silent_end: bool = False
 
 
 @dataclass
@@ -100,28 +103,26 @@ class World:
     api_up: bool = True
     disposed: bool = False
     stop_ids: set[str] = field(default_factory=set)
-    resets: int = 0
+    resets: list[float] = field(default_factory=list)
     events: list[Emit] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     next_fault: str | None = None
     memories: list[Memory] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     _uids: int = 0
 
     # What users do.
 
     def apply(self, spec: dict[str, Any], *, valid: bool = True) -> None:
         """Create the resource, or change its spec."""
-        if spec.get("upgradeMode") == "stateless":
-            self.resets += 1
         if not self.history:
-            self.resets += 1
             self._write(Stored(version=1, generation=1, spec=spec, status={}, valid=valid))
             return
         before = self.stored
         if (spec, valid) == (before.spec, before.valid) or before.deleted:
             return
-        if spec.get("savepointRedeployNonce") != before.spec.get("savepointRedeployNonce"):
-            self.resets += 1
+        if self._asks_for_a_reset(before.spec, spec):
+            self.resets.append(self.now)
         self._write(replace(before, generation=before.generation + 1, spec=spec, valid=valid))
 
     def delete(self) -> None:
@@ -277,16 +278,25 @@ class World:
             )
 
     def check_starts(self) -> None:
-        """No completion is passed over, unless a user asked for a start from elsewhere, and once for each time."""
-        granted, since = self.resets, 0
+        """No completion is passed over, unless a user asked for a start from elsewhere, and once for each time.
+
+        A start from elsewhere may be repeated until something is completed behind it.
+        """
+        resets, since = list(self.resets), 0
         for start in self.starts:
-            if start.restore_from == "latest":
+            if start.restore_from == "latest" or start.newest is None:
                 continue
-            if start.newest is None or start.newest.attempt < since:
+            memory = next(each for each in self.memories if each.attempt == start.attempt)
+            first = memory.restore.first_attempt
+            assert start.newest.attempt < first, (
+                f"attempt {start.attempt} passed {start.newest} over, made since {first}"
+            )
+            if start.newest.attempt < since:
                 continue
-            granted -= 1
-            since = start.attempt
-            assert granted >= 0, f"attempt {start.attempt} passed completion {start.newest} over"
+            decided = self.times[next(i for i, each in enumerate(self.memories) if each.attempt >= first)]
+            served = [time for time in resets if time <= decided]
+            assert served, f"attempt {start.attempt} passed {start.newest} over, and nobody asked for it"
+            resets, since = [time for time in resets if time > decided], first
 
     # Inside.
 
@@ -295,6 +305,7 @@ class World:
         self.history.append(replace(stored, version=version))
         memory = memory_of(StreamJobStatus.model_validate(stored.status))
         self.memories.append(memory)
+        self.times.append(self.now)
         if memory.stop is not None:
             self.stop_ids.add(memory.stop.trigger_id)
 
@@ -347,6 +358,14 @@ class World:
                 self.snapshots.pop(action.name, None)
             case Emit():
                 self.events.append(action)
+
+    def _asks_for_a_reset(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
+        if after.get("savepointRedeployNonce") != before.get("savepointRedeployNonce"):
+            return True
+        runs = self.memories[-1].revision
+        wanted = revision_of(NAME, StreamJobSpec.model_validate(after)).name
+        rests = before.get("suspend", False) or self.memories[-1].lifecycle is LifecycleState.SUSPENDED
+        return after.get("upgradeMode") == "stateless" and (rests or runs != wanted)
 
     def _reach(self, attempt: int) -> Process | None:
         pod = next((pod for pod in self.pods if pod.attempt == attempt and not pod.node_lost), None)
@@ -404,7 +423,7 @@ class World:
         elif not process.alive and not pod.node_lost:
             code = process.exit_code
             phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
-            outcome = process.state if code != 137 else None
+            outcome = None if code == 137 or pod.silent_end else process.state
         return DriverPod(
             name=pod.name,
             uid=pod.uid,

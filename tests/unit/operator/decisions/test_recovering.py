@@ -1,0 +1,135 @@
+"""What follows when a driver ends: restarts, their delays, and when there are none."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.operator.decisions.user import User
+
+from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.resources.conditions import ConditionType
+from streamjob_operator.resources.status import LifecycleState
+
+
+def end_driver(user: User, code: int) -> None:
+    user.world.processes[-1].exit_code = code
+    user.world.processes.clear()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(2, "InvalidJob"), (3, "CannotRestore"), (4, "Superseded")], ids=lambda each: str(each)
+)
+def test_what_a_restart_cannot_mend_stalls_the_job_until_its_spec_changes(code: int, reason: str) -> None:
+    user = User.with_stable_job()
+    user.world.check_status = lambda: None  # type: ignore[method-assign]
+    end_driver(user, code)
+    user.wait_for(LifecycleState.FAILED)
+    user.look(50)
+
+    stalled = user.condition(ConditionType.STALLED)
+    assert (stalled.status, stalled.reason) == ("True", reason)
+    assert user.condition(ConditionType.RECONCILING).status == "False"
+    assert len(user.did(CreateDriver)) == 1
+
+    user.edit(restartNonce=1)
+    user.wait_for(LifecycleState.STABLE)
+
+
+@pytest.mark.parametrize("code", [5, 137, 143, 1, 0])
+def test_a_driver_that_ended_for_any_other_reason_is_replaced(code: int) -> None:
+    user = User.with_stable_job()
+    end_driver(user, code)
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert user.world.starts[-1].restore_from == "latest"
+
+
+def test_an_evicted_pod_is_replaced() -> None:
+    user = User.with_stable_job()
+    user.world.evict_driver()
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert "DriverLost" in user.reasons()
+
+
+def test_the_delay_doubles_with_every_failure_up_to_the_longest() -> None:
+    user = User(job={"behaviour": "crash"}, restartPolicy={"onFailureRetryInterval": "20s", "maxRetryInterval": "1m"})
+    user.wait(lambda: len(user.world.starts) == 5)
+
+    times = [user.world.times[i] for i, each in enumerate(user.world.memories) if each.lifecycle.value == "DEPLOYING"]
+    decided = sorted({each.last_failure for each in user.world.memories if each.last_failure is not None})
+    restarts = [each.next_restart for each in user.world.memories if each.next_restart is not None]
+    delays = [next(r for r in sorted(set(restarts)) if r > failed) - failed for failed in decided[:4]]
+    assert times
+    assert delays == [20, 40, 60, 60]
+
+
+def test_restarts_end_when_the_policy_allows_no_more() -> None:
+    user = User(job={"behaviour": "crash"}, restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "5s"})
+
+    user.wait_for(LifecycleState.FAILED)
+
+    assert len(user.world.starts) == 3
+    assert user.condition(ConditionType.STALLED).reason == "RestartsExhausted"
+
+
+def test_a_job_whose_policy_is_never_is_not_restarted() -> None:
+    user = User.with_stable_job(restartPolicy={"type": "Never"})
+    user.world.kill_driver()
+
+    user.wait_for(LifecycleState.FAILED)
+
+    assert user.condition(ConditionType.STALLED).reason == "DriverFailed"
+
+
+def test_counting_begins_anew_after_a_quiet_time() -> None:
+    user = User.with_stable_job(
+        restartPolicy={"onFailureRetries": 1, "onFailureRetryInterval": "5s", "resetAfter": "1m"}
+    )
+    for _ in range(4):
+        user.world.kill_driver()
+        user.wait_for(LifecycleState.DEPLOYING)
+        user.wait_for(LifecycleState.STABLE)
+        user.look(20, seconds=5)
+
+    assert user.status.job_status.failures == 1
+
+
+def test_a_failed_driver_of_a_revision_that_completed_nothing_is_rolled_back_if_that_is_enabled() -> None:
+    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1h"}})
+
+    user.edit(job={"behaviour": "unrestorable"})
+    user.wait_for(LifecycleState.ROLLED_BACK)
+
+    assert "CannotRestore" in (user.condition(ConditionType.STALLED).message)
+
+
+def test_a_job_is_not_rolled_back_while_nobody_knows_what_its_revision_completed() -> None:
+    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1m"}})
+    user.edit(job={"behaviour": "invalid"})
+    user.wait(lambda: len(user.did(CreateDriver)) == 2)
+    user.world.store_up = False
+
+    user.look(200)
+    assert "Rollback" not in user.reasons()
+    assert user.state is LifecycleState.DEPLOYING
+
+    user.world.store_up = True
+    user.wait_for(LifecycleState.ROLLED_BACK)
+
+
+def test_a_job_that_ended_well_waits_for_the_log_to_say_whether_it_is_done() -> None:
+    user = User.with_stable_job()
+    process = user.world.processes[-1]
+    user.world.store_up = False
+    process.exit_code = 0
+    # An old image leaves no termination message.
+    user.world.pods[-1].silent_end = True
+
+    user.look(30)
+    assert user.condition(ConditionType.RECONCILING).reason == "StoreUnreachable"
+    assert len(user.did(CreateDriver)) == 1
+
+    user.world.store_up = True
+    user.wait(lambda: len(user.world.starts) == 2)

@@ -1,0 +1,179 @@
+"""What a driver starts from, which number it gets, and when its pod is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.simulation.operator.world import World
+from tests.unit.operator.decisions.user import User
+
+from streamjob_operator.decisions import decide
+from streamjob_operator.decisions.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
+from streamjob_operator.decisions.memory import memory_of
+from streamjob_operator.observation import KnownSnapshot
+from streamjob_operator.resources.conditions import ConditionType
+from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.revision import revision_of
+
+
+def test_nothing_is_made_before_the_resource_has_its_finalizer_and_its_revision_is_stored() -> None:
+    user = User()
+
+    user.wait_for(LifecycleState.STABLE)
+
+    first = [type(action) for action in user.world.actions if type(action).__name__ != "Emit"][:3]
+    assert first == [AddFinalizer, EnsureRevision, CreateDriver]
+
+
+def test_the_first_status_is_in_progress_for_kstatus() -> None:
+    user = User()
+
+    user.world.reconcile()
+
+    assert user.condition(ConditionType.READY).status == "False"
+    assert user.condition(ConditionType.RECONCILING).status == "True"
+    assert user.status.observed_generation == 1
+
+
+def test_a_first_deployment_goes_on_from_what_is_stored_under_its_name() -> None:
+    before = User.with_stable_job()
+    user = User()
+    user.world.log = before.world.log
+
+    user.wait(lambda: bool(user.world.starts))
+
+    assert user.did(CreateDriver)[0].restore_from == "latest"
+    assert user.did(CreateDriver)[0].require_snapshot
+
+
+def test_an_attempt_is_above_every_one_that_the_log_knows_so_that_a_lost_status_does_no_harm() -> None:
+    user = User.with_stable_job()
+    for _ in range(3):
+        user.world.kill_driver()
+        user.wait_for(LifecycleState.DEPLOYING)
+        user.wait_for(LifecycleState.STABLE)
+    attempt = user.attempt
+    user.world.pods.clear()
+    user.world.processes.clear()
+
+    user.world.history.append(replace(user.world.stored, status={}, version=user.world.stored.version + 1))
+    user.world.memories.append(memory_of(StreamJobStatus()))
+    user.world.times.append(user.world.now)
+    user.wait_for(LifecycleState.STABLE)
+
+    assert user.attempt == attempt + 1
+
+
+def test_a_first_deployment_waits_for_a_store_that_does_not_answer_but_not_for_ever() -> None:
+    user = User()
+    user.world.store_up = False
+
+    user.look(10)
+    assert user.condition(ConditionType.RECONCILING).reason == "StoreUnreachable"
+    assert not user.did(CreateDriver)
+
+    user.wait(lambda: bool(user.did(CreateDriver)))
+
+
+def test_a_start_from_nothing_is_not_repeated_while_nobody_knows_what_it_has_completed() -> None:
+    user = User.with_stable_job(upgradeMode="stateless")
+    user.edit(image="two")
+    user.wait(lambda: len(user.world.starts) == 2 and user.state is LifecycleState.DEPLOYED)
+    user.world.store_up = user.world.api_up = False
+    user.world.tick(30)
+    assert user.world.log.newest is not None
+    assert user.world.log.newest.attempt == 2
+
+    user.world.kill_driver()
+    user.look(100)
+    assert len(user.world.starts) == 2
+    assert user.condition(ConditionType.RECONCILING).reason == "StoreUnreachable"
+
+    user.world.store_up = True
+    user.wait(lambda: len(user.world.starts) == 3)
+    assert user.world.starts[-1].restore_from == "latest"
+
+
+def test_a_changed_revision_inherits_a_start_from_nothing_that_has_completed_nothing() -> None:
+    user = User.with_stable_job(upgradeMode="stateless")
+    user.edit(job={"behaviour": "hang"})
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    user.edit(job={"behaviour": "good"}, upgradeMode="savepoint")
+    user.wait(lambda: len(user.world.starts) == 3)
+
+    assert user.world.starts[-1].restore_from == "none"
+
+
+def test_a_job_that_moves_to_another_place_starts_there_from_its_last_snapshot() -> None:
+    user = User.with_stable_job()
+
+    user.edit(checkpointing={"location": "s3://elsewhere/snapshots"})
+    user.wait(lambda: len(user.did(CreateDriver)) == 2)
+
+    assert user.did(CreateDriver)[-1].restore_from == user.newest
+    assert user.newest.startswith("s3://bucket/")
+
+
+def test_a_driver_waits_until_the_one_before_is_gone() -> None:
+    user = User.with_stable_job()
+    process = user.world.processes[-1]
+    user.edit(image="two")
+
+    user.wait(lambda: len(user.did(CreateDriver)) == 2)
+
+    assert not process.alive
+
+
+def test_a_driver_on_a_lost_node_does_not_block_the_next_one_for_ever() -> None:
+    user = User.with_stable_job()
+    user.world.lose_node()
+    zombie = user.world.processes[-1]
+
+    user.edit(image="two")
+    user.wait(lambda: len(user.world.starts) == 2)
+    assert user.did(DeleteDriver)
+
+    user.wait(lambda: not zombie.alive)
+    assert user.state is not LifecycleState.FAILED
+
+
+def test_an_attempt_whose_pod_may_have_come_and_gone_is_not_made_a_second_time() -> None:
+    user = User()
+    user.wait(lambda: bool(user.world.pods))
+    assert user.status.job_status.driver is None
+
+    user.world.lose_node()
+    user.world.give_node_up()
+    zombie = user.world.processes[-1]
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert zombie.attempt == 1
+    assert user.attempt == 2
+
+
+def test_a_pod_that_another_replaced_under_its_name_is_a_lost_one() -> None:
+    user = User.with_stable_job()
+    user.world.pods[-1].uid = "another"
+
+    user.wait(lambda: "DriverLost" in user.reasons())
+    user.wait(lambda: user.attempt == 2)
+
+
+def test_a_job_starts_from_a_snapshot_by_name_once_that_is_complete() -> None:
+    user = User(initialSnapshotRef={"name": "before"})
+    world: World = user.world
+    user.look(5)
+    resource = world.resource(world.stored)
+    assert resource.spec is not None
+    seen = replace(world.observe(world.stored), revisions=(revision_of("job", resource.spec),))
+    pending = KnownSnapshot(name="before", uid="1", kind="savepoint", created=world.now)
+    complete = replace(pending, state=SnapshotState.COMPLETED, path="s3://bucket/savepoints/before/manifest.json")
+    failed = replace(pending, state=SnapshotState.FAILED)
+
+    assert memory_of(decide(resource, replace(seen, initial=pending)).status).attempt == 0
+    stalled = decide(resource, replace(seen, initial=failed)).status
+    assert [each.reason for each in stalled.conditions if each.status == "True"] == ["SnapshotUnusable"]
+    deployed = memory_of(decide(resource, replace(seen, initial=complete)).status)
+    assert deployed.restore.source == complete.path
