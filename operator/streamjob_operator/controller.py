@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from streamjob.errors import StreamJobError
-from streamjob_operator.cluster.api import Cluster
+from streamjob.errors import InvalidInput
+from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound, Refused
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
 from streamjob_operator.manifests.names import NAME_LABEL
 from streamjob_operator.metrics import Metrics
@@ -19,6 +19,11 @@ _log = logging.getLogger(__name__)
 
 WATCHED: Mapping[Kind, str | None] = {STREAM_JOB: None, STREAM_SNAPSHOT: None, POD: NAME_LABEL}
 """The kinds that are watched, and by which labels they are selected."""
+
+
+class NotServed(InvalidInput):
+    """The cluster does not serve the resources."""
+
 
 Reconcile = Callable[[str, str], Awaitable[float | None]]
 
@@ -67,13 +72,30 @@ class Controller:
         self._health.audit.delivered(kind, thing)
         self._wake(kind, thing, gone=gone)
 
+    async def begin(self) -> None:
+        """List everything for the first time: what there is, is known before anything is decided.
+
+        Raises:
+            NotServed: the cluster does not know the resources, or does not let them be listed.
+        """
+        self._health.swept = self._health.clock()
+        try:
+            await self.sweep()
+        except (NotFound, Refused) as error:
+            raise NotServed(
+                f"the resources cannot be listed: {error.what}",
+                "Install their definitions, and give the controller its rights: the chart does both.",
+            ) from error
+        except ClusterError as error:
+            _log.warning("not everything could be listed: %s", error)
+
     async def sweep_for_ever(self) -> None:
         """List everything now and then."""
         while True:
             await asyncio.sleep(self._sweep_every)
             try:
                 await self.sweep()
-            except StreamJobError as error:
+            except ClusterError as error:
                 _log.warning("not everything could be listed: %s", error)
 
     async def sweep(self) -> None:

@@ -113,11 +113,12 @@ async def run(settings: Settings) -> ExitCode:
             return ExitCode.OK
         metrics.leader.set(1)
         keeping = asyncio.create_task(leadership.keep(), name="keep the lease")
-        code = await _act(settings, cluster, health, metrics, stop, lost=keeping)
-        if not keeping.done():
-            keeping.cancel()
-            await leadership.release()
-        return code
+        try:
+            return await _act(settings, cluster, health, metrics, stop, lost=keeping)
+        finally:
+            if not keeping.done():
+                keeping.cancel()
+                await leadership.release()
     finally:
         for server in servers:
             await server.cleanup()
@@ -150,6 +151,7 @@ async def _act(
     ended, ready = asyncio.Event(), asyncio.Event()
     async with Drivers(observe=metrics.control) as drivers:
         controller = controller_for(settings, cluster, drivers, health, metrics)
+        await controller.begin()
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         sweeping = asyncio.create_task(controller.sweep_for_ever(), name="list everything")
         watching = asyncio.create_task(watch(controller, settings.namespaces, ended, ready), name="watch")

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.__main__ import app
+from streamjob_operator.cluster.api import NotFound, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
-from streamjob_operator.controller import Controller
+from streamjob_operator.controller import Controller, NotServed
 from streamjob_operator.handlers import kopf_settings, registry_for
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import FINALIZER, SnapshotIndex
@@ -138,6 +139,25 @@ def test_what_a_watch_does_not_bring_a_listing_finds() -> None:
         await bench.rest({(STREAM_JOB, "orders"), (STREAM_JOB, "other"), (STREAM_SNAPSHOT, "s1")})
 
     asyncio.run(scenario())
+
+
+def test_a_cluster_that_does_not_know_the_resources_is_told_of() -> None:
+    cluster = FakeCluster()
+    cluster.faults["list"] = [NotFound("GET /apis/streamjob.io/v1alpha1/streamjobs was answered with 404")]
+
+    with pytest.raises(NotServed, match="Install their definitions"):
+        asyncio.run(Bench(cluster).controller.begin())
+
+
+def test_a_controller_that_can_list_nothing_for_long_is_to_be_replaced() -> None:
+    cluster = FakeCluster()
+    cluster.faults["list"] = [Unavailable("no answer")] * 100
+    bench = Bench(cluster)
+    asyncio.run(bench.controller.begin())
+
+    assert bench.health.problem() is None
+    bench.now = 301.0
+    assert bench.health.problem() == "no object was listed for 301 s"
 
 
 def test_kopf_takes_no_finalizer_off_that_is_not_its_own() -> None:
