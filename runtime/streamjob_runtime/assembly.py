@@ -15,6 +15,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.cuts import Publications
 from streamjob.snapshot.manifest import ChainState, FileRef
+from streamjob.stored.compatibility import Restored
 from streamjob_runtime.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.chain import Chain, ChainStart, StatusListener
 from streamjob_runtime.channels.in_flight import RestoredLog, restored_log, segment_folder
@@ -24,7 +25,6 @@ from streamjob_runtime.dataflow import Dataflow, DataflowBuilder, FilesRead
 from streamjob_runtime.download import Locate, download
 from streamjob_runtime.outputs import ChainOutput, Outputs
 from streamjob_runtime.publication import Publication
-from streamjob_runtime.restoring import Restored
 from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.relocate import relocate
 from streamjob_runtime.spark_checkpoint.rewind import rewind_event_time

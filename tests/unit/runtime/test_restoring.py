@@ -10,7 +10,7 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState
-from streamjob_runtime.restoring import (
+from streamjob.stored.compatibility import (
     ChainsChanged,
     MaxParallelismChanged,
     NonRestoredState,
