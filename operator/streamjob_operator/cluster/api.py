@@ -133,7 +133,8 @@ class KubernetesCluster:
         accept = _METADATA_ONLY if metadata_only else "application/json"
         while True:
             page = await self._call("GET", kind, kind.path(namespace), query=query, accept=accept, verb="list")
-            found += page["items"]
+            # A list of metadata alone says null where there is nothing.
+            found += page.get("items") or []
             following = page["metadata"].get("continue")
             if not following:
                 return found
