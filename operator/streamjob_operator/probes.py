@@ -17,6 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamjob_operator.cluster.kinds import Kind, Object
 
+_CLOSING = 1.0
+
 Identity = tuple[Kind, str, str]
 """A watched object: its kind, namespace and name."""
 
@@ -130,7 +132,7 @@ def metrics_server(text: Callable[[], bytes]) -> web.Application:
 
 async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
     """Start a server, and return what closes it by `cleanup()`."""
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()
     return runner

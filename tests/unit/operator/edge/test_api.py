@@ -1,0 +1,142 @@
+"""Requests to the Kubernetes API as they go over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+
+from streamjob_operator.cluster.api import Conflict, KubernetesCluster, NotFound, Unavailable
+from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
+from streamjob_operator.probes import serve
+
+JOBS = "/apis/streamjob.io/v1alpha1/namespaces/a/streamjobs"
+
+
+def against(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    use: Callable[[KubernetesCluster], Awaitable[Any]],
+    **options: Any,
+) -> Any:
+    """Return what a use of the API comes to, in front of a server that answers like this."""
+
+    async def scenario() -> Any:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = await serve(app, "127.0.0.1", 0)
+        configuration = Configuration()
+        configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        configuration.api_key = {"BearerToken": "Bearer abc"}
+        client = ApiClient(configuration)
+        try:
+            return await use(KubernetesCluster(client, **options))
+        finally:
+            await client.close()  # type: ignore[no-untyped-call]
+            await runner.cleanup()
+
+    return asyncio.run(scenario())
+
+
+def status(code: int, reason: str) -> web.Response:
+    return web.json_response({"kind": "Status", "reason": reason, "message": "because"}, status=code)
+
+
+def test_a_long_list_is_read_page_by_page() -> None:
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        number = int(request.query.get("continue", "0"))
+        following = {"continue": str(number + 1)} if number < 2 else {}
+        return web.json_response({"metadata": following, "items": [{"metadata": {"name": str(number)}}]})
+
+    found = against(answer, lambda cluster: cluster.list(POD, "a", labels="x=y"))
+
+    assert [each["metadata"]["name"] for each in found] == ["0", "1", "2"]
+    assert {query["labelSelector"] for query in asked} == {"x=y"}
+
+
+def test_an_empty_list_of_metadata_is_empty() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert "PartialObjectMetadataList" in request.headers["Accept"]
+        return web.json_response({"metadata": {}, "items": None})
+
+    assert against(answer, lambda cluster: cluster.list(POD, metadata_only=True)) == []
+
+
+def test_requests_carry_the_token_and_patches_are_merges() -> None:
+    seen: list[tuple[str, str, str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.method, request.path, request.headers["Authorization"], await request.json()))
+        assert request.content_type == "application/merge-patch+json"
+        return web.json_response({"metadata": {"name": "orders"}})
+
+    change: Object = {"metadata": {"finalizers": []}}
+    against(answer, lambda cluster: cluster.patch(STREAM_JOB, "a", "orders", change))
+
+    assert seen == [("PATCH", f"{JOBS}/orders", "Bearer abc", change)]
+
+
+def test_a_status_is_replaced_at_its_subresource() -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(f"{request.method} {request.path}")
+        return status(409, "Conflict")
+
+    thing = {"metadata": {"namespace": "a", "name": "orders", "resourceVersion": "1"}}
+    with pytest.raises(Conflict):
+        against(answer, lambda cluster: cluster.replace(STREAM_JOB, thing, subresource="status"))
+    assert paths == [f"PUT {JOBS}/orders/status"]
+
+
+def test_deleting_what_is_gone_is_success() -> None:
+    bodies: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return status(404, "NotFound")
+
+    against(answer, lambda cluster: cluster.delete(POD, "a", "p", grace=0))
+
+    assert bodies[0]["gracePeriodSeconds"] == 0
+
+
+def test_an_object_that_is_not_there_is_not_found() -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return status(404, "NotFound")
+
+    with pytest.raises(NotFound, match="because"):
+        against(answer, lambda cluster: cluster.get(POD, "a", "p"))
+
+
+def test_an_answer_that_is_no_object_is_no_answer() -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(text=json.dumps([1, 2]))
+
+    with pytest.raises(Unavailable):
+        against(answer, lambda cluster: cluster.get(POD, "a", "p"))
+
+
+def test_a_server_that_does_not_answer_is_given_up_and_measured() -> None:
+    measured: list[tuple[str, str]] = []
+
+    async def answer(_request: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    with pytest.raises(Unavailable, match="no answer"):
+        against(
+            answer,
+            lambda cluster: cluster.get(POD, "a", "p"),
+            timeout=0.05,
+            observe=lambda verb, plural, _seconds: measured.append((verb, plural)),
+        )
+    assert measured == [("get", "pods")]

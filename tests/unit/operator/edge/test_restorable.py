@@ -1,0 +1,46 @@
+"""Which state a changed spec is compared with."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
+
+from streamjob_operator.cluster.kinds import STREAM_JOB
+
+OTHER_PARTITIONS = {**SPEC["job"], "maxParallelism": 64}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A controller over fakes."""
+    return Bench(tmp_path)
+
+
+def test_a_failed_job_is_redeployed_whatever_its_last_state_is(bench: Bench) -> None:
+    never = {"restartPolicy": {"type": "Never"}}
+
+    async def scenario() -> None:
+        bench.job_store.partitions = 4
+        await bench.cluster.create(STREAM_JOB, a_job(**never))
+        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+        assert bench.driver is not None
+        bench.driver.checkpoint(bench.now)
+        await bench.until(lambda: bench.lifecycle == "STABLE")
+        path = str(bench.job["status"]["checkpoint"]["lastCompleted"]["path"])
+        bench.driver.stopped = True
+        await bench.until(lambda: bench.lifecycle == "FAILED")
+
+        elsewhere = {"job": OTHER_PARTITIONS, "initialSavepointPath": path, "savepointRedeployNonce": 1}
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | never | elsewhere)
+        await bench.until(lambda: bench.lifecycle != "FAILED", rounds=10)
+
+    asyncio.run(scenario())
+    assert bench.job["status"]["reconciliation"]["restore"]["source"].endswith("manifest.json")
