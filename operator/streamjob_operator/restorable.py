@@ -31,8 +31,10 @@ async def compatibility(
     spec = resource.usable
     if spec is None or spec.job is None or spec.upgrade_mode == "stateless" or log is None or log.newest is None:
         return None
-    starts_elsewhere = spec.initial_savepoint_path is not None or spec.initial_snapshot_ref is not None
-    if starts_elsewhere and resource.status.job_status.attempt == 0:
+    names_a_snapshot = spec.initial_savepoint_path is not None or spec.initial_snapshot_ref is not None
+    nonce, handled = spec.savepoint_redeploy_nonce, resource.status.reconciliation.nonces.savepoint_redeploy
+    starts_there = resource.status.job_status.attempt == 0 or nonce not in (None, handled)
+    if names_a_snapshot and starts_there:
         return None
     wanted = revision_of(resource.name, spec)
     if wanted.name == resource.status.reconciliation.last_reconciled_revision:
