@@ -1,7 +1,8 @@
 """What a decision asks the edge to do.
 
 All actions may be repeated: what is already so is success. None of them reports back; what became of it is seen in the
-next observation. They are carried out in order, after the decision's status was stored, and only if it could be.
+next observation. They are carried out in order, after the decision's status was stored, and only if it could be; one
+that is known not to have been carried out ends them.
 """
 
 from __future__ import annotations

@@ -33,14 +33,15 @@ def deleting(s: Situation) -> Step:
             message="the store does not answer, so the checkpoints cannot be deleted yet; deletionPolicy: Retain keeps"
             " them",
         )
-    # The claim of the disposal stays: it fences off whoever wakes up later.
-    if log.empty or (log.newest is None and log.attempt == _disposing_attempt(s)):
+    if log.empty:
         return _let_go(s)
     if log.attempt is not None and log.attempt > _disposing_attempt(s):
         return _let_go(s, "its checkpoints are kept: somebody else has claimed them since")
+    # The claim of the disposal stays in the log and fences off whoever wakes up later, so what is read does not tell
+    # whether an earlier disposal came to its end. This one does, or else the finalizer stays.
     return Step(
         memory=s.memory,
-        actions=(DisposeCheckpoints(attempt=_disposing_attempt(s)),),
+        actions=(DisposeCheckpoints(attempt=_disposing_attempt(s)), RemoveFinalizer()),
         requeue=s.limits.poll,
         reason="Disposing",
         message="the checkpoints are being deleted",

@@ -17,23 +17,20 @@ from streamjob_operator.resources.status import (
     CompletedSavepoint,
     FailedCheckpoint,
     JobStatus,
+    PendingSavepoint,
     RestoredFrom,
+    SavepointStatus,
     StreamJobStatus,
+    TriggerPurpose,
 )
 
 _LONGEST = 1000
+_PURPOSES = {"nonce": TriggerPurpose.NONCE, "schedule": TriggerPurpose.SCHEDULE}
 
 
 def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
     """Return the status with what was seen; what was not seen stays as it was."""
     checkpoint = _checkpoint(s, status.checkpoint)
-    last = checkpoint.last_completed
-    savepoint = status.savepoint
-    if last is not None and last.kind is SnapshotKind.SAVEPOINT:
-        known = savepoint.last_completed
-        if known is None or known.path != last.path:
-            found = CompletedSavepoint(id=last.id, path=last.path, completed=last.completed)
-            savepoint = savepoint.model_copy(update={"last_completed": found})
     restored = status.restored_from
     if s.job is not None and s.job.restored_from is not None:
         source = s.job.restored_from
@@ -44,7 +41,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "observed_generation": s.resource.generation,
             "job_status": _job(s, status.job_status),
             "checkpoint": checkpoint,
-            "savepoint": savepoint,
+            "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": restored,
             "replicas": _replicas(s, parallelism),
             "selector": f"streamjob.io/name={s.resource.name}",
@@ -96,6 +93,29 @@ def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:
             consecutive_failures=_consecutive_failures(seen.history),
         ),
     )
+
+
+def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint | None) -> SavepointStatus:
+    completed = status.savepoint.last_completed
+    if last is not None and last.kind is SnapshotKind.SAVEPOINT and (completed is None or completed.path != last.path):
+        completed = CompletedSavepoint(id=last.id, path=last.path, completed=last.completed)
+    if completed is not None:
+        name = next((each.name for each in s.seen.snapshots if each.path == completed.path), completed.snapshot)
+        completed = completed.model_copy(update={"snapshot": name})
+    pending = _pending(s, status)
+    return status.savepoint.model_copy(update={"last_completed": completed, "pending": pending})
+
+
+def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
+    """Return the savepoint that comes next: the one of a stop that is under way, or else of the oldest StreamSnapshot."""
+    stop = status.reconciliation.stop
+    if stop is not None and stop.savepoint and stop.next_try is None:
+        return PendingSavepoint(started=stop.started, purpose=stop.purpose)
+    open_ = [each for each in s.seen.snapshots if each.kind == "savepoint" and not each.state.terminal]
+    first = min(open_, key=lambda each: (each.created, each.name), default=None)
+    if first is None:
+        return None
+    return PendingSavepoint(started=_time(first.created), purpose=_PURPOSES.get(first.origin), snapshot=first.name)
 
 
 def _newest(s: Situation, known: CompletedCheckpoint | None) -> CompletedCheckpoint | None:

@@ -178,7 +178,7 @@ def judge(resource: Resource, decision: Decision) -> None:
         [each for each in done if isinstance(each, DisposeCheckpoints | RemoveFinalizer)],
     ]
     assert sum(bool(mind) for mind in minds) <= 1, done
-    assert all(len(mind) <= 1 for mind in minds), done
+    assert all(len({type(each) for each in mind}) == len(mind) for mind in minds), done
     for action in done:
         if isinstance(action, CreateDriver):
             assert (action.attempt, action.revision) == (memory.attempt, memory.revision)

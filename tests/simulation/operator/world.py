@@ -200,8 +200,7 @@ class World:
             return decision
         for number, action in enumerate(decision.actions):
             self.tick(life.between)
-            self._act(action)
-            if life.dies_at == number + 2:
+            if not self._act(action) or life.dies_at == number + 2:
                 break
         return decision
 
@@ -309,7 +308,7 @@ class World:
         if memory.stop is not None:
             self.stop_ids.add(memory.stop.trigger_id)
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action) -> bool:
         self.actions.append(action)
         match action:
             case EnsureRevision():
@@ -338,9 +337,10 @@ class World:
                     process.patch(action.changes)
             case DisposeCheckpoints():
                 assert self.status.lifecycle_state is LifecycleState.DELETING
-                if self.store_up:
-                    self.log = Log()
-                    self.disposed = True
+                if not self.store_up:
+                    return False
+                self.log = Log(attempt=action.attempt, epoch=self.log.epoch + 1)
+                self.disposed = True
             case CreateSnapshot():
                 self._uids += 1
                 known = KnownSnapshot(
@@ -358,6 +358,7 @@ class World:
                 self.snapshots.pop(action.name, None)
             case Emit():
                 self.events.append(action)
+        return True
 
     def _asks_for_a_reset(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
         if after.get("savepointRedeployNonce") != before.get("savepointRedeployNonce"):
