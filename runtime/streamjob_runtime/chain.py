@@ -18,12 +18,11 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
-from streamjob_runtime.bounded import BoundedEnd
 from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.end_of_input import QueryEndedEarly, check_that_all_is_read
 from streamjob_runtime.gate import EventTime, Gate
 from streamjob_runtime.outputs import ChainOutput
 from streamjob_runtime.publication import Publication
-from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.forced_batch import (
     drop_planned,
     force_batch,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 _REMEMBERED_BATCHES = 1000
 _LONGEST_DESCRIPTION = 4000
 _LOOK_SECONDS = 0.1
+_SELDOM_SECONDS = 1.0
 _IDLE = "Waiting for data to arrive"
 
 StatusListener = Callable[[ChainUid, ChainStatus, str], None]
@@ -51,10 +51,6 @@ class ChainStart:
 
     batch: BatchId = NO_BATCH
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
-
-
-class QueryEndedEarly(StreamJobError):
-    """A query ended by itself before its input did."""
 
 
 class Chain:
@@ -200,7 +196,13 @@ class Chain:
             self._reading = False
             drained = self._is_drained()
             if not drained:
-                self._check_that_all_is_read()
+                check_that_all_is_read(
+                    self.uid,
+                    self.dataflow,
+                    self.checkpoint,
+                    bounded=self.bounded,
+                    channels_ended=self._publication.input_ended(self.uid),
+                )
             with self._publication.lock:
                 # The flush runs as another query, which does not know the watermarks of this one.
                 self._note_watermarks(self.last_published)
@@ -253,10 +255,13 @@ class Chain:
         # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
         # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
         # PySpark takes fractions of a second, though its signature does not say so.
-        while not query.awaitTermination(cast("int", _LOOK_SECONDS)):
+        while not query.awaitTermination(cast("int", self._look_seconds())):
             if self._may_end() and query.status["message"] == _IDLE:
                 query.stop()
                 return
+
+    def _look_seconds(self) -> float:
+        return _LOOK_SECONDS if self.bounded or self._draining.is_set() else _SELDOM_SECONDS
 
     def _may_end(self) -> bool:
         """Return whether nothing comes any more that the chain is to read; if it drains, close the gate behind that."""
@@ -272,22 +277,6 @@ class Chain:
         return self._gate.closed and (
             self._gate.refused or not self.bounded or self._publication.input_drained(self.uid)
         )
-
-    def _check_that_all_is_read(self) -> None:
-        """A query may end without an error though it has not come to its end, such as when its thread dies."""
-        if not self.bounded:
-            raise QueryEndedEarly(f"The query of chain {self.uid!r} ended, though its input has no end")
-        if self.dataflow.channels and not self._publication.input_ended(self.uid):
-            raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before its channels did")
-        last = last_committed(self.checkpoint)
-        for index, uid in enumerate(self.dataflow.sources):
-            if uid in self.dataflow.channels:
-                continue
-            expected = BoundedEnd.from_json(self.dataflow.ends[uid]).paths
-            directory = self.dataflow.directories[index]
-            read = files_read(self.checkpoint, index, last, directory) if last is not None else frozenset()
-            if unread := sorted(expected - read):
-                raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread[0]}")
 
     def _flush(self) -> None:
         """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
