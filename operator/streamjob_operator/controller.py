@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from streamjob.errors import InvalidInput
@@ -13,12 +14,35 @@ from streamjob_operator.manifests.names import NAME_LABEL
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import SnapshotIndex
 from streamjob_operator.probes import Health, Identity, identity_of
+from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.waking import Loops, Pace
 
 _log = logging.getLogger(__name__)
 
 WATCHED: Mapping[Kind, str | None] = {STREAM_JOB: None, STREAM_SNAPSHOT: None, POD: NAME_LABEL}
 """The kinds that are watched, and by which labels they are selected."""
+
+
+class OwnWrites:
+    """The versions of objects that this controller wrote: that a watch brings them is no news.
+
+    Args:
+        most: how many are remembered.
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._versions: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._most = most
+
+    def note(self, thing: Object) -> None:
+        """Note what was written, as the API returned it."""
+        self._versions[_version_of(thing)] = None
+        while len(self._versions) > self._most:
+            self._versions.popitem(last=False)
+
+    def includes(self, thing: Object) -> bool:
+        """Return whether this very version was written here."""
+        return _version_of(thing) in self._versions
 
 
 class NotServed(InvalidInput):
@@ -37,6 +61,7 @@ class Controller:
         index: is kept up to date with the StreamSnapshots.
         health: is told what watches deliver and listings show.
         metrics: are told of errors.
+        own_writes: what the reconcilers wrote themselves.
         namespaces: those that are handled; empty for all.
         pace: how often objects are looked at.
         concurrency: how many at the same time.
@@ -51,6 +76,7 @@ class Controller:
         health: Health,
         metrics: Metrics,
         *,
+        own_writes: OwnWrites | None = None,
         namespaces: Sequence[str] = (),
         pace: Pace | None = None,
         concurrency: int = 20,
@@ -62,6 +88,7 @@ class Controller:
         self._health = health
         self._metrics = metrics
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
+        self._own_writes = own_writes or OwnWrites()
         self._sweep_every = sweep_every
         self.loops: Loops[Identity] = Loops(
             self._reconcile, pace=pace or Pace(), concurrency=concurrency, failed=self._failed
@@ -70,6 +97,9 @@ class Controller:
     def saw(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
         """Note an object that a watch brought, and wake whom it concerns."""
         self._health.audit.delivered(kind, thing)
+        if kind == STREAM_JOB and not gone and self._own_writes.includes(thing):
+            self._wake_snapshots_of(thing)
+            return
         self._wake(kind, thing, gone=gone)
 
     async def begin(self) -> None:
@@ -118,20 +148,25 @@ class Controller:
         namespace, name = thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
         if kind == STREAM_JOB:
             self.loops.wake((STREAM_JOB, namespace, name))
-            for snapshot in self._index.of(namespace, name):
-                self._wake_snapshot(namespace, snapshot["metadata"]["name"])
+            self._wake_snapshots_of(thing)
         elif kind == STREAM_SNAPSHOT:
             _, job = self._index.drop(thing) if gone else self._index.put(thing)
             self.loops.wake((STREAM_JOB, namespace, job))
-            self._wake_snapshot(namespace, name)
+            self._wake_snapshot(thing)
         elif kind == POD:
             job_label = (thing["metadata"].get("labels") or {}).get(NAME_LABEL)
             if job_label:
                 self.loops.wake((STREAM_JOB, namespace, _owner(thing) or job_label))
 
-    def _wake_snapshot(self, namespace: str, name: str) -> None:
-        if STREAM_SNAPSHOT in self._reconcilers:
-            self.loops.wake((STREAM_SNAPSHOT, namespace, name))
+    def _wake_snapshots_of(self, job: Object) -> None:
+        for snapshot in self._index.of(job["metadata"].get("namespace", ""), job["metadata"]["name"]):
+            self._wake_snapshot(snapshot)
+
+    def _wake_snapshot(self, thing: Object) -> None:
+        meta, state = thing["metadata"], (thing.get("status") or {}).get("state")
+        rests = state is not None and SnapshotState(state).terminal and not meta.get("deletionTimestamp")
+        if STREAM_SNAPSHOT in self._reconcilers and not rests:
+            self.loops.wake((STREAM_SNAPSHOT, meta["namespace"], meta["name"]))
 
     async def _reconcile(self, key: Identity) -> float | None:
         kind, namespace, name = key
@@ -139,6 +174,10 @@ class Controller:
 
     def _failed(self, _key: Identity, error: Exception) -> None:
         self._metrics.reconcile_errors.labels(type(error).__name__).inc()
+
+
+def _version_of(thing: Object) -> tuple[str, str]:
+    return thing["metadata"].get("uid", ""), thing["metadata"]["resourceVersion"]
 
 
 def _owner(thing: Object) -> str | None:

@@ -18,7 +18,7 @@ from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.control import Drivers
-from streamjob_operator.controller import Controller
+from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_triggers
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.handlers import watch
@@ -70,7 +70,8 @@ def controller_for(
     events = EventRecorder(cluster, identity)
     observer = Observer(cluster, drivers, tokens, stored, index, wanted_triggers)
     actor = Actor(cluster, drivers, tokens, stored, events, DriverBuilder(settings))
-    jobs = JobReconciler(cluster, observer.observe, decide, actor, metrics)
+    own_writes = OwnWrites()
+    jobs = JobReconciler(cluster, observer.observe, decide, actor, metrics, own_writes.note)
     snapshots = SnapshotReconciler(cluster, observer, actor, stored, events)
     return Controller(
         cluster,
@@ -78,6 +79,7 @@ def controller_for(
         index,
         health,
         metrics,
+        own_writes=own_writes,
         namespaces=settings.namespaces,
         pace=Pace(interval=settings.interval),
         concurrency=settings.concurrency,

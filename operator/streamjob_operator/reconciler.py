@@ -47,14 +47,24 @@ class JobReconciler:
         decide: decides what is to be stored and done.
         act: does it.
         metrics: are told of it.
+        wrote: is told of every status that was written, as the API returned the object.
     """
 
-    def __init__(self, cluster: Cluster, observe: Observe, decide: Decide, act: Act, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        observe: Observe,
+        decide: Decide,
+        act: Act,
+        metrics: Metrics,
+        wrote: Callable[[Object], None] = lambda _job: None,
+    ) -> None:
         self._cluster = cluster
         self._observe = observe
         self._decide = decide
         self._act = act
         self._metrics = metrics
+        self._wrote = wrote
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
         """Reconcile once, and return the seconds until the next time, as `Loops` wants it."""
@@ -90,7 +100,9 @@ class JobReconciler:
         if wanted == (job.get("status") or {}):
             return job
         # The whole status is replaced, so that what a decision leaves out is gone.
-        return await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
+        written = await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
+        self._wrote(written)
+        return written
 
     def _measure(self, resource: Resource, status: StreamJobStatus) -> None:
         last = status.checkpoint.last_completed

@@ -13,7 +13,7 @@ from streamjob.errors import InvalidInput
 from streamjob_operator.__main__ import app
 from streamjob_operator.cluster.api import NotFound, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
-from streamjob_operator.controller import Controller, NotServed
+from streamjob_operator.controller import Controller, NotServed, OwnWrites
 from streamjob_operator.handlers import kopf_settings, registry_for
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import FINALIZER, SnapshotIndex
@@ -49,6 +49,7 @@ class Bench:
         self.cluster = cluster or FakeCluster()
         self.reconciled: Counter[tuple[Kind, str]] = Counter()
         self.index = SnapshotIndex()
+        self.own_writes = OwnWrites()
         self.health = Health(WatchAudit(patience=60), clock=lambda: self.now)
         self.now = 0.0
         self.controller = Controller(
@@ -57,6 +58,7 @@ class Bench:
             self.index,
             self.health,
             Metrics(),
+            own_writes=self.own_writes,
         )
 
     def _reconciler(self, kind: Kind):  # type: ignore[no-untyped-def]
@@ -89,6 +91,28 @@ def test_a_change_of_a_snapshot_wakes_it_and_its_job() -> None:
         bench.controller.saw(STREAM_SNAPSHOT, snapshot("s1"))
         await bench.rest({(STREAM_JOB, "orders"), (STREAM_SNAPSHOT, "s1")})
         assert [each["metadata"]["name"] for each in bench.index.of("a", "orders")] == ["s1"]
+
+    asyncio.run(scenario())
+
+
+def test_what_the_controller_wrote_itself_wakes_only_the_snapshots_that_wait_for_it() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.index.put(snapshot("waits"))
+        bench.index.put(snapshot("rests") | {"status": {"state": "Completed"}})
+        bench.own_writes.note(job(version=7))
+        bench.controller.saw(STREAM_JOB, job(version=7))
+        await bench.rest({(STREAM_SNAPSHOT, "waits")})
+
+    asyncio.run(scenario())
+
+
+def test_what_somebody_else_wrote_wakes_the_job() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.own_writes.note(job(version=7))
+        bench.controller.saw(STREAM_JOB, job(version=8))
+        await bench.rest({(STREAM_JOB, "orders")})
 
     asyncio.run(scenario())
 
