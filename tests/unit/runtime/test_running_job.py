@@ -74,7 +74,7 @@ class Reports:
         batch = len(self.reports)
         sources = [
             {"description": "FileStreamSource[file:/in]", "numInputRows": rows - from_chains},
-            {"description": "channel /work/1/events to counts", "numInputRows": from_chains},
+            {"description": "channel /var/1/events to counts", "numInputRows": from_chains},
         ]
         report = {
             "batchId": batch,
