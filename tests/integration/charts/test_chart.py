@@ -263,7 +263,7 @@ def test_every_value_is_in_the_schema_and_every_property_has_a_value() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def differing(part: dict[str, Any], value: dict[str, Any], path: str = "") -> list[str]:
-        part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        part = schema["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
         properties = part.get("properties")
         if properties is None or part.get("type") != "object":
             return []
