@@ -86,7 +86,6 @@ _NO_TABLE = {
     "spec.job": "",
     "spec.executor": "For executors in pods of their own, with the fields of `spec.driver`. None are started: Spark "
     "runs in the driver's pod, and `instances` must be 0.",
-    "status.reconciliation.stop": "The fields of [`status.savepoint.pending`](#statussavepointpending).",
 }
 _WORDS = {"array": "list", "boolean": "boolean", "integer": "integer", "object": "mapping", "string": "text"}
 

@@ -107,11 +107,13 @@ def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint 
 
 
 def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
-    """Return the savepoint that comes next: the one of a stop that is under way, or else of the oldest StreamSnapshot."""
+    """Return the savepoint that comes next: that of a stop under way, or else of the oldest StreamSnapshot."""
     stop = status.reconciliation.stop
     if stop is not None and stop.savepoint and stop.next_try is None:
         return PendingSavepoint(started=stop.started, purpose=stop.purpose)
-    open_ = [each for each in s.seen.snapshots if each.kind == "savepoint" and not each.state.terminal]
+    open_ = [
+        each for each in s.seen.snapshots if each.kind == "savepoint" and not (each.state.terminal or each.deleting)
+    ]
     first = min(open_, key=lambda each: (each.created, each.name), default=None)
     if first is None:
         return None

@@ -37,7 +37,8 @@ class StatusPart(BaseModel):
         """Return the same with other values for the fields that are named, in snake_case.
 
         Raises:
-            ValidationError: a value cannot be that field's, or there is no such field.
+            KeyError: there is no such field.
+            ValidationError: a value cannot be that field's.
         """
         unknown = changes.keys() - type(self).model_fields.keys()
         if unknown:

@@ -135,23 +135,27 @@ class CompletedSavepoint(StatusPart):
     id: int | None = Field(default=None, ge=0, description="Its number.")
     path: str = Field(description="URI of its manifest.")
     completed: Time | None = Field(default=None, description="When it was complete.")
-    trigger_id: str | None = Field(default=None, description="The request that it answers.")
-    purpose: TriggerPurpose | None = Field(default=None, description="What it was taken for.")
+    snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
+
+
+class PendingSavepoint(StatusPart):
+    """A savepoint that was decided on, and is not complete."""
+
+    started: Time = Field(description="When it was decided on.")
+    purpose: TriggerPurpose | None = Field(default=None, description="What the controller takes it for, if it does.")
     snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
 
 
 class PendingTrigger(StatusPart):
-    """A checkpoint, savepoint or stop that was decided on; it is asked for, under this id, until it has an outcome."""
+    """A stop that was decided on; it is asked for, under this id, until it has an outcome."""
 
     trigger_id: str = Field(max_length=128, description="Identity of the request; asked twice it is the same request.")
     purpose: TriggerPurpose = Field(description="What it is good for.")
-    kind: Literal["checkpoint", "savepoint", "stop"] = Field(description="What is asked for.")
+    kind: Literal["stop"] = Field(default="stop", description="What is asked for.")
     savepoint: bool = Field(default=False, description="Whether the stop takes a savepoint.")
     mode: Literal["savepoint", "last-state", "stateless"] | None = Field(
         default=None, description="What a stop leaves behind: a savepoint, a last checkpoint, or nothing new."
     )
-    drain: bool = Field(default=False, description="Whether the stop drains the job.")
-    location: str | None = Field(default=None, description="Where the savepoint goes.")
     attempt: int = Field(ge=0, description="The driver that is asked.")
     started: Time = Field(description="When it was decided on.")
     failures: int = Field(default=0, ge=0, description="How often the same purpose failed before.")
@@ -164,7 +168,7 @@ class SavepointStatus(StatusPart):
     """The job's savepoints."""
 
     last_completed: CompletedSavepoint | None = Field(default=None, description="The newest that is complete.")
-    pending: PendingTrigger | None = Field(default=None, description="The one that was decided on.")
+    pending: PendingSavepoint | None = Field(default=None, description="The next that was decided on.")
     last_scheduled: Time | None = Field(default=None, description="When the schedule last asked for one.")
 
 
@@ -179,7 +183,6 @@ class RestoredFrom(StatusPart):
 class Nonces(StatusPart):
     """The values of the spec's nonces that were acted on."""
 
-    restart: int | None = Field(default=None, description="`restartNonce`.")
     savepoint_trigger: int | None = Field(default=None, description="`savepointTriggerNonce`.")
     checkpoint_trigger: int | None = Field(default=None, description="`checkpointTriggerNonce`.")
     savepoint_redeploy: int | None = Field(default=None, description="`savepointRedeployNonce`.")

@@ -1,0 +1,78 @@
+"""Which savepoint a status names as the newest, and which as the one to come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.operator.decisions.user import User
+
+from streamjob_operator.decisions import decide
+from streamjob_operator.observation import KnownSnapshot
+from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.resources.status import LifecycleState, SavepointStatus, TriggerPurpose
+
+ASKED_FOR = KnownSnapshot(name="by-hand", uid="1", kind="savepoint", created=1000.0)
+
+
+def savepoints(user: User, *snapshots: KnownSnapshot) -> SavepointStatus:
+    """Return what the status says of savepoints if these StreamSnapshots are there."""
+    stored = user.world.stored
+    seen = replace(user.world.observe(stored), snapshots=snapshots)
+    return decide(user.world.resource(stored), seen).status.savepoint
+
+
+def test_the_savepoint_of_a_suspension_is_pending_until_the_job_rests_on_it() -> None:
+    user = User.with_stable_job()
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDING)
+
+    pending = user.status.savepoint.pending
+    assert pending is not None
+    assert pending.purpose is TriggerPurpose.SUSPEND
+
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.look()
+    assert user.status.savepoint.pending is None
+    assert user.status.savepoint.last_completed is not None
+    assert user.status.savepoint.last_completed.path == user.newest
+
+
+def test_a_stop_without_a_savepoint_leaves_none_pending() -> None:
+    user = User.with_stable_job(upgradeMode="last-state")
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDING)
+
+    assert user.status.savepoint.pending is None
+
+
+def test_the_oldest_snapshot_that_is_not_taken_yet_is_pending() -> None:
+    user = User.with_stable_job()
+    younger = replace(ASKED_FOR, name="younger", created=1001.0, origin="schedule")
+    done = replace(ASKED_FOR, name="done", created=999.0, state=SnapshotState.COMPLETED)
+    going = replace(ASKED_FOR, name="going", created=998.0, deleting=True)
+
+    pending = savepoints(user, younger, ASKED_FOR, done, going).pending
+    assert pending is not None
+    assert (pending.snapshot, pending.purpose) == ("by-hand", None)
+
+    scheduled = savepoints(user, younger).pending
+    assert scheduled is not None
+    assert scheduled.purpose is TriggerPurpose.SCHEDULE
+
+
+def test_a_checkpoint_on_demand_is_no_pending_savepoint() -> None:
+    user = User.with_stable_job()
+
+    assert savepoints(user, replace(ASKED_FOR, kind="checkpoint")).pending is None
+
+
+def test_the_newest_savepoint_bears_the_name_of_its_snapshot() -> None:
+    user = User.with_stable_job()
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.look()
+
+    taken = replace(ASKED_FOR, state=SnapshotState.COMPLETED, path=user.newest)
+    found = savepoints(user, taken).last_completed
+    assert found is not None
+    assert found.snapshot == "by-hand"
