@@ -30,11 +30,10 @@ def unhealthy(s: Situation) -> str | None:
         return None
     if s.job is not None and s.job.state.terminal:
         return None
-    overdue = s.now - last_progress(s)
-    limit = window(s)
-    return (
-        f"no checkpoint was completed in {overdue:.0f} s, where {limit:.0f} s are allowed" if overdue > limit else None
-    )
+    overdue, limit = s.now - last_progress(s), window(s)
+    if overdue <= limit:
+        return None
+    return f"no checkpoint was completed in {overdue:.0f} s, where {limit:.0f} s are allowed"
 
 
 def _check(s: Situation) -> HealthCheck:

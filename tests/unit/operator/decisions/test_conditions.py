@@ -1,0 +1,183 @@
+"""What the conditions say, and when: by the rules that kstatus, Helm, Flux, Argo CD and `kubectl wait` go by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.operator.decisions.user import User
+
+from streamjob_operator.decisions import Decision, decide
+from streamjob_operator.observation import Compatibility
+from streamjob_operator.resources.conditions import ConditionType, find_condition, is_true
+from streamjob_operator.resources.status import LifecycleState
+from streamjob_operator.revision import revision_of
+
+
+def kstatus(user: User) -> str:
+    """Return what kstatus makes of the resource; the order is that of its `generic.go`."""
+    stored, status = user.world.stored, user.status
+    if stored.deleted:
+        return "Terminating"
+    if status.observed_generation != stored.generation:
+        return "InProgress"
+    conditions = status.conditions
+    if is_true(conditions, ConditionType.RECONCILING):
+        return "InProgress"
+    if is_true(conditions, ConditionType.STALLED):
+        return "Failed"
+    ready = find_condition(conditions, ConditionType.READY)
+    return "InProgress" if ready is not None and ready.status == "False" else "Current"
+
+
+def test_a_job_is_current_only_once_it_has_completed_a_checkpoint() -> None:
+    user = User()
+    user.world.reconcile()
+    assert kstatus(user) == "InProgress"
+    user.wait_for(LifecycleState.DEPLOYED)
+    assert kstatus(user) == "InProgress"
+
+    user.wait_for(LifecycleState.STABLE)
+
+    assert kstatus(user) == "Current"
+
+
+def test_a_changed_spec_is_in_progress_from_its_first_moment_until_its_revision_is_stable() -> None:
+    user = User.with_stable_job()
+    user.edit(image="two")
+    seen = [kstatus(user)]
+
+    while kstatus(user) != "Current":
+        user.look()
+        seen.append(kstatus(user))
+
+    assert set(seen[:-1]) == {"InProgress"}
+    assert user.status.reconciliation.last_reconciled_revision == user.status.reconciliation.last_stable_revision
+
+
+@pytest.mark.parametrize("behaviour", ["invalid", "unrestorable"])
+def test_a_revision_that_is_rolled_back_is_failed_though_the_job_runs(behaviour: str) -> None:
+    user = User.with_stable_job(upgrade={"rollback": {"enabled": True}})
+
+    user.edit(job={"behaviour": behaviour})
+    user.wait_for(LifecycleState.ROLLED_BACK)
+
+    assert kstatus(user) == "Failed"
+    assert user.condition(ConditionType.RUNNING).status == "True"
+
+
+def test_an_invalid_spec_is_failed_and_current_again_once_it_is_mended() -> None:
+    user = User.with_stable_job()
+    good = user.world.stored.spec
+    user.world.apply({**good, "image": "two"}, valid=False)
+    user.look(3)
+    assert kstatus(user) == "Failed"
+
+    user.world.apply(good)
+    user.look(3)
+
+    assert kstatus(user) == "Current"
+    assert user.attempt == 1
+
+
+def test_a_suspended_job_is_current() -> None:
+    """Argo CD takes a suspended FlinkDeployment for one that never gets done."""
+    user = User.with_stable_job()
+
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.look(3)
+
+    assert kstatus(user) == "Current"
+
+
+def test_a_driver_that_is_restarted_is_in_progress() -> None:
+    user = User.with_stable_job()
+
+    user.world.kill_driver()
+    user.look(3)
+
+    assert kstatus(user) == "InProgress"
+    assert user.condition(ConditionType.RECONCILING).reason == "WaitingToRestart"
+
+
+def test_every_condition_speaks_of_the_present_generation() -> None:
+    user = User.with_stable_job()
+    user.edit(savepoints={"onDeletion": True})
+
+    user.look()
+
+    assert {each.observed_generation for each in user.status.conditions} == {2}
+    assert {each.type for each in user.status.conditions} == {each.value for each in ConditionType}
+
+
+def test_a_transition_time_moves_only_when_the_status_does() -> None:
+    user = User.with_stable_job()
+    since = user.condition(ConditionType.READY).last_transition_time
+
+    user.edit(savepoints={"onDeletion": True})
+    user.look(10)
+
+    assert user.condition(ConditionType.READY).last_transition_time == since
+
+
+def test_nothing_is_written_and_nothing_done_while_nothing_changes() -> None:
+    user = User.with_stable_job()
+    user.look(3)
+    stored = user.world.stored
+    resource, seen = user.world.resource(stored), user.world.observe(stored)
+
+    decision = decide(resource, replace(seen, now=seen.now + 5))
+
+    assert decision.status == resource.status
+    assert decision.actions == ()
+
+
+def compatibility(user: User, *, compatible: bool) -> Decision:
+    """Return the decision if the spec's compatibility with the state was seen."""
+    stored = user.world.stored
+    resource = user.world.resource(stored)
+    assert resource.spec is not None
+    wanted = revision_of(resource.name, resource.spec)
+    checked = Compatibility(revision=wanted.name, compatible=compatible, problems=("operator delays has no state",))
+    seen = replace(
+        user.world.observe(stored), compatibility=checked, revisions=(*user.world.revisions.values(), wanted)
+    )
+    return decide(resource, seen)
+
+
+def test_a_spec_that_does_not_fit_the_state_leaves_the_job_alone_and_says_why() -> None:
+    user = User.with_stable_job()
+    user.edit(image="two")
+
+    decision = compatibility(user, compatible=False)
+
+    conditions = decision.status.conditions
+    stalled = find_condition(conditions, ConditionType.STALLED)
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "StateIncompatible")
+    assert stalled.message == "operator delays has no state"
+    assert decision.status.lifecycle_state is LifecycleState.STABLE
+    assert find_condition(conditions, ConditionType.STATE_COMPATIBLE) is not None
+    assert not is_true(conditions, ConditionType.STATE_COMPATIBLE)
+    assert is_true(conditions, ConditionType.RUNNING)
+
+
+@pytest.mark.parametrize("changes", [{"upgrade": {"compatibilityCheck": "Warn"}}, {"upgradeMode": "stateless"}])
+def test_a_spec_that_does_not_fit_is_deployed_if_its_user_wants_that(changes: dict[str, object]) -> None:
+    user = User.with_stable_job()
+    user.edit(image="two", **changes)
+
+    decision = compatibility(user, compatible=False)
+
+    assert decision.status.lifecycle_state is LifecycleState.UPGRADING
+
+
+def test_a_spec_that_fits_is_deployed() -> None:
+    user = User.with_stable_job()
+    user.edit(image="two")
+
+    decision = compatibility(user, compatible=True)
+
+    assert decision.status.lifecycle_state is LifecycleState.UPGRADING
+    assert is_true(decision.status.conditions, ConditionType.STATE_COMPATIBLE)
