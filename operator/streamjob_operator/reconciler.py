@@ -20,7 +20,7 @@ from streamjob_operator.metrics import JobSample, Metrics
 from streamjob_operator.observation import Observation
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.revision import Revision
-from streamjob_operator.validating import read_resource
+from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Loops
 
 _log = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class JobReconciler:
         wrote: Callable[[Object], None] = lambda _job: None,
     ) -> None:
         self._cluster = cluster
+        self._resources = Resources()
         self._observe = observe
         self._decide = decide
         self._act = act
@@ -84,7 +85,7 @@ class JobReconciler:
         except NotFound:
             self._metrics.job(namespace, name, None)
             return Loops.GONE
-        resource = read_resource(job)
+        resource = self._resources.read(job)
         seen = await self._observe(job, resource)
         decision = self._decide(resource, seen)
         job = await self._store(job, decision.status)

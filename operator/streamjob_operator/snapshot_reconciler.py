@@ -19,7 +19,7 @@ from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.snapshotting import SnapshotSituation, decide_snapshot
 from streamjob_operator.storing import Snapshots
-from streamjob_operator.validating import read_resource
+from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Loops
 
 _log = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class SnapshotReconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cluster = cluster
+        self._resources = Resources()
         self._observer = observer
         self._actor = actor
         self._stored = stored
@@ -74,7 +75,7 @@ class SnapshotReconciler:
 
     async def _once(self, thing: Object, snapshot: StreamSnapshot) -> float | None:
         job = await self._job(snapshot)
-        resource = None if job is None else read_resource(job)
+        resource = None if job is None else self._resources.read(job)
         seen = None
         if job is not None and resource is not None:
             known = () if snapshot.status.trigger_id is None else (snapshot.status.trigger_id,)

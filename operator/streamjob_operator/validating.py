@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,36 @@ _IN_THE_POD = Path("/")
 _CHECKS = tuple(check for check in CHECKS if check is not operators.functions)
 
 
-def read_resource(thing: Object) -> Resource:
-    """Return a StreamJob as decisions take it; never raises for a wrong spec."""
-    metadata = Metadata.model_validate(thing["metadata"])
-    spec, problems = read_problems(thing)
-    return Resource(
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        generation=metadata.generation,
-        deleted=metadata.deletion_timestamp is not None,
-        spec=spec,
-        problems=problems,
-        status=read_status(thing),
-    )
+class Resources:
+    """Reads StreamJobs; what is wrong with a spec is found out once for each generation of it.
+
+    Args:
+        most: how many specs are remembered.
+    """
+
+    def __init__(self, most: int = 5000) -> None:
+        self._known: OrderedDict[tuple[str, int], tuple[StreamJobSpec | None, tuple[str, ...]]] = OrderedDict()
+        self._most = most
+
+    def read(self, thing: Object) -> Resource:
+        """Return a StreamJob as decisions take it; never raises for a wrong spec."""
+        metadata = Metadata.model_validate(thing["metadata"])
+        key = (metadata.uid, metadata.generation)
+        if key not in self._known:
+            self._known[key] = read_problems(thing)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+        spec, problems = self._known[key]
+        return Resource(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            generation=metadata.generation,
+            deleted=metadata.deletion_timestamp is not None,
+            spec=spec,
+            problems=problems,
+            status=read_status(thing),
+        )
 
 
 def read_status(thing: Object) -> StreamJobStatus:

@@ -11,7 +11,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.observation import DriverPod, PodPhase
 from streamjob_operator.pods import control_url, driver_pod
-from streamjob_operator.validating import read_resource
+from streamjob_operator.validating import Resources
 
 
 def pod(status: Object, **meta: Any) -> Object:
@@ -101,7 +101,7 @@ def a_job(spec: Any) -> Object:
 
 
 def test_a_spec_that_cannot_be_read_is_told_by_its_fields() -> None:
-    found = read_resource(a_job({"job": {}, "parallelism": 0, "upgradeMode": "hope"}))
+    found = Resources().read(a_job({"job": {}, "parallelism": 0, "upgradeMode": "hope"}))
 
     assert found.spec is None
     assert found.usable is None
@@ -115,7 +115,7 @@ def test_a_job_that_is_wrong_is_told_in_the_words_of_validate() -> None:
         "operators": [{"name": "half", "inputs": ["numbers"], "sql": "SELEC value FROM numbers"}],
         "sinks": [{"name": "out", "input": "halve", "format": "console"}],
     }
-    found = read_resource(a_job({"job": job}))
+    found = Resources().read(a_job({"job": job}))
 
     assert found.usable is None
     assert any("'halve'" in problem for problem in found.problems)
@@ -128,8 +128,8 @@ def test_modules_are_looked_for_in_the_image_and_not_here() -> None:
         "sinks": [{"name": "out", "input": "half", "format": "console", "delivery": "at-least-once"}],
     }
 
-    assert read_resource(a_job({"job": job})).problems == ()
+    assert Resources().read(a_job({"job": job})).problems == ()
 
 
 def test_an_application_is_judged_by_its_driver() -> None:
-    assert read_resource(a_job({"mainApplicationFile": "local:///app/job.py"})).problems == ()
+    assert Resources().read(a_job({"mainApplicationFile": "local:///app/job.py"})).problems == ()
