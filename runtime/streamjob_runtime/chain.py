@@ -148,7 +148,12 @@ class Chain:
         self._thread.start()
 
     def drain(self) -> None:
-        """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED."""
+        """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED.
+
+        Tell all chains under one hold of the publication lock, so that their event time goes on from one moment.
+        """
+        with self._publication.lock:
+            self._event_time.freeze_behind(self.last_published)
         self._draining.set()
 
     def stop(self, timeout: float) -> bool:
@@ -179,7 +184,7 @@ class Chain:
     def _note_watermarks(self, batch: BatchId) -> None:
         if batch not in self._watermarks_behind and self._query is not None:
             self._watermarks_behind[batch] = self._watermarks.read(self._query)
-            self._event_time.note(self._watermarks_behind[batch])
+            self._event_time.note(batch, self._watermarks_behind[batch])
             for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
                 del self._watermarks_behind[old]
 

@@ -358,8 +358,10 @@ class Epoch:
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():
-                for chain in self.chains.values():
-                    chain.drain()
+                assert self.publication is not None
+                with self.publication.lock:
+                    for chain in self.chains.values():
+                        chain.drain()
             case m.DiscardAcknowledgement() | m.ResolveTrigger():
                 pass
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
 
 
 class BatchRefused(RuntimeError):
@@ -42,10 +41,12 @@ class Gate:
 
 
 class EventTime:
-    """How far event time had come in a chain's inputs before any of them ended or was flushed, in ms since 1970.
+    """How far event time had come in a chain's inputs when the drain began, in ms since 1970.
 
-    A flush takes event time to its end. Who goes on from a drained snapshot goes on with the event time from before, or
-    everything that still comes would be late.
+    A drain takes event time to its end. Who goes on from its snapshot goes on with the event time from before, or
+    everything that still comes would be late. All chains freeze at one moment: the inputs of a chain come to their end
+    one after the other, which takes its readers further than the chain itself would go on from. An input at its end by
+    then has ended for good, and stays there.
 
     Args:
         inputs: those that have event time.
@@ -54,13 +55,18 @@ class EventTime:
 
     def __init__(self, inputs: Mapping[OperatorUid, object], watermarks: Mapping[OperatorUid, int]) -> None:
         self._inputs = frozenset(inputs)
-        self._watermarks: dict[OperatorUid, int] = {}
-        self.note(watermarks)
+        self._watermarks = dict(watermarks)
+        self._last: BatchId | None = None
 
-    def note(self, watermarks: Mapping[OperatorUid, int]) -> None:
-        """Take in watermarks of a batch."""
-        for uid, at in watermarks.items():
-            if at < END_OF_TIME_MS:
+    def freeze_behind(self, batch: BatchId) -> None:
+        """Let the watermarks of later batches be those of the drain."""
+        if self._last is None:
+            self._last = batch
+
+    def note(self, batch: BatchId, watermarks: Mapping[OperatorUid, int]) -> None:
+        """Take in the watermarks behind a batch."""
+        if self._last is None or batch <= self._last:
+            for uid, at in watermarks.items():
                 self._watermarks[uid] = max(at, self._watermarks.get(uid, at))
 
     def inputs(self) -> dict[OperatorUid, int]:

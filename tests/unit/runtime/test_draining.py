@@ -35,14 +35,26 @@ def test_a_closed_gate_refuses_batches_behind_the_last_one_only() -> None:
     assert not gate.refused
 
 
-def test_event_time_is_remembered_from_before_its_end_and_never_goes_back() -> None:
+def test_event_time_is_remembered_from_before_the_drain_and_never_goes_back() -> None:
     event_time = EventTime({LEFT: "a", RIGHT: "b"}, {LEFT: 5})
     assert event_time.query() is None
-    event_time.note({LEFT: 9, RIGHT: 7})
-    event_time.note({LEFT: 8, RIGHT: END_OF_TIME_MS})
+    event_time.note(BatchId(0), {LEFT: 9, RIGHT: 7})
+    event_time.note(BatchId(1), {LEFT: 8})
+    event_time.freeze_behind(BatchId(2))
+    event_time.note(BatchId(2), {LEFT: 10})
+    event_time.note(BatchId(3), {LEFT: 11, RIGHT: END_OF_TIME_MS})
 
-    assert event_time.inputs() == {LEFT: 9, RIGHT: 7}
+    assert event_time.inputs() == {LEFT: 10, RIGHT: 7}
     assert event_time.query() == 7
+
+
+def test_an_input_that_had_ended_before_the_drain_stays_at_its_end() -> None:
+    event_time = EventTime({LEFT: "a", RIGHT: "b"}, {})
+    event_time.note(BatchId(0), {LEFT: 9, RIGHT: END_OF_TIME_MS})
+    event_time.freeze_behind(BatchId(0))
+
+    assert event_time.inputs() == {LEFT: 9, RIGHT: END_OF_TIME_MS}
+    assert event_time.query() == 9
 
 
 def test_a_query_without_event_time_has_no_watermark() -> None:
