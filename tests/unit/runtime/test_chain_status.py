@@ -75,7 +75,7 @@ def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
 ) -> None:
     """A job that was asked to stop meanwhile is STOPPING; it must not become RUNNING, from where it cannot stop."""
     monkeypatch.setattr(chain_module, "last_committed", lambda checkpoint: BatchId(0))
-    monkeypatch.setattr(chain_module, "files_read", lambda *_: frozenset({"/in/0"}))
+    monkeypatch.setattr(chain_module, "check_that_all_is_read", lambda *_, **__: None)
     monkeypatch.setattr(chain_module, "read_commit", lambda *_: SimpleNamespace(state_ids={0: ()}))
     monkeypatch.setattr(chain_module, "force_flush", lambda *_: BatchId(2))
     statuses: list[ChainStatus] = []
