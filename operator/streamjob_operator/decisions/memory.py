@@ -66,7 +66,7 @@ class Memory:
         driver: uid of its pod once it was seen.
         revision: what it runs.
         first_attempt: the first driver of that revision, or of its newest start from elsewhere than `latest`.
-        revision_since: when that first driver was decided on.
+        revision_since: when that first driver was decided on, or the first one after the job had rested.
         stable_revision: the last revision that completed a snapshot.
         failed_revision: the revision that was rolled back and is not tried again.
         restore: what the current attempt starts from.

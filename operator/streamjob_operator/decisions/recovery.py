@@ -54,14 +54,11 @@ _BY_EXIT_CODE = {
     ExitCode.SUPERSEDED: (End.SUPERSEDED, "Superseded"),
     ExitCode.FAILED: (End.FAILED, "JobFailed"),
 }
-_BY_OUTCOME = {JobState.FINISHED: End.FINISHED, JobState.SUPERSEDED: End.SUPERSEDED}
 
 
 def ending(s: Situation) -> Ending:
     """Return how the driver of the newest attempt, which has ended or is gone, came to its end."""
     pod = s.pod
-    if s.finished:
-        return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
     if pod is None:
         return Ending(End.FAILED, "DriverLost", f"the pod of attempt {s.memory.attempt} is gone")
     if pod.exited_as is ExitCode.OK:
@@ -134,8 +131,8 @@ def _give_up(s: Situation, reason: str, message: str) -> Step:
 
 
 def _ended_well(s: Situation, pod: DriverPod) -> Ending:
-    end = _BY_OUTCOME.get(pod.outcome) if pod.outcome is not None else None
-    if end is End.FINISHED:
+    """A driver that ends otherwise behind the final record may have published nothing of it; the next one does."""
+    if pod.outcome is JobState.FINISHED or (pod.outcome is None and s.finished):
         return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
     if pod.outcome is None and s.log is None:
         return Ending(End.UNKNOWN, "StoreUnreachable", f"driver {pod.name} ended well, and the log cannot be read")

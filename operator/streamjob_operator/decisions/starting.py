@@ -16,6 +16,7 @@ from streamjob_operator.resources.status import LifecycleState, Nonces, Restore
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _NO_LOG = "StoreUnreachable"
+_RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,9 @@ def deploy(
         stop=None,
     )
     if revision != s.memory.revision or not restore.first_attempt:
-        memory = replace(memory, first_attempt=attempt, revision_since=s.now)
+        memory = replace(memory, first_attempt=attempt)
+    if memory.first_attempt == attempt or s.memory.lifecycle in _RESTING:
+        memory = replace(memory, revision_since=s.now)
     if revision != s.memory.revision:
         memory = replace(memory, failed_revision=None, failures=0, last_failure=None, failure=None, failure_reason=None)
     if s.spec is not None and not restore.first_attempt:

@@ -2,7 +2,8 @@
 
 What it does follows from its job file, `job.behaviour`:
 
-- `good` runs for ever; `finite` ends its input after a few checkpoints.
+- `good` runs for ever; `finite` ends its input after a few checkpoints, and `finite-crash` dies behind its final one,
+  before it has published what is in it.
 - `crash` fails soon after its start, before a checkpoint; `hang` runs, and completes none.
 - `invalid` and `unrestorable` end with the exit codes 2 and 3.
 - `stubborn` runs, and every savepoint of it fails.
@@ -42,6 +43,7 @@ class Log:
     attempt: int | None = None
     epoch: int = 0
     owner: int | None = None
+    final_published: bool = False
     completions: list[Completion] = field(default_factory=list)
 
     @property
@@ -95,7 +97,8 @@ class Process:
         self.attempt = created.attempt
         self.created = created
         self.policy = CheckpointingPolicy.model_validate(revision.policy)
-        self.behaviour = str((revision.content.get("job") or {}).get("behaviour", "good"))
+        asked = str((revision.content.get("job") or {}).get("behaviour", "good"))
+        self.behaviour, _, crashes = asked.partition("-")
         self.exit_code: int | None = None
         self.state = JobState.CREATED
         self.triggers: dict[str, TriggerView] = {}
@@ -110,6 +113,7 @@ class Process:
         self._terminated = False
         self.savepoint_fails = False
         self.crashes_behind_savepoint = False
+        self.crashes_behind_final = bool(crashes)
 
     @property
     def alive(self) -> bool:
@@ -206,7 +210,7 @@ class Process:
             return self.end(ExitCode.CANNOT_RESTORE, JobState.FAILED)
         self._starts.append(Start(self.attempt, source, newest))
         if source == "latest" and newest is not None and newest.kind is RecordKind.FINAL:
-            return self.end(0, JobState.FINISHED)
+            return self._publish_final()
         self.state = JobState.RUNNING
         self._next = now + (CRASH if self.behaviour == "crash" else self.policy.interval)
         return None
@@ -220,10 +224,14 @@ class Process:
         self._done += 1
         if self.behaviour == "finite" and self._done >= CHECKPOINTS_OF_A_FINITE_JOB:
             if self._complete(RecordKind.FINAL, now):
-                self.end(0, JobState.FINISHED)
+                return self.kill() if self.crashes_behind_final else self._publish_final()
             return None
         self._complete(RecordKind.CHECKPOINT, now)
         return None
+
+    def _publish_final(self) -> None:
+        self._log.final_published = True
+        self.end(0, JobState.FINISHED)
 
     def _complete(self, kind: RecordKind, now: float) -> Completion | None:
         if self.behaviour in ("crash", "hang"):

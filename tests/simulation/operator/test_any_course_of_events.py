@@ -25,6 +25,7 @@ BEHAVIOURS = (
     "good",
     "good",
     "finite",
+    "finite-crash",
     "crash",
     "hang",
     "invalid",
@@ -207,6 +208,8 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
         world.delete()
     come_to_rest(world)
     world.check_starts()
+    if world.status.lifecycle_state is LifecycleState.FINISHED:
+        assert world.log.final_published, "finished, and what the final checkpoint holds was never published"
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
 
     assert at_rest_as_asked(world), (world.status.to_dict(), world.stored)

@@ -195,6 +195,15 @@ def test_a_finished_job_stays_finished_when_nothing_changes_and_runs_for_a_real_
     assert user.world.starts[-1].restore_from == "none"
 
 
+def test_a_driver_that_dies_behind_its_final_checkpoint_is_replaced_by_one_that_publishes_it() -> None:
+    user = User(job={"behaviour": "finite-crash"})
+
+    user.wait_for(LifecycleState.FINISHED)
+
+    assert user.world.log.final_published
+    assert len(user.world.starts) == 2
+
+
 def test_a_job_that_completes_no_checkpoint_for_long_is_restarted() -> None:
     user = User(job={"behaviour": "hang"})
 

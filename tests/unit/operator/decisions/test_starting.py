@@ -126,6 +126,34 @@ def test_a_driver_waits_until_the_one_before_is_gone() -> None:
     assert not process.alive
 
 
+def test_an_older_driver_that_turns_up_has_to_go_first() -> None:
+    user = User.with_stable_job()
+    older = user.world.observe(user.world.stored).pods[0]
+    user.world.kill_driver()
+    user.wait(lambda: user.attempt == 2)
+    user.world.tick(60)
+    stored = user.world.stored
+
+    decision = decide(user.world.resource(stored), replace(user.world.observe(stored), pods=(older,)))
+
+    assert [type(action) for action in decision.actions] == [DeleteDriver]
+
+
+def test_a_job_that_rested_for_long_gets_its_time_to_become_ready_before_it_is_rolled_back() -> None:
+    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1m"}})
+    user.edit(checkpointing={"interval": "50s"}, image="two")
+    user.wait_for(LifecycleState.DEPLOYED)
+    user.edit(suspend=True, upgradeMode="last-state")
+    user.world.processes[-1].behaviour = "hang"
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.world.tick(1000)
+
+    user.edit(suspend=False)
+    user.wait_for(LifecycleState.STABLE)
+
+    assert "Rollback" not in user.reasons()
+
+
 def test_a_driver_on_a_lost_node_does_not_block_the_next_one_for_ever() -> None:
     user = User.with_stable_job()
     user.world.lose_node()
