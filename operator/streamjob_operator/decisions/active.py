@@ -64,6 +64,9 @@ def running(s: Situation) -> Step:
 
 def asked(s: Situation) -> Step | None:
     """Return what the spec asks of a driver that runs, or is about to; None if it is as asked."""
+    put_off = s.memory.stop
+    if put_off is not None and not _is_asked_for(s, put_off.purpose):
+        return Step(memory=replace(s.memory, stop=None), requeue=0)
     if s.resource.deleted:
         return _stop(s, TriggerPurpose.DELETE, "Deleting", "the StreamJob was deleted")
     if s.spec is None:
@@ -72,12 +75,30 @@ def asked(s: Situation) -> Step | None:
         return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
     if asks_for_redeployment(s):
         return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
-    if s.difference in (Difference.IGNORE, Difference.PATCH) or s.rolled_back or policy.incompatible(s) is not None:
+    if not _asks_for_an_upgrade(s):
         return None
     assert s.wanted is not None
     if s.seen.revision(s.wanted.name) is None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
     return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
+
+
+def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
+    """Whether a stop that was put off is still wanted; while the spec cannot be used, nobody takes anything back."""
+    if s.resource.deleted or purpose is TriggerPurpose.DELETE:
+        return s.resource.deleted and purpose is TriggerPurpose.DELETE
+    if s.spec is None:
+        return True
+    if purpose is TriggerPurpose.SUSPEND:
+        return s.spec.suspend
+    if purpose is TriggerPurpose.REDEPLOY:
+        return asks_for_redeployment(s)
+    return purpose is TriggerPurpose.UPGRADE and _asks_for_an_upgrade(s)
+
+
+def _asks_for_an_upgrade(s: Situation) -> bool:
+    another = s.difference in (Difference.SCALE, Difference.UPGRADE) and not s.rolled_back
+    return another and policy.incompatible(s) is None
 
 
 def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:

@@ -111,6 +111,8 @@ class Process:
         self._stop: StopJob | None = None
         self._stop_at = 0.0
         self._terminated = False
+        self.savepoint_seconds = 3.0
+        self.lingers = False
         self.savepoint_fails = False
         self.crashes_behind_savepoint = False
         self.crashes_behind_final = bool(crashes)
@@ -134,7 +136,7 @@ class Process:
         """`POST /v1/stop`."""
         if request.trigger_id in self.triggers or self.state is not JobState.RUNNING:
             return
-        self._stop, self._stop_at, self.state = request, now + 3, JobState.STOPPING
+        self._stop, self._stop_at, self.state = request, now + self.savepoint_seconds, JobState.STOPPING
         self._tell(request.trigger_id, TriggerState.IN_PROGRESS)
 
     def patch(self, changes: CheckpointingChanges) -> None:
@@ -154,7 +156,8 @@ class Process:
                 self.end(0, JobState.STOPPED)
             return
         if self._terminated:
-            self._complete(RecordKind.CHECKPOINT, now)
+            if self.state is not JobState.STOPPED:
+                self._complete(RecordKind.CHECKPOINT, now)
             if self.alive:
                 self.end(0, JobState.STOPPED)
         elif self._stop is not None and now >= self._stop_at:
@@ -255,7 +258,8 @@ class Process:
         if self.crashes_behind_savepoint:
             return self.end(ExitCode.FAILED, JobState.FAILED)
         self._tell(request.trigger_id, TriggerState.COMPLETED, None if done is None else done.path)
-        return self.end(0, JobState.STOPPED)
+        self.state = JobState.STOPPED
+        return None if self.lingers else self.end(0, JobState.STOPPED)
 
     def _tell(self, trigger_id: str, state: TriggerState, result: str | None = None) -> None:
         self.triggers[trigger_id] = TriggerView(
