@@ -1,0 +1,88 @@
+"""Writes the reference of the controller's process from the code: `python docs/generate_controller.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer.main
+from typer.core import TyperOption
+
+from streamjob_operator.__main__ import app
+from streamjob_operator.metrics import JobSample, Metrics
+
+TARGET = Path(__file__).parent / "reference" / "controller.md"
+
+_HEAD = """# The controller's process
+
+<!-- Written by docs/generate_controller.py from the code; change it there. -->
+
+`python -m streamjob_operator`, the command of the controller's image. The [chart](../how-to/install-the-controller.md)
+sets what it needs. In a pod it is the pod's service account, elsewhere what `KUBECONFIG` says, so a controller can be
+run beside a cluster: `python -m streamjob_operator --namespace mine --no-leader-election`.
+
+Any number of replicas may run: a Lease says which one acts, the others stand by. One that is asked to go hands the
+Lease over at once; one that dies is replaced after the lease's duration. A replica that cannot renew its lease stops
+acting before another may begin. Exit codes: 0 asked to stop, 2 settings that cannot be used, 5 lease lost or failed.
+
+## Settings
+"""
+
+_PROBES = """
+## Probes
+
+| path | answers 200 while |
+|---|---|
+| `/healthz` | the watches deliver what listings show. Every minute everything is listed; a version that no watch has brought 150 s later, or five minutes without a listing, make it fail, so that the process is replaced |
+| `/readyz` | the process runs, whether it leads or stands by |
+
+## Metrics
+
+`GET /metrics`, in Prometheus' text form, without a token. What a job does is told by
+[its driver's own metrics](metrics.md).
+
+| name | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def options() -> Iterator[str]:
+    """Yield the rows of the settings."""
+    yield "| option | variable | default | meaning |"
+    yield "|---|---|---|---|"
+    for each in typer.main.get_command(app).params:
+        if not isinstance(each, TyperOption) or each.name == "help":
+            continue
+        names = "`, `".join([*each.opts, *each.secondary_opts])
+        default = "" if each.default in (None, "") or "image" in each.opts[0] else f"`{_plain(each.default)}`"
+        yield f"| `{names}` | `{each.envvar}` | {default} | {each.help} |"
+
+
+def metrics() -> Iterator[str]:
+    """Yield the rows of the metrics."""
+    found = Metrics()
+    found.job("a", "b", JobSample("STABLE", checkpointed=0.0))
+    found.request("get", "pods", 0.1)
+    found.control("job", 0.1)
+    found.reconcile_errors.labels("x")
+    found.actions.labels("x")
+    for family in sorted(found.registry.collect(), key=lambda family: family.name):
+        own = {name for sample in family.samples for name in sample.labels} - {"le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in sorted(own))
+        yield f"| `{name}` | {family.type} | {labels} | {family.documentation} |"
+
+
+def render() -> str:
+    """Return the document."""
+    return "\n".join([_HEAD, *options(), _PROBES.rstrip("\n"), *metrics(), ""])
+
+
+def _plain(value: object) -> str:
+    return (
+        str(getattr(value, "value", value)).lower() if isinstance(value, bool) else str(getattr(value, "value", value))
+    )
+
+
+if __name__ == "__main__":
+    TARGET.write_text(render())
