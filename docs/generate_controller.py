@@ -33,8 +33,11 @@ _PROBES = """
 
 | path | answers 200 while |
 |---|---|
-| `/healthz` | the watches deliver what listings show. Every minute everything is listed; a version that no watch has brought 150 s later, or five minutes without a listing, make it fail, so that the process is replaced |
+| `/healthz` | the watches deliver what listings show |
 | `/readyz` | the process runs, whether it leads or stands by |
+
+Every minute the leader lists everything. If no watch has brought a version 150 s later, or nothing could be listed for
+five minutes, `/healthz` fails, so that the process is replaced.
 
 ## Metrics
 
