@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import health, policy
 from streamjob_operator.decisions.memory import memory_of
-from streamjob_operator.decisions.situation import TAKES_REQUESTS, Situation, Step
+from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
 from streamjob_operator.resources.conditions import Condition, ConditionStatus, ConditionType, with_condition
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.revision import Difference
@@ -153,11 +153,9 @@ def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
 
 
 def _state_compatible(s: Situation) -> Verdict:
-    found = s.seen.compatibility
-    if found is not None and s.wanted is not None and found.revision == s.wanted.name:
-        if found.compatible:
-            return "True", "Compatible", ""
-        return "False", "Incompatible", "\n".join(found.problems)
+    found = s.compatibility
+    if found is not None:
+        return ("True", "Compatible", "") if found.compatible else ("False", INCOMPATIBLE, "\n".join(found.problems))
     if s.memory.lifecycle is LifecycleState.FAILED and s.memory.failure_reason == "CannotRestore":
         return "False", "CannotRestore", s.memory.failure or ""
     if s.job is not None and s.job.state is JobState.RUNNING and s.difference is Difference.IGNORE:

@@ -50,8 +50,8 @@ def beside(s: Situation) -> Step:
 
 def incompatible(s: Situation) -> Compatibility | None:
     """Return why the wanted revision must not replace the deployed one, which completed something; None if it may."""
-    found = s.seen.compatibility
-    if s.spec is None or s.wanted is None or found is None or found.revision != s.wanted.name:
+    found = s.compatibility
+    if s.spec is None or found is None:
         return None
     if s.upgrade.compatibility_check != "Enforce" or s.spec.upgrade_mode == "stateless":
         return None

@@ -11,13 +11,17 @@ from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import Action, Emit
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.observation import DriverPod, Observation, StoredLog
+from streamjob_operator.observation import Compatibility, DriverPod, Observation, StoredLog
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
 from streamjob_operator.revision import Difference, Revision, difference, revision_of
 
 TAKES_REQUESTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 """States of a job in which it processes data, and takes checkpoints and savepoints."""
+
+INCOMPATIBLE = "Incompatible"
+"""Reason of StateCompatible for a spec that does not fit the state."""
 
 _FINAL_OR_SAVEPOINT = frozenset({RecordKind.FINAL, RecordKind.SAVEPOINT})
 
@@ -121,6 +125,23 @@ class Situation:
         if self.deployed is None:
             return Difference.UPGRADE
         return difference(self.deployed, self.wanted)
+
+    @property
+    def compatibility(self) -> Compatibility | None:
+        """Whether the wanted revision can go on from the state; None if that was not checked.
+
+        What was found for this spec counts as long as a later look finds nothing else: a store that does not answer
+        for a moment must not let a spec through that does not fit.
+        """
+        if self.wanted is None:
+            return None
+        found = self.seen.compatibility
+        if found is not None:
+            return found if found.revision == self.wanted.name else None
+        known = find_condition(self.resource.status.conditions, ConditionType.STATE_COMPATIBLE)
+        if known is None or known.observed_generation != self.resource.generation or known.reason != INCOMPATIBLE:
+            return None
+        return Compatibility(revision=self.wanted.name, compatible=False, problems=(known.message,))
 
     @property
     def rolled_back(self) -> bool:

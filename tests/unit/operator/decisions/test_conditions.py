@@ -163,6 +163,21 @@ def test_a_spec_that_does_not_fit_the_state_leaves_the_job_alone_and_says_why() 
     assert is_true(conditions, ConditionType.RUNNING)
 
 
+def test_a_spec_that_does_not_fit_is_not_let_through_when_the_store_is_away_for_a_moment() -> None:
+    user = User.with_stable_job()
+    user.edit(image="two")
+    stored = user.world.stored
+    found = compatibility(user, compatible=False).status
+
+    resource = replace(user.world.resource(stored), status=found)
+    decision = decide(resource, replace(user.world.observe(stored), log=None))
+
+    assert decision.status.lifecycle_state is LifecycleState.STABLE
+    assert is_true(decision.status.conditions, ConditionType.STALLED)
+    user.edit(image="three")
+    assert decide(replace(user.world.resource(user.world.stored), status=found), user.world.observe(stored)).actions
+
+
 @pytest.mark.parametrize("changes", [{"upgrade": {"compatibilityCheck": "Warn"}}, {"upgradeMode": "stateless"}])
 def test_a_spec_that_does_not_fit_is_deployed_if_its_user_wants_that(changes: dict[str, object]) -> None:
     user = User.with_stable_job()
