@@ -78,7 +78,10 @@ def with_condition(
     """
     existing = tuple(conditions)
     before = find_condition(existing, kind)
-    since = before.last_transition_time if before is not None and before.status == status else now
+    since = now
+    # The API server's default for a new resource cannot know the time, so it says 1970.
+    if before is not None and before.status == status and before.last_transition_time.timestamp() > 0:
+        since = before.last_transition_time
     new = Condition(
         type=str(kind),
         status=status,

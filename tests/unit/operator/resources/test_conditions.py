@@ -52,6 +52,13 @@ def test_another_reason_or_generation_is_no_transition() -> None:
     assert (changed.reason, changed.message, changed.observed_generation) == ("Finished", "done", 2)
 
 
+def test_the_time_of_a_condition_that_the_definition_filled_in_is_that_of_the_first_look() -> None:
+    default = ready()[0].replaced(last_transition_time=datetime(1970, 1, 1, tzinfo=UTC))
+    (looked_at,) = with_condition((default,), ConditionType.READY, "True", "Stable", generation=1, now=NOW)
+
+    assert looked_at.last_transition_time == NOW
+
+
 def test_a_condition_of_an_older_generation_says_nothing_about_this_one() -> None:
     assert is_true(ready(generation=1), "Ready")
     assert is_true(ready(generation=1), "Ready", generation=1)
