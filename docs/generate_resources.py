@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from streamjob_operator.resources import conditions, rules, snapshot, status
+from streamjob_operator.resources import conditions, reasons, rules, snapshot, status
 from streamjob_operator.resources.base import MEMORY_PATTERN
 from streamjob_operator.resources.crd import crds
 from streamjob_operator.resources.schema import structural_schema
@@ -80,6 +80,16 @@ It is taken once. Another StreamJob starts from it by `initialSnapshotRef: {{nam
 as `initialSavepointPath`. Periodic checkpoints have no such resource; the [StreamJob](streamjob.md) says which was the
 last.
 """
+_REASONS = f"""\
+# Reasons
+
+{_WRITTEN}
+
+Why a condition is as it is, and what an event tells, in a word; `kubectl describe sj NAME` shows both. Alerts may rely
+on these words. What befell a pod keeps Kubernetes' own: `ImagePullBackOff`, `OOMKilled`, `Evicted`, `Unschedulable`.
+What was put off is `UpgradePutOff`, `SuspendPutOff` and so on: the job runs on, and it is tried again. A job that is
+between two states gives the state as the reason: `Restoring`, `Restarting`, `Finishing`.
+"""
 _REFUSED = "The API server refuses what breaks one of these:"
 # Sections that need no table of their own: what stands there instead, if anything.
 _NO_TABLE = {
@@ -100,7 +110,7 @@ def render_stream_job() -> str:
             _rules(checked),
             *_sections(spec, "spec"),
             *_sections(_status("streamjobs"), "status"),
-            _meanings("Conditions", "Condition", conditions.MEANINGS),
+            _meanings("Conditions", "Condition", conditions.MEANINGS) + "\n\nWhy each is so: [reasons](reasons.md).",
             _meanings("Lifecycle states", "State", status.MEANINGS),
         ]
     )
@@ -115,6 +125,18 @@ def render_stream_snapshot() -> str:
             *_sections(structural_schema(StreamSnapshotSpec, with_defaults=True), "spec"),
             *_sections(_status("streamsnapshots"), "status"),
             _meanings("States", "State", snapshot.MEANINGS),
+        ]
+    )
+
+
+def render_reasons() -> str:
+    """Return the reference of the reasons."""
+    return _page(
+        [
+            _REASONS,
+            _meanings("Something is wrong", "Reason", reasons.WRONG),
+            _meanings("All is well, or on its way", "Reason", reasons.ON_ITS_WAY),
+            _meanings("Of single conditions, and of StreamSnapshots", "Reason", reasons.ELSEWHERE),
         ]
     )
 
@@ -210,6 +232,7 @@ def _meanings(title: str, column: str, meanings: Mapping[Any, str]) -> str:
 TARGETS: Mapping[str, Callable[[], str]] = {
     "streamjob.md": render_stream_job,
     "streamsnapshot.md": render_stream_snapshot,
+    "reasons.md": render_reasons,
 }
 
 if __name__ == "__main__":

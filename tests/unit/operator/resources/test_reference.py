@@ -40,7 +40,7 @@ def example(name: str) -> str:
     return written(name).split("```yaml\n")[1].split("```")[0]
 
 
-@pytest.mark.parametrize("name", ["streamjob.md", "streamsnapshot.md"])
+@pytest.mark.parametrize("name", ["streamjob.md", "streamsnapshot.md", "reasons.md"])
 def test_a_reference_is_in_step_with_the_models(name: str) -> None:
     assert written(name) == GENERATOR.TARGETS[name](), "run `python docs/generate_resources.py`"
 
