@@ -236,6 +236,7 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
         ({"savepoints.retention.maxCount": 0}, "spec.savepoints.retention.maxCount"),
         ({"storage.credentialsSecretRef": {}}, "spec.storage.credentialsSecretRef.name: Required value"),
         ({"storage.endpoint": "minio:9000"}, "spec.storage.endpoint"),
+        ({"storage.endpoint": "https://name:secret@minio:9000"}, "spec.storage.endpoint"),
         ({"upgrade.compatibilityCheck": "Maybe"}, "spec.upgrade.compatibilityCheck"),
         ({"driver.memory": "lots"}, "spec.driver.memory"),
         ({"driver.coreRequest": "2", "driver.coreLimit": "1500m"}, "coreLimit is below what is requested"),

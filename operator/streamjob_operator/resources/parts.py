@@ -64,7 +64,7 @@ class Storage(SpecPart):
     """The S3 server of the snapshots, and how to log in there."""
 
     endpoint: str | None = Field(
-        default=None, max_length=2048, pattern=r"^https?://[^/]+/?$", description="URL of the server. Default: AWS."
+        default=None, max_length=2048, pattern=r"^https?://[^/@]+/?$", description="URL of the server. Default: AWS."
     )
     region: str | None = Field(default=None, min_length=1, max_length=63, description="Its region.")
     path_style_access: bool | None = Field(

@@ -131,6 +131,7 @@ def test_what_is_no_schedule_is_refused(written: str) -> None:
         ({"checkpointing": {"location": "snapshots"}}, "checkpointing"),
         ({"mainApplicationFile": "http://example.org/job.py"}, "mainApplicationFile"),
         ({"parallelism": 2.5}, "parallelism"),
+        ({"storage": {"endpoint": "https://name:secret@minio:9000"}}, "endpoint"),
     ],
 )
 def test_a_spec_that_cannot_be_used_says_where(spec: dict[str, Any], named: str) -> None:
