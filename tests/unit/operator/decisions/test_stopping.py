@@ -6,7 +6,7 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions import wanted_triggers
-from streamjob_operator.decisions.actions import DeleteDriver, StopJob
+from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
@@ -180,3 +180,45 @@ def test_a_revision_that_completes_something_while_it_is_rolled_back_is_kept() -
     assert user.did(DeleteDriver)
     stop = user.status.reconciliation.stop
     assert stop is None or stop.purpose is not TriggerPurpose.ROLLBACK
+
+
+def killed_before_its_savepoint() -> User:
+    user = User.with_stable_job(upgrade={"lastStateFallback": False})
+    user.world.processes[-1].savepoint_seconds = 100
+    user.edit(image="two")
+    user.wait(lambda: bool(user.did(StopJob)))
+    user.look(3)
+    user.world.kill_driver()
+    return user
+
+
+def test_without_the_fallback_a_driver_that_dies_before_its_savepoint_is_started_again_to_take_one() -> None:
+    user = killed_before_its_savepoint()
+
+    user.wait(lambda: len(user.world.starts) == 3)
+
+    images = [user.world.revisions[each.revision].content["image"] for each in user.did(CreateDriver)]
+    assert list(dict.fromkeys(zip(images, (each.attempt for each in user.did(CreateDriver)), strict=True))) == [
+        ("one", 1),
+        ("one", 2),
+        ("two", 3),
+    ]
+    start = user.world.starts[-1]
+    assert start.newest is not None
+    assert start.newest.kind is RecordKind.SAVEPOINT
+
+
+def test_whether_a_savepoint_was_completed_is_asked_of_the_log_before_anything_follows() -> None:
+    user = User.with_stable_job(upgrade={"lastStateFallback": False})
+    user.world.next_fault = "crash behind savepoint"
+    user.edit(image="two")
+    user.wait(lambda: bool(user.did(StopJob)))
+    user.world.store_up = False
+
+    user.look(60)
+    assert user.state is LifecycleState.UPGRADING
+    assert user.condition(ConditionType.RECONCILING).reason == "StoreUnreachable"
+
+    user.world.store_up = True
+    user.wait(lambda: len(user.world.starts) == 2)
+    assert user.world.revisions[user.did(CreateDriver)[-1].revision].content["image"] == "two"
