@@ -222,6 +222,10 @@ def _from_another_place(s: Situation, revision: str) -> Restore | Missing | None
     old, new = s.deployed, s.seen.revision(revision) or s.wanted
     if old is None or new is None or old.location == new.location:
         return None
+    lost = next((pod for pod in s.seen.pods if not pod.ended), None)
+    if lost is not None:
+        # No claim in the new place fences off a process that writes to the old one.
+        return Missing("WaitingForOldDriver", f"driver {lost.name} has to be gone before the job moves elsewhere")
     if s.log is None:
         return _store_unreachable("the last snapshot in the place that the job leaves")
     newest = s.log.newest

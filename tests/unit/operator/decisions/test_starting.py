@@ -116,6 +116,21 @@ def test_a_job_that_moves_to_another_place_starts_there_from_its_last_snapshot()
     assert user.newest.startswith("s3://bucket/")
 
 
+def test_a_job_does_not_move_to_another_place_while_a_driver_may_live_on_a_lost_node() -> None:
+    user = User.with_stable_job()
+    user.world.lose_node()
+    user.edit(checkpointing={"location": "s3://elsewhere/snapshots"})
+
+    user.look(400)
+    assert user.condition(ConditionType.RECONCILING).reason == "WaitingForOldDriver"
+    assert len(user.did(CreateDriver)) == 1
+
+    user.world.processes[-1].kill()
+    user.world.give_node_up()
+    user.wait(lambda: len(user.did(CreateDriver)) == 2)
+    assert user.did(CreateDriver)[-1].restore_from == user.newest
+
+
 def test_a_driver_waits_until_the_one_before_is_gone() -> None:
     user = User.with_stable_job()
     process = user.world.processes[-1]
