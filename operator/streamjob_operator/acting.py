@@ -13,7 +13,15 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import TriggerId
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound
 from streamjob_operator.cluster.events import EventRecorder
-from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Object, kind_of
+from streamjob_operator.cluster.kinds import (
+    CONFIG_MAP,
+    CONTROLLER_REVISION,
+    POD,
+    STREAM_JOB,
+    STREAM_SNAPSHOT,
+    Object,
+    kind_of,
+)
 from streamjob_operator.cluster.revisions import ensure_revision
 from streamjob_operator.control import DriverAddress, Drivers
 from streamjob_operator.decisions.actions import (
@@ -22,6 +30,7 @@ from streamjob_operator.decisions.actions import (
     CreateDriver,
     CreateSnapshot,
     DeleteDriver,
+    DeleteRevision,
     DeleteSnapshot,
     DeleteSnapshotData,
     DisposeCheckpoints,
@@ -34,10 +43,10 @@ from streamjob_operator.decisions.actions import (
     TriggerSavepoint,
 )
 from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.manifests.names import NAME_LABEL
+from streamjob_operator.manifests.names import NAME_LABEL, config_map_name
 from streamjob_operator.observation import Observation
 from streamjob_operator.observing import FINALIZER, ORIGIN_LABEL, Tokens, place_of
-from streamjob_operator.resources.base import API_VERSION
+from streamjob_operator.resources.base import API_VERSION, Metadata
 from streamjob_operator.revision import Revision
 from streamjob_operator.storing import Snapshots
 
@@ -98,6 +107,12 @@ class Actor:
     @_do.register
     async def _(self, action: EnsureRevision, job: Object, resource: Resource, seen: Observation) -> None:
         await ensure_revision(self._cluster, job, action.revision)
+
+    @_do.register
+    async def _(self, action: DeleteRevision, job: Object, resource: Resource, seen: Observation) -> None:
+        file = config_map_name(Metadata.model_validate(job["metadata"]), action.name)
+        await self._cluster.delete(CONFIG_MAP, resource.namespace, file)
+        await self._cluster.delete(CONTROLLER_REVISION, resource.namespace, action.name)
 
     @_do.register
     async def _(self, action: CreateDriver, job: Object, resource: Resource, seen: Observation) -> None:

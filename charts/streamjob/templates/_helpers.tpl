@@ -63,7 +63,7 @@ default
   verbs: [get, create]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [create]
+  verbs: [create, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [create]

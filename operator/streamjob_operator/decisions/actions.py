@@ -22,6 +22,13 @@ class EnsureRevision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRevision:
+    """Delete a revision that nothing names any more, with its job file."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDriver:
     """Create the driver pod `<job>-driver-<attempt>`, with all that it mounts, from a stored revision.
 
@@ -149,6 +156,7 @@ class Emit:
 
 Action = (
     EnsureRevision
+    | DeleteRevision
     | CreateDriver
     | DeleteDriver
     | StopJob

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from streamjob_operator.decisions import stopping
+from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.active import deploying, running
 from streamjob_operator.decisions.conditions import conditions
 from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.decisions.deletion import deleting
+from streamjob_operator.decisions.history import forgotten
 from streamjob_operator.decisions.memory import Stop, intends_otherwise, memory_of, remember
 from streamjob_operator.decisions.recovery import restart
 from streamjob_operator.decisions.reporting import report
@@ -51,8 +53,8 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     status = conditions(s, step, report(s, remember(after, resource.status)))
     if changed:
         return Decision(status=status, actions=step.events, requeue=0)
-    keep = () if after.lifecycle is LifecycleState.DELETING else superfluous(s)
-    return Decision(status=status, actions=(*step.actions, *keep, *step.events), requeue=step.requeue)
+    tidied: tuple[Action, ...] = () if after.lifecycle is LifecycleState.DELETING else (*superfluous(s), *forgotten(s))
+    return Decision(status=status, actions=(*step.actions, *tidied, *step.events), requeue=step.requeue)
 
 
 def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:

@@ -158,6 +158,8 @@ def create(s: Situation) -> Step:
     if s.now > memory.decided + s.limits.creation:
         return Step(memory=replace(memory, attempt=next_attempt(s), decided=s.now), requeue=0)
     assert memory.revision is not None
+    if s.deployed is None:
+        return deploy(s, memory.revision, restore)
     ended = tuple(DeleteDriver(name=pod.name) for pod in s.seen.pods if pod.attempt != memory.attempt)
     driver = CreateDriver(
         attempt=memory.attempt,

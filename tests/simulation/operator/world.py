@@ -19,6 +19,7 @@ from streamjob_operator.decisions.actions import (
     CreateDriver,
     CreateSnapshot,
     DeleteDriver,
+    DeleteRevision,
     DeleteSnapshot,
     DisposeCheckpoints,
     Emit,
@@ -313,6 +314,8 @@ class World:
         match action:
             case EnsureRevision():
                 self.revisions.setdefault(action.revision.name, action.revision)
+            case DeleteRevision():
+                self.revisions.pop(action.name, None)
             case AddFinalizer():
                 if not self.stored.finalizer and not self.stored.deleted:
                     self._write(replace(self.stored, finalizer=True))

@@ -20,6 +20,7 @@ from streamjob_operator.cluster.kinds import (
 )
 from streamjob_operator.decisions import Decision, Resource
 from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.history import KEPT
 from streamjob_operator.observation import Observation
 from streamjob_operator.waking import Loops
 
@@ -175,6 +176,27 @@ def test_a_changed_image_is_deployed_behind_a_savepoint(bench: Bench) -> None:
         arguments = pod["spec"]["containers"][0]["args"]
         assert pod["spec"]["containers"][0]["image"] == "example/two"
         assert {"--require-snapshot", "latest"} <= set(arguments)
+
+    asyncio.run(scenario())
+
+
+def test_a_revision_that_nothing_names_any_more_goes_with_its_job_file(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench, upgradeMode="last-state")
+        (first,) = bench.cluster.names(CONTROLLER_REVISION)
+        files = set(bench.cluster.names(CONFIG_MAP))
+        for number in range(KEPT):
+            before = bench.driver
+            spec = SPEC | {"upgradeMode": "last-state", "image": f"example/{number}"}
+            bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=spec)
+            await bench.until(lambda before=before: bench.driver is not before and bench.lifecycle == "DEPLOYED")
+            assert bench.driver is not None
+            bench.driver.checkpoint(bench.now)
+            await bench.until(lambda: bench.lifecycle == "STABLE")
+        await bench.until(lambda: first not in bench.cluster.names(CONTROLLER_REVISION))
+
+        assert len(bench.cluster.names(CONTROLLER_REVISION)) == KEPT
+        assert not files & set(bench.cluster.names(CONFIG_MAP))
 
     asyncio.run(scenario())
 
