@@ -186,10 +186,10 @@ def test_a_revision_that_nothing_names_any_more_goes_with_its_job_file(bench: Be
         (first,) = bench.cluster.names(CONTROLLER_REVISION)
         files = set(bench.cluster.names(CONFIG_MAP))
         for number in range(KEPT):
-            before = bench.driver
             spec = SPEC | {"upgradeMode": "last-state", "image": f"example/{number}"}
             bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=spec)
-            await bench.until(lambda before=before: bench.driver is not before and bench.lifecycle == "DEPLOYED")
+            await bench.until(lambda: bench.lifecycle == "UPGRADING")
+            await bench.until(lambda: bench.lifecycle == "DEPLOYED")
             assert bench.driver is not None
             bench.driver.checkpoint(bench.now)
             await bench.until(lambda: bench.lifecycle == "STABLE")
