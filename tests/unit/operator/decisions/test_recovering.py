@@ -133,3 +133,29 @@ def test_a_job_that_ended_well_waits_for_the_log_to_say_whether_it_is_done() -> 
 
     user.world.store_up = True
     user.wait(lambda: len(user.world.starts) == 2)
+
+
+def test_a_hopeless_driver_whose_revision_completed_something_unseen_is_not_rolled_back() -> None:
+    user = User.with_stable_job(upgrade={"rollback": {"enabled": True}})
+    user.edit(image="two")
+    user.wait_for(LifecycleState.UPGRADING)
+    user.wait_for(LifecycleState.DEPLOYED)
+    user.world.tick(12)
+    end_driver(user, 3)
+
+    user.wait_for(LifecycleState.FAILED)
+
+    assert "Rollback" not in user.reasons()
+
+
+def test_an_old_final_record_does_not_finish_a_job_that_was_started_from_nothing() -> None:
+    user = User(job={"behaviour": "finite"})
+    user.wait_for(LifecycleState.FINISHED)
+    user.edit(job={"behaviour": "hang"}, upgradeMode="stateless")
+    user.wait_for(LifecycleState.DEPLOYED)
+
+    user.world.pods[-1].silent_end = True
+    end_driver(user, 0)
+    user.wait(lambda: len(user.did(CreateDriver)) == 3)
+
+    assert user.did(CreateDriver)[-1].restore_from == "none"

@@ -110,6 +110,25 @@ def test_a_snapshot_under_way_or_of_a_user_is_never_deleted() -> None:
     assert deleted(user, *kept) == []
 
 
+def test_a_snapshot_that_is_being_deleted_is_not_deleted_again() -> None:
+    user = User.with_stable_job(savepoints={"retention": {"maxCount": 1}})
+
+    assert deleted(user, replace(snapshot(0), deleting=True), snapshot(1)) == []
+
+
+def test_the_schedule_waits_for_the_savepoint_before() -> None:
+    user = User.with_stable_job(savepoints={"schedule": "1m"})
+    user.look(70)
+    (first,) = user.world.snapshots
+    user.world.snapshots[first] = replace(user.world.snapshots[first], state=SnapshotState.IN_PROGRESS)
+
+    user.look(150)
+    assert list(user.world.snapshots) == [first]
+
+    user.world.snapshots[first] = replace(user.world.snapshots[first], state=SnapshotState.COMPLETED)
+    user.wait(lambda: len(user.world.snapshots) == 2)
+
+
 def test_the_snapshot_that_the_next_driver_starts_from_is_not_deleted() -> None:
     """FLINK-38033: an upgrade savepoint was disposed of."""
     user = User.with_stable_job(savepoints={"retention": {"maxCount": 1}})

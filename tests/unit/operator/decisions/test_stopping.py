@@ -222,3 +222,13 @@ def test_whether_a_savepoint_was_completed_is_asked_of_the_log_before_anything_f
     user.world.store_up = True
     user.wait(lambda: len(user.world.starts) == 2)
     assert user.world.revisions[user.did(CreateDriver)[-1].revision].content["image"] == "two"
+
+
+def test_a_job_that_finishes_as_it_is_to_be_suspended_has_finished() -> None:
+    user = User.with_stable_job(job={"behaviour": "finite"})
+    user.world.tick(60)
+
+    user.edit(suspend=True)
+    user.look(10)
+
+    assert user.state is LifecycleState.FINISHED
