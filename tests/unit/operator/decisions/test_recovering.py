@@ -44,11 +44,11 @@ def test_a_driver_that_ended_for_any_other_reason_is_replaced(code: int) -> None
     assert user.world.starts[-1].restore_from == "latest"
 
 
-def test_an_evicted_pod_is_replaced() -> None:
+def test_an_evicted_pod_is_replaced_at_once() -> None:
     user = User.with_stable_job()
     user.world.evict_driver()
 
-    user.wait(lambda: len(user.world.starts) == 2)
+    user.wait(lambda: len(user.world.pods) == 1, seconds=5)
 
     assert "DriverLost" in user.reasons()
 
@@ -159,3 +159,25 @@ def test_an_old_final_record_does_not_finish_a_job_that_was_started_from_nothing
     user.wait(lambda: len(user.did(CreateDriver)) == 3)
 
     assert user.did(CreateDriver)[-1].restore_from == "none"
+
+
+def test_a_driver_that_ended_by_its_own_fault_waits_also_the_first_time() -> None:
+    user = User.with_stable_job()
+    end_driver(user, 5)
+
+    user.look(5)
+
+    assert user.condition(ConditionType.RECONCILING).reason == "WaitingToRestart"
+    assert len(user.did(CreateDriver)) == 1
+
+
+def test_a_driver_that_is_killed_again_and_again_waits_from_the_second_time_on() -> None:
+    user = User.with_stable_job()
+    user.world.kill_driver()
+    user.wait(lambda: user.attempt == 2 and bool(user.world.processes))
+    user.world.kill_driver()
+    user.wait(lambda: user.attempt == 3)
+
+    restarts = sorted({each.next_restart for each in user.world.memories if each.next_restart is not None})
+    failures = sorted({each.last_failure for each in user.world.memories if each.last_failure is not None})
+    assert [at - failed for at, failed in zip(restarts, failures, strict=True)] == [0, 20]
