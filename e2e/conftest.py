@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from e2e.harness.cluster import Cluster, NoCluster, find_kubeconfig
+from e2e.harness.controller import StreamJobs, define_resources, running_controller
 from e2e.harness.images import Images, prepare_images
 from e2e.harness.namespace import Namespace
 from tests.servers.s3 import S3Server
@@ -61,6 +62,21 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster, images: Images, 
     made.make()
     yield made
     cluster.delete(made.where)
+
+
+@pytest.fixture(scope="session")
+def definitions(cluster: Cluster) -> None:
+    """The definitions of the resources, in the cluster."""
+    define_resources(cluster)
+
+
+@pytest.fixture
+def jobs(definitions: None, namespace: Namespace) -> Iterator[StreamJobs]:
+    """The StreamJobs of the scenario's namespace, with a controller that runs beside the cluster."""
+    found = StreamJobs(namespace)
+    with running_controller(namespace):
+        yield found
+        found.remove_all()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,7 @@ DATA_CLAIM = "data"
 DATA = "/data"
 """Where the scenario's volume is in its pods."""
 
-SMALL: Object = {"coreRequest": "100m", "memory": "640m"}
+SMALL: Object = {"coreRequest": "100m", "memory": "768m"}
 """What a driver of a scenario asks for: several of them share a small machine."""
 
 

@@ -1,0 +1,212 @@
+"""A controller beside the cluster, and StreamJobs as its users see them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from e2e.harness.cluster import ROOT, Cluster, Object, objects
+from e2e.harness.namespace import DATA, Namespace
+
+from streamjob.ids import Key
+from streamjob.store import ObjectMissing
+from streamjob_operator.storing import S3Stores
+
+API = "streamjob.io/v1alpha1"
+PAGES = ("home", "search", "cart")
+_PATIENCE = 240.0
+
+
+def define_resources(cluster: Cluster) -> None:
+    """Give the cluster the definitions of the resources."""
+    cluster.apply(*objects(file.read_text() for file in sorted((ROOT / "crds").glob("*.yaml"))))
+    cluster.refresh()
+
+
+@contextmanager
+def running_controller(namespace: Namespace) -> Iterator[Path]:
+    """Run a controller of one namespace as a process of this machine; yields its log, which is printed in the end."""
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "controller.log"
+        command = [sys.executable, "-m", "streamjob_operator", "--namespace", namespace.name, "--no-leader-election"]
+        command += ["--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0", "--interval", "5s"]
+        environment = {**os.environ, "STREAMJOB_IMAGE": namespace.image}
+        with log.open("w") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=ROOT)
+            try:
+                yield log
+            finally:
+                process.terminate()
+                process.wait(timeout=30)
+                sys.stdout.write(log.read_text())
+
+
+class StreamJobs:
+    """The StreamJobs of a namespace: each counts visits per page and ten seconds, exactly once."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+
+    def apply(self, name: str, *, bounded: bool = False, **spec: Any) -> None:
+        """Create a StreamJob, or change it to what is given."""
+        wanted = {
+            "job": visits_job(name, bounded=bounded),
+            "parallelism": 1,
+            "maxParallelism": 2,
+            "checkpointing": {"location": self.namespace.location, "interval": "1s"},
+            "storage": self.namespace.storage,
+            "driver": self.namespace.driver,
+            "volumes": self.namespace.volumes,
+        }
+        self.namespace.apply(API, "StreamJob", name, spec={**wanted, **spec})
+
+    def change(self, name: str, **spec: Any) -> None:
+        """Change fields of a spec."""
+        self.namespace.patch("StreamJob", name, {"spec": spec})
+
+    def status(self, name: str) -> Object:
+        """Return a StreamJob's status."""
+        found = self.namespace.get("StreamJob", name)
+        assert found is not None
+        status: Object = found.get("status") or {}
+        return status
+
+    def wait(self, name: str, condition: Callable[[Object], object], *, what: str, within: float = _PATIENCE) -> Object:
+        """Wait until a StreamJob's status, of the spec as it is, fulfils a condition, and return the status."""
+
+        def is_so(thing: Object) -> bool:
+            status = thing.get("status") or {}
+            return status.get("observedGeneration") == thing["metadata"]["generation"] and bool(condition(status))
+
+        found = self.namespace.wait("StreamJob", name, is_so, within=within, what=what)
+        status: Object = found["status"]
+        return status
+
+    def wait_for_state(self, name: str, *states: str, within: float = _PATIENCE) -> Object:
+        """Wait until a StreamJob has come to a lifecycle state, and return its status."""
+        wanted = " or ".join(states)
+        return self.wait(name, lambda status: status.get("lifecycleState") in states, what=wanted, within=within)
+
+    def snapshot(self, name: str, job: str, *, within: float = _PATIENCE, **savepoint: Any) -> Object:
+        """Ask for a savepoint by a resource, wait until it is complete, and return its status."""
+        self.namespace.apply(API, "StreamSnapshot", name, spec={"jobRef": {"name": job}, "savepoint": savepoint})
+        found = self.namespace.wait(
+            "StreamSnapshot",
+            name,
+            lambda thing: (thing.get("status") or {}).get("state") in ("Completed", "Failed", "Abandoned"),
+            within=within,
+            what="outcome",
+        )
+        status: Object = found["status"]
+        assert status["state"] == "Completed", status
+        return status
+
+    def drivers(self, name: str) -> list[str]:
+        """Return the names of a StreamJob's driver pods."""
+        pods = self.namespace.all("Pod", f"streamjob.io/name={name}")
+        return sorted(pod["metadata"]["name"] for pod in pods)
+
+    def remove_all(self) -> None:
+        """Delete all StreamJobs and wait until the controller has let them go."""
+        names = [each["metadata"]["name"] for each in self.namespace.all("StreamJob")]
+        for name in names:
+            self.namespace.delete("StreamJob", name)
+        for name in names:
+            self.namespace.wait_gone("StreamJob", name, within=_PATIENCE)
+
+    def report(self, name: str) -> Counter[tuple[str, str]]:
+        """Return what a StreamJob's sink has published."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for row in self.namespace.rows(f"report-{name}"):
+            key = (row["moment"], row["page"])
+            assert key not in counts, f"{key} was published twice"
+            counts[key] = row["visits"]
+        return counts
+
+    def wait_for_report(self, name: str, wanted: Counter[tuple[str, str]], *, within: float = _PATIENCE) -> None:
+        """Wait until a StreamJob's sink has published as many rows as are wanted, and see that they are those."""
+        end = time.monotonic() + within
+        while len(found := self.report(name)) < len(wanted):
+            assert time.monotonic() < end, f"after {within:g} s {name} has published {found}, and not {wanted}"
+        assert found == wanted, f"{name} has published {found}, and not {wanted}"
+
+    def is_stored(self, uri: str) -> bool:
+        """Return whether an object is on S3."""
+        directory, _, key = uri.rpartition("/")
+        store = S3Stores()(directory, self.namespace.environment)
+        try:
+            store.get(Key(key))
+        except ObjectMissing:
+            return False
+        finally:
+            store.close()
+        return True
+
+
+def last_checkpoint(status: Object) -> int:
+    """Return the id of the last checkpoint that a status tells of; 0 if there is none."""
+    return int((status.get("checkpoint", {}).get("lastCompleted") or {}).get("id", 0))
+
+
+def condition(status: Object, kind: str) -> Object:
+    """Return a condition of a status."""
+    found: Object = next(each for each in status["conditions"] if each["type"] == kind)
+    return found
+
+
+def visits_job(name: str, *, bounded: bool) -> Object:
+    """Return a job file that counts visits per page and ten seconds.
+
+    Nothing is published before `last_visit`: files that were written at one time are read in any order.
+    """
+    source = {
+        "name": "visits",
+        "format": "csv",
+        "schema": "seen TIMESTAMP, page STRING",
+        "options": {"path": f"{DATA}/visits", "header": True, "maxFilesPerTrigger": 1},
+        "bounded": bounded,
+        "watermark": {"column": "seen", "delay": "2m"},
+    }
+    count = {
+        "name": "counts",
+        "inputs": ["visits"],
+        "sql": "SELECT window.start AS moment, page, count(*) AS visits FROM visits"
+        " GROUP BY window(seen, '10 seconds'), page",
+    }
+    sink = {"name": "report", "input": "counts", "format": "json", "options": {"path": f"{DATA}/report-{name}"}}
+    return {"sources": [source], "operators": [count], "sinks": [sink]}
+
+
+def visits(start: int, end: int) -> dict[str, str]:
+    """Return files of visits: one for each second, and one row longer each."""
+    lines = {
+        f"visits/{number:03}.csv": [f"{_stamp(number)},{PAGES[row % 3]}" for row in range(number % 10 + 1)]
+        for number in range(start, end)
+    }
+    return {name: "\n".join(["seen,page", *rows]) + "\n" for name, rows in lines.items()}
+
+
+def last_visit() -> dict[str, str]:
+    """Return a file whose only visit comes much later: behind it all windows before are complete."""
+    return {"visits/zzz.csv": "seen,page\n2024-01-02 00:00:00,home\n"}
+
+
+def expected(end: int) -> Counter[tuple[str, str]]:
+    """Return what there is to be counted in the files of that many seconds."""
+    return Counter(
+        (f"{_stamp(number // 10 * 10).replace(' ', 'T')}.000Z", PAGES[row % 3])
+        for number in range(end)
+        for row in range(number % 10 + 1)
+    )
+
+
+def _stamp(second: int) -> str:
+    return f"2024-01-01 00:{second // 60:02}:{second % 60:02}"
