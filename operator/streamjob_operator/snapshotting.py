@@ -21,7 +21,7 @@ from streamjob_operator.decisions.actions import (
     TriggerSavepoint,
 )
 from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.situation import TAKES_REQUESTS
+from streamjob_operator.decisions.situation import TAKES_REQUESTS, newest_attempt
 from streamjob_operator.observation import Observation
 from streamjob_operator.resources.conditions import Condition, ConditionStatus, with_condition
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotStatus
@@ -231,6 +231,11 @@ def _is_needed(s: SnapshotSituation, path: str) -> bool:
         return False
     if s.seen is None or s.seen.log is None:
         return True
+    restore, last = s.job.status.reconciliation.restore, s.job.status.checkpoint.last_completed
+    if restore is not None and restore.source == path:
+        completed = newest_attempt(None if last is None else last.attempt, s.seen.job, s.seen.log)
+        if completed is None or completed < restore.first_attempt:
+            return True
     return s.seen.log.newest is not None and s.seen.log.newest.path == path
 
 

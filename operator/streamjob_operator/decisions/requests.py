@@ -106,7 +106,9 @@ def _has_failed(snapshot: KnownSnapshot) -> bool:
 
 
 def _needed(s: Situation) -> set[str]:
-    needed = {s.memory.restore.source}
+    """Return the manifests that a driver may have to start from."""
+    restore = s.memory.restore
+    needed = set() if s.completed_since(restore.first_attempt) else {restore.source}
     if s.log is not None and s.log.newest is not None:
         needed.add(s.log.newest.path)
     return needed

@@ -109,6 +109,7 @@ class Process:
         self._last: Completion | None = None
         self._done = 0
         self._stop: StopJob | None = None
+        self._requests: list[tuple[str, RecordKind, float]] = []
         self._stop_at = 0.0
         self._terminated = False
         self.savepoint_seconds = 3.0
@@ -136,8 +137,17 @@ class Process:
         """`POST /v1/stop`."""
         if request.trigger_id in self.triggers or self.state is not JobState.RUNNING:
             return
+        for waiting, _, _ in self._requests:
+            self._tell(waiting, TriggerState.FAILED)
+        self._requests.clear()
         self._stop, self._stop_at, self.state = request, now + self.savepoint_seconds, JobState.STOPPING
         self._tell(request.trigger_id, TriggerState.IN_PROGRESS)
+
+    def request(self, trigger_id: str, kind: RecordKind, now: float) -> None:
+        """`POST /v1/savepoints` or `/v1/checkpoints`."""
+        if trigger_id not in self.triggers and self.state is JobState.RUNNING:
+            self._requests.append((trigger_id, kind, now + self.savepoint_seconds))
+            self._tell(trigger_id, TriggerState.IN_PROGRESS)
 
     def patch(self, changes: CheckpointingChanges) -> None:
         """`PATCH /v1/checkpointing`."""
@@ -162,8 +172,10 @@ class Process:
                 self.end(0, JobState.STOPPED)
         elif self._stop is not None and now >= self._stop_at:
             self._finish_stop(self._stop, now)
-        elif self.state is JobState.RUNNING and now >= self._next:
-            self._work(now)
+        elif self.state is JobState.RUNNING:
+            self._answer(now)
+            if self.alive and now >= self._next:
+                self._work(now)
 
     def view(self) -> JobView | None:
         """`GET /v1/job`; None before it listens."""
@@ -245,6 +257,20 @@ class Process:
         else:
             self._last = done
         return done
+
+    def _answer(self, now: float) -> None:
+        for request in [each for each in self._requests if each[2] <= now]:
+            trigger_id, kind, _ = request
+            self._requests.remove(request)
+            if self.behaviour == "stubborn" or self.savepoint_fails:
+                self.savepoint_fails = False
+                self._tell(trigger_id, TriggerState.FAILED)
+                continue
+            done = self._complete(kind, now)
+            if done is None:
+                self._tell(trigger_id, TriggerState.FAILED)
+                return
+            self._tell(trigger_id, TriggerState.COMPLETED, done.path)
 
     def _finish_stop(self, request: StopJob, now: float) -> None:
         self._stop = None

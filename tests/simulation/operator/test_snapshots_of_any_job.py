@@ -1,0 +1,135 @@
+"""StreamSnapshots beside any course of events: each comes to an end, and what is needed is not deleted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from tests.simulation.operator.snapshots import SnapshotWorld
+from tests.simulation.operator.test_any_course_of_events import (
+    SPEC,
+    Happens,
+    Reconcile,
+    Tick,
+    edits,
+    lives,
+    troubles,
+)
+from tests.simulation.operator.world import Life, World
+
+from streamjob_operator.resources.snapshot import SnapshotState
+
+EXAMPLES = int(os.environ.get("STREAMJOB_SIMULATIONS", "60"))
+NAMES = ("one", "two", "three")
+KINDS: tuple[dict[str, Any], ...] = (
+    {"savepoint": {"disposeOnDelete": True}},
+    {"savepoint": {"disposeOnDelete": False}},
+    {"checkpoint": {}},
+    {"savepoint": {"disposeOnDelete": True}, "backoffLimit": 0},
+)
+LONG = 8000
+
+
+@dataclass(frozen=True)
+class Request:
+    """Somebody applies a StreamSnapshot."""
+
+    name: str
+    spec: dict[str, Any]
+
+    def __call__(self, world: World) -> None:
+        cast(SnapshotWorld, world).request(self.name, self.spec)
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Somebody deletes a StreamSnapshot."""
+
+    name: str
+
+    def __call__(self, world: World) -> None:
+        cast(SnapshotWorld, world).remove(self.name)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The controller looks at the job and at the snapshots."""
+
+    life: Life
+    times: int
+
+    def __call__(self, world: World) -> None:
+        for _ in range(self.times):
+            world.reconcile()
+            cast(SnapshotWorld, world).reconcile_snapshots(self.life)
+            world.tick(1)
+
+
+courses = st.lists(
+    st.one_of(
+        edits,
+        st.builds(Request, st.sampled_from(NAMES), st.sampled_from(KINDS)),
+        st.builds(Request, st.sampled_from(NAMES), st.sampled_from(KINDS)),
+        st.builds(Remove, st.sampled_from(NAMES)),
+        st.builds(Happens, troubles),
+        st.builds(Tick, st.sampled_from([1, 5, 20])),
+        st.builds(Look, lives, st.sampled_from([1, 2, 4])),
+        st.builds(Look, st.just(Life()), st.sampled_from([2, 5, 12])),
+    ),
+    max_size=25,
+)
+
+
+def come_to_rest(world: SnapshotWorld) -> None:
+    world.store_up = world.api_up = True
+    world.next_fault = None
+    world.give_node_up()
+    start = world.now
+    while world.now < start + LONG and not all(at_rest(world, name) for name in world.resources):
+        Look(Life(), 1)(world)
+        world.tick(10)
+
+
+def at_rest(world: SnapshotWorld, name: str) -> bool:
+    if world.resources[name].deleted:
+        return False
+    return world.state_of(name).terminal
+
+
+def waits(world: SnapshotWorld, name: str) -> bool:
+    """Whether a snapshot waits for a job that does not run, fails for ever, or has nothing newer to start from."""
+    deployed = world.status.reconciliation.last_reconciled_revision
+    job = None if deployed is None else world.revisions[deployed].content.get("job")
+    steady = (job or {}).get("behaviour") == "good" and world.status.lifecycle_state == "STABLE"
+    if not world.resources[name].deleted:
+        return not steady
+    return not world.gone and not steady
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(courses)
+def test_every_snapshot_comes_to_an_end_and_none_that_is_needed_is_deleted(
+    course: list[Callable[[World], None]],
+) -> None:
+    world = SnapshotWorld()
+    world.apply(deepcopy(SPEC))
+    Reconcile(Life(), 30)(world)
+    for step in course:
+        step(world)
+        if world.gone:
+            break
+    come_to_rest(world)
+    completions = {each.path for each in world.log.completions}
+
+    for name, stored in world.resources.items():
+        state, path = world.state_of(name), stored.status.get("path")
+        event(f"ends {state.value}")
+        assert at_rest(world, name) or waits(world, name), (name, stored, world.status.to_dict())
+        if state is SnapshotState.COMPLETED and not world.disposed:
+            assert path in completions
+    world.check_starts()
