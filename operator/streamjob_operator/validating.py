@@ -14,6 +14,7 @@ from streamjob.job.problem import by_part
 from streamjob.job.reading import read_spec
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.schedule import BadSchedule, next_time
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
@@ -67,9 +68,23 @@ def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]
     except ValidationError as error:
         return None, tuple(_said(each) for each in error.errors(include_url=False, include_input=False))
     resource = StreamJob(metadata=Metadata.model_validate(thing["metadata"]), spec=spec)
+    return spec, (*_schedule_problems(spec), *_job_problems(resource))
+
+
+def _schedule_problems(spec: StreamJobSpec) -> tuple[str, ...]:
+    if spec.savepoints.schedule is None:
+        return ()
+    try:
+        next_time(spec.savepoints.schedule, 0)
+    except BadSchedule as error:
+        return (f"spec.savepoints.schedule: {error}",)
+    return ()
+
+
+def _job_problems(resource: StreamJob) -> tuple[str, ...]:
     job = resource.job_file()
     if job is None:
-        return spec, ()
+        return ()
     reading = read_spec(job)
     problems = list(reading.problems)
     if reading.spec is not None:
@@ -77,7 +92,7 @@ def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]
         found = [problem for check in _CHECKS for problem in check(subject)]
         found += plan_problems(reading.spec)
         problems += [each for each in found if each.where not in reading.broken]
-    return spec, tuple(str(problem) for problem in by_part(problems))
+    return tuple(str(problem) for problem in by_part(problems))
 
 
 def _trust_spark(_query: str) -> None:

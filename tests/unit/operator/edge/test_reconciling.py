@@ -150,6 +150,19 @@ def test_an_invalid_spec_is_told_and_nothing_is_started(bench: Bench) -> None:
     assert bench.cluster.names(POD) == []
 
 
+def test_a_schedule_that_no_clock_shows_is_told_as_a_problem(bench: Bench) -> None:
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_JOB, a_job(savepoints={"schedule": "61 * * * *"}))
+        for _ in range(4):
+            await bench.step()
+
+        assert bench.condition("Stalled")["reason"] == "InvalidSpec"
+        assert "spec.savepoints.schedule: '61'" in bench.condition("Stalled")["message"]
+        assert bench.cluster.names(POD) == []
+
+    asyncio.run(scenario())
+
+
 def test_a_driver_that_changed_its_token_is_asked_with_the_new_one(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench)
