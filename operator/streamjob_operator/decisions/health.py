@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from streamjob.job.spec import CheckpointingPolicy
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck
 
@@ -12,7 +11,7 @@ def window(s: Situation) -> float:
     given = _check(s).checkpoint_progress.window
     if given is not None:
         return given
-    policy = CheckpointingPolicy() if s.deployed is None else CheckpointingPolicy.model_validate(s.deployed.policy)
+    policy = s.checkpointing
     return max(policy.interval, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streamjob.client.models import JobView
+from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import Action, Emit
@@ -34,7 +35,7 @@ class Limits:
         poll: until the next look while something is under way.
         patience: for a driver that does not answer, or is not able to take what is asked for.
         refusal: for a driver that runs, and still has not taken what it was asked for.
-        stop: for a stop that the driver says is under way.
+        stop: for a stop that the driver says is under way, if that is longer than a checkpoint may take.
         lost: past the end of a pod's grace period, after which its node is taken for gone; the claim of the next
             attempt fences the process off.
         creation: for a decided attempt whose pod was never seen. Its pod may have come and gone, and its process may
@@ -181,6 +182,13 @@ class Situation:
     def takes_requests(self) -> bool:
         """Whether the driver answers, and would take a savepoint."""
         return self.job is not None and self.job.state in TAKES_REQUESTS
+
+    @property
+    def checkpointing(self) -> CheckpointingPolicy:
+        """The policy that the driver was given."""
+        return (
+            CheckpointingPolicy() if self.deployed is None else CheckpointingPolicy.model_validate(self.deployed.policy)
+        )
 
     @property
     def location(self) -> str | None:

@@ -145,7 +145,7 @@ def _behind_a_savepoint(s: Situation, stop: Stop, older: tuple[Action, ...]) -> 
         return _waiting(s, (*older, *_delete(s)))
     if view.state is TriggerState.FAILED:
         return _failed(s, stop, view.failure or "the savepoint failed")
-    if s.now >= stop.since + s.limits.stop:
+    if s.now >= stop.since + _longest(s):
         return _fall_back(s, stop, "the savepoint takes too long")
     return _waiting(s, older)
 
@@ -163,12 +163,16 @@ def _hindered(s: Situation, stop: Stop, older: tuple[Action, ...]) -> Step:
 def _behind_a_checkpoint(s: Situation, stop: Stop) -> tuple[Action, ...]:
     """SIGTERM takes a last checkpoint too, but only as long as the pod's grace period lasts."""
     view = s.seen.triggers.get(stop.trigger_id)
-    if s.job is None or s.now >= stop.since + s.limits.stop:
+    if s.job is None or s.now >= stop.since + _longest(s):
         return _delete(s)
     if view is None:
         asked = s.job.state in TAKES_REQUESTS and s.now < stop.since + s.limits.patience
         return _ask(s, stop) if asked else _delete(s)
     return () if view.state in (TriggerState.QUEUED, TriggerState.IN_PROGRESS) else _delete(s)
+
+
+def _longest(s: Situation) -> float:
+    return max(s.limits.stop, s.checkpointing.timeout + s.limits.patience)
 
 
 def _failed(s: Situation, stop: Stop, failure: str) -> Step:

@@ -82,6 +82,16 @@ def test_a_long_savepoint_is_waited_for() -> None:
     assert start.newest.kind is RecordKind.SAVEPOINT
 
 
+def test_a_savepoint_may_take_as_long_as_a_checkpoint_may() -> None:
+    user = User.with_stable_job(checkpointing={"timeout": "30m"})
+    user.world.processes[-1].savepoint_seconds = 1500
+    user.edit(image="two")
+
+    user.wait(lambda: len(user.world.starts) == 2, seconds=3000)
+
+    assert "LastStateFallback" not in user.reasons()
+
+
 def test_a_silent_driver_is_asked_by_signal_where_the_last_checkpoint_will_do() -> None:
     user = User.with_stable_job(upgradeMode="last-state")
     user.world.api_up = False
