@@ -1,0 +1,31 @@
+"""A driver dies without a word: the next one goes on from the last checkpoint, and nobody sees it in the output."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+
+pytestmark = pytest.mark.timeout(900)
+
+NAME = "visits"
+
+
+def test_a_job_whose_driver_is_killed_goes_on_and_its_output_is_exact(jobs: StreamJobs) -> None:
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply(NAME, restartPolicy={"onFailureRetryInterval": "1s"})
+    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+
+    (driver,) = jobs.drivers(NAME)
+    jobs.namespace.delete("Pod", driver, grace=0)
+    jobs.namespace.write(visits(20, 40))
+    after = jobs.wait(
+        NAME,
+        lambda status: status["checkpoint"]["lastCompleted"]["attempt"] > before["jobStatus"]["attempt"],
+        what="checkpoint of the next driver",
+    )
+
+    assert after["jobStatus"]["epoch"] > before["jobStatus"]["epoch"]
+    assert after["jobStatus"]["restarts"] >= 1
+    assert after["restoredFrom"]["id"] >= last_checkpoint(before)
+    jobs.namespace.write(last_visit())
+    jobs.wait_for_report(NAME, expected(40))

@@ -1,0 +1,41 @@
+"""Somebody takes a savepoint, deletes the job, and starts another one from it."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.cluster import Object
+from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_a_job_of_another_name_goes_on_from_the_savepoint_of_a_deleted_one(jobs: StreamJobs) -> None:
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply("first", deletionPolicy="Delete")
+    jobs.wait_for_state("first", "STABLE")
+    taken = jobs.snapshot("keep", "first")
+    jobs.namespace.delete("StreamJob", "first")
+    jobs.namespace.wait_gone("StreamJob", "first")
+
+    jobs.namespace.write(visits(20, 40))
+    jobs.namespace.write(last_visit())
+    jobs.apply("second", initialSnapshotRef={"name": "keep"})
+    restored = jobs.wait_for_state("second", "STABLE")
+
+    assert restored["restoredFrom"]["path"] == taken["path"]
+    jobs.wait_for_report("second", expected(40))
+
+
+def test_a_savepoint_that_is_disposed_of_goes_with_its_resource(jobs: StreamJobs) -> None:
+    jobs.namespace.write(visits(0, 3))
+    jobs.apply("visits")
+    jobs.wait_for_state("visits", "STABLE")
+    taken: Object = jobs.snapshot("throw-away", "visits", disposeOnDelete=True)
+    assert jobs.is_stored(taken["path"])
+
+    # A later checkpoint takes its place as what the job restarts from.
+    jobs.wait("visits", lambda status: last_checkpoint(status) > taken["id"], what="later checkpoint")
+    jobs.namespace.delete("StreamSnapshot", "throw-away")
+    jobs.namespace.wait_gone("StreamSnapshot", "throw-away")
+
+    assert not jobs.is_stored(taken["path"])
