@@ -23,6 +23,7 @@ _RESTING = {
     LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
+_RUNNING = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
     LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
@@ -138,9 +139,12 @@ def _running(s: Situation) -> Verdict:
 
 
 def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
-    if s.memory.lifecycle in _RESTING or not s.driver_is_live:
+    lifecycle = s.memory.lifecycle
+    if lifecycle is LifecycleState.DEPLOYING and s.memory.failure_reason == "RestartUnhealthyJob":
+        return "False", "CheckpointOverdue", s.memory.failure or ""
+    if lifecycle in _RESTING or not s.driver_is_live:
         return "Unknown", "NotRunning", ""
-    why = health.unhealthy(s) if s.memory.lifecycle in (LifecycleState.DEPLOYED, LifecycleState.STABLE) else None
+    why = health.overdue(s) if lifecycle in _RUNNING else None
     if why is not None:
         return "False", "CheckpointOverdue", why
     failures = status.checkpoint.counts.consecutive_failures

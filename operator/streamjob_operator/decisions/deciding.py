@@ -48,7 +48,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     before = memory_of(resource.status)
     s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
     step = _next(s)
-    after = replace(step.memory, completed_attempt=s.completed_attempt)
+    after = step.memory
     changed = intends_otherwise(before, after)
     status = conditions(s, step, report(s, remember(after, resource.status)))
     if changed:

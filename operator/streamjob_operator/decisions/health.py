@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck
 
@@ -20,19 +22,25 @@ def last_progress(s: Situation) -> float:
     return max(s.memory.since, s.completion_time or 0)
 
 
-def unhealthy(s: Situation) -> str | None:
-    """Return why the driver has to be replaced, or None.
+def overdue(s: Situation) -> str | None:
+    """Return since when no checkpoint was completed, if that is too long; None if it is not, or is not known.
 
     Nothing is concluded from silence: either the driver or the log has to say that there was no completion.
     """
-    if not _check(s).enabled or (s.job is None and s.seen.log is None):
+    if s.job is None and s.seen.log is None:
         return None
     if s.job is not None and s.job.state.terminal:
         return None
-    overdue, limit = s.now - last_progress(s), window(s)
-    if overdue <= limit:
+    since, limit = last_progress(s), window(s)
+    if s.now - since <= limit:
         return None
-    return f"no checkpoint was completed in {overdue:.0f} s, where {limit:.0f} s are allowed"
+    last = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"no checkpoint was completed since {last}, where {limit:.0f} s are allowed"
+
+
+def unhealthy(s: Situation) -> str | None:
+    """Return why the driver has to be replaced, or None."""
+    return overdue(s) if _check(s).enabled else None
 
 
 def _check(s: Situation) -> HealthCheck:

@@ -321,6 +321,8 @@ def test_a_changed_policy_reaches_the_running_job_without_a_restart() -> None:
     (process,) = user.world.processes
     user.wait(lambda: process.policy.interval == 5)
     assert user.attempt == 1
+    revisions = user.status.reconciliation
+    assert revisions.last_stable_revision == revisions.last_reconciled_revision
     user.world.kill_driver()
     user.wait(lambda: len(user.world.starts) == 2)
     assert user.world.processes[-1].policy.interval == 5

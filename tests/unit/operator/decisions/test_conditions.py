@@ -89,6 +89,19 @@ def test_a_suspended_job_is_current() -> None:
     user.look(3)
 
     assert kstatus(user) == "Current"
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).status == "Unknown"
+    assert user.condition(ConditionType.RUNNING).status == "False"
+
+
+def test_checkpoints_are_healthy_once_one_is_complete_and_not_when_they_are_overdue() -> None:
+    user = User(healthCheck={"enabled": True, "checkpointProgress": {"window": "1m"}})
+    user.wait_for(LifecycleState.DEPLOYED)
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).status == "Unknown"
+    user.wait_for(LifecycleState.STABLE)
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).status == "True"
+
+    user.world.processes[-1].behaviour = "hang"
+    user.wait(lambda: user.condition(ConditionType.CHECKPOINT_HEALTHY).reason == "CheckpointOverdue")
 
 
 def test_a_driver_that_is_restarted_is_in_progress() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer
+from streamjob_operator.decisions.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer, StopJob
 from streamjob_operator.observation import StoredLog
 from streamjob_operator.resources.status import LifecycleState
 
@@ -65,3 +65,12 @@ def test_the_disposal_fences_off_every_driver_and_the_finalizer_goes_behind_it()
     assert user.did(DisposeCheckpoints)[-1].attempt == attempt + 1
     last = [type(action) for action in user.world.actions if not isinstance(action, Emit)][-2:]
     assert last == [DisposeCheckpoints, RemoveFinalizer]
+
+
+def test_a_job_whose_checkpoints_go_with_it_takes_no_last_one() -> None:
+    user = User.with_stable_job(deletionPolicy="Delete")
+
+    user.world.delete()
+    user.wait(lambda: user.world.gone)
+
+    assert not user.did(StopJob)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.operator.decisions.user import User
 
+from streamjob.protocol.lifecycle import JobState
+from streamjob_operator.decisions import decide
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
@@ -34,3 +38,26 @@ def test_a_health_check_that_is_off_replaces_nothing() -> None:
     user.look(300)
 
     assert user.attempt == 1
+
+
+def test_a_checkpoint_that_is_overdue_is_told_also_where_nothing_is_done_about_it() -> None:
+    user = User(job={"behaviour": "hang"}, healthCheck={"enabled": False, "checkpointProgress": {"window": "1m"}})
+    user.wait_for(LifecycleState.DEPLOYED)
+
+    user.wait(lambda: user.condition(ConditionType.CHECKPOINT_HEALTHY).reason == "CheckpointOverdue")
+
+    assert user.attempt == 1
+
+
+def test_a_job_that_has_ended_is_not_called_unhealthy_while_its_process_lingers() -> None:
+    """FLINK-39507."""
+    user = User.with_stable_job()
+    stored = user.world.stored
+    seen = user.world.observe(stored)
+    assert seen.job is not None
+    ended = seen.job.model_copy(update={"state": JobState.FINISHED})
+
+    decision = decide(user.world.resource(stored), replace(seen, job=ended, now=seen.now + 1000))
+
+    assert decision.status.lifecycle_state is LifecycleState.STABLE
+    assert decision.actions == ()

@@ -181,3 +181,16 @@ def test_a_driver_that_is_killed_again_and_again_waits_from_the_second_time_on()
     restarts = sorted({each.next_restart for each in user.world.memories if each.next_restart is not None})
     failures = sorted({each.last_failure for each in user.world.memories if each.last_failure is not None})
     assert [at - failed for at, failed in zip(restarts, failures, strict=True)] == [0, 20]
+
+
+def test_a_failed_job_can_be_suspended_and_resumed() -> None:
+    user = User.with_stable_job(restartPolicy={"type": "Never"})
+    user.world.kill_driver()
+    user.wait_for(LifecycleState.FAILED)
+
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.edit(suspend=False)
+    user.wait_for(LifecycleState.STABLE)
+
+    assert user.world.starts[-1].restore_from == "latest"

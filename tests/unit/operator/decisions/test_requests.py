@@ -144,3 +144,15 @@ def test_retention_also_works_while_no_job_runs() -> None:
     user.wait(lambda: not user.world.pods)
 
     assert deleted(user, snapshot(0), snapshot(1)) == ["s0"]
+
+
+def test_the_snapshot_that_a_redeployed_job_starts_from_is_kept_until_it_completed_something() -> None:
+    user = User.with_stable_job(savepoints={"retention": {"maxCount": 1}})
+    source = snapshot(0)
+    user.edit(initialSavepointPath=source.path, savepointRedeployNonce=1, checkpointing={"interval": "30s"})
+    user.wait(lambda: user.world.starts[-1].restore_from == source.path and user.state is LifecycleState.DEPLOYED)
+    assert deleted(user, source, snapshot(1)) == []
+
+    user.wait_for(LifecycleState.STABLE)
+
+    assert deleted(user, source, snapshot(1)) == ["s0"]

@@ -106,6 +106,25 @@ def test_a_changed_revision_inherits_a_start_from_nothing_that_has_completed_not
     assert user.world.starts[-1].restore_from == "none"
 
 
+def test_a_job_that_is_resumed_in_stateless_mode_starts_from_nothing() -> None:
+    user = User.with_stable_job(upgradeMode="stateless")
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDED)
+
+    user.edit(suspend=False)
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert user.world.starts[-1].restore_from == "none"
+
+
+def test_a_first_revision_that_never_ran_gives_way_at_once_whatever_the_upgrade_mode() -> None:
+    user = User(job={"behaviour": "no-image"}, upgrade={"lastStateFallback": False})
+    user.wait(lambda: bool(user.world.pods))
+
+    user.edit(job={"behaviour": "good"})
+    user.wait(lambda: bool(user.world.starts), seconds=30)
+
+
 def test_a_job_that_moves_to_another_place_starts_there_from_its_last_snapshot() -> None:
     user = User.with_stable_job()
 
