@@ -1,0 +1,32 @@
+"""Somebody deploys an image that does not start: the last stable revision comes back, with its state."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.controller import StreamJobs, condition, expected, last_visit, visits
+
+pytestmark = pytest.mark.timeout(900)
+
+NAME = "visits"
+ROLLBACK = {"rollback": {"enabled": True, "readinessTimeout": "20s"}}
+
+
+def test_a_job_whose_new_image_does_not_start_runs_its_last_stable_revision(jobs: StreamJobs) -> None:
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply(NAME, upgrade=ROLLBACK)
+    stable = jobs.wait_for_state(NAME, "STABLE")
+
+    jobs.change(NAME, image="localhost/no-such-image:1")
+    back = jobs.wait(
+        NAME,
+        lambda status: status["lifecycleState"] == "ROLLED_BACK" and condition(status, "Running")["status"] == "True",
+        what="running rolled back",
+    )
+
+    revision = stable["reconciliation"]["lastStableRevision"]
+    assert back["reconciliation"]["lastReconciledRevision"] == revision
+    assert condition(back, "RolledBack")["status"] == "True"
+    assert condition(back, "Ready")["status"] == "False"
+    jobs.namespace.write(visits(20, 40))
+    jobs.namespace.write(last_visit())
+    jobs.wait_for_report(NAME, expected(40))
