@@ -148,8 +148,8 @@ def observations(world: World, seen: Observation) -> list[Observation]:
     return variants
 
 
-def frozen(resource: Resource, seen: Observation) -> tuple[Decision, StreamJobStatus]:
-    """Return the decision of a world in which nothing happens, once it is stored what is to be done."""
+def frozen(resource: Resource, seen: Observation) -> tuple[Decision, Observation]:
+    """Return the decision and the sight of a world in which nothing happens, once all that is to be done is stored."""
     for _ in range(INTENTS):
         decision = decide(resource, seen)
         stored = StreamJobStatus.model_validate(decision.status.to_dict())
@@ -163,7 +163,7 @@ def frozen(resource: Resource, seen: Observation) -> tuple[Decision, StreamJobSt
         if not intends_otherwise(before, memory_of(stored)) and not any(
             isinstance(action, EnsureRevision | AddFinalizer) for action in decision.actions
         ):
-            return decision, stored
+            return decision, seen
         resource = replace(resource, status=stored)
     raise AssertionError(f"what is to be done changes for ever: {decision.status.to_dict()}")
 
@@ -217,3 +217,16 @@ def test_every_change_meets_every_observation_with_one_decision(state: Lifecycle
         for variant in variants:
             decision, _ = frozen(resource, variant)
             judge(resource, decision)
+
+
+@pytest.mark.parametrize("state", SITUATIONS, ids=str)
+def test_a_second_that_passes_is_no_reason_to_write_a_status(state: LifecycleState) -> None:
+    world = SITUATIONS[state]()
+    read = world.stored
+    resource = world.resource(read)
+    for variant in observations(world, world.observe(read)):
+        settled, seen = frozen(resource, variant)
+
+        later = decide(replace(resource, status=settled.status), replace(seen, now=seen.now + 1))
+
+        assert later.status == settled.status
