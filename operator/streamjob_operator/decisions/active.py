@@ -28,6 +28,8 @@ def deploying(s: Situation) -> Step:
     if never_seen:
         return Step(memory=replace(s.memory, driver=s.pod.uid), requeue=0)
     interruption = asked(s) or _rollback_if_overdue(s)
+    if interruption is None and s.pod.started is not None:
+        interruption = _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
     if s.takes_requests:

@@ -18,8 +18,9 @@ def window(s: Situation) -> float:
 
 
 def last_progress(s: Situation) -> float:
-    """Return when the job was last seen to make progress: its newest completion, or when it came to run."""
-    return max(s.memory.since, s.completion_time or 0)
+    """Return when the job was last seen to make progress: its newest completion, its start, or when it came to run."""
+    started = s.pod.started if s.pod is not None and s.pod.started is not None else 0
+    return max(s.memory.since, started, s.completion_time or 0)
 
 
 def overdue(s: Situation) -> str | None:

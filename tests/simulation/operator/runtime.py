@@ -4,6 +4,7 @@ What it does follows from its job file, `job.behaviour`:
 
 - `good` runs for ever; `finite` ends its input after a few checkpoints, and `finite-crash` dies behind its final one,
   before it has published what is in it.
+- `stuck` never comes to run.
 - `crash` fails soon after its start, before a checkpoint; `hang` runs, and completes none.
 - `invalid` and `unrestorable` end with the exit codes 2 and 3.
 - `stubborn` runs, and every savepoint of it fails.
@@ -211,7 +212,7 @@ class Process:
         )
 
     def _begin(self, now: float) -> None:
-        if now < self._ready_at:
+        if now < self._ready_at or self.behaviour == "stuck":
             return None
         if self.behaviour == "invalid":
             return self.end(ExitCode.INVALID_INPUT, JobState.FAILED)

@@ -28,6 +28,7 @@ BEHAVIOURS = (
     "finite-crash",
     "crash",
     "hang",
+    "stuck",
     "invalid",
     "unrestorable",
     "stubborn",

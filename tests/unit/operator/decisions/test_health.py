@@ -61,3 +61,19 @@ def test_a_job_that_has_ended_is_not_called_unhealthy_while_its_process_lingers(
 
     assert decision.status.lifecycle_state is LifecycleState.STABLE
     assert decision.actions == ()
+
+
+def test_a_driver_that_never_comes_to_run_is_replaced_too() -> None:
+    user = User(job={"behaviour": "stuck"})
+
+    user.wait(lambda: "RestartUnhealthyJob" in user.reasons())
+    user.wait(lambda: user.attempt == 2)
+
+
+def test_a_pod_whose_container_has_not_started_is_left_to_kubernetes() -> None:
+    user = User(job={"behaviour": "no-image"})
+
+    user.look(300)
+
+    assert user.attempt == 1
+    assert user.condition(ConditionType.RECONCILING).reason == "ImagePullBackOff"
