@@ -6,15 +6,20 @@ from datetime import UTC, datetime
 
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck
+from streamjob_operator.resources.status import LifecycleState
 
 
 def window(s: Situation) -> float:
-    """Return the seconds within which a checkpoint has to complete: Flink's operator's default, or the spec's."""
-    given = _check(s).checkpoint_progress.window
-    if given is not None:
-        return given
+    """Return the seconds within which a checkpoint has to complete: Flink's operator's default, or the spec's.
+
+    A driver that does not run yet may have much to restore; a short window is not for that.
+    """
     policy = s.checkpointing
-    return max(policy.interval, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
+    usual = max(policy.interval, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
+    given = _check(s).checkpoint_progress.window
+    if given is None:
+        return usual
+    return max(given, usual) if s.memory.lifecycle is LifecycleState.DEPLOYING else given
 
 
 def last_progress(s: Situation) -> float:

@@ -148,7 +148,12 @@ courses = st.lists(st.one_of(edits, edits, st.builds(Happens, troubles), looks, 
 
 SPEC: dict[str, Any] = {
     "job": {"behaviour": "good"},
-    "checkpointing": {"location": "s3://bucket/snapshots", "interval": "10s"},
+    "checkpointing": {
+        "location": "s3://bucket/snapshots",
+        "interval": "10s",
+        "timeout": "30s",
+        "tolerableFailedCheckpoints": 0,
+    },
     "initialSavepointPath": "s3://bucket/savepoints/first/manifest.json",
     "upgrade": {"rollback": {"enabled": True, "readinessTimeout": "2m"}},
     "restartPolicy": {"onFailureRetries": 3},

@@ -64,10 +64,18 @@ def test_a_job_that_has_ended_is_not_called_unhealthy_while_its_process_lingers(
 
 
 def test_a_driver_that_never_comes_to_run_is_replaced_too() -> None:
-    user = User(job={"behaviour": "stuck"})
+    user = User(job={"behaviour": "stuck"}, checkpointing={"timeout": "30s", "tolerableFailedCheckpoints": 0})
 
     user.wait(lambda: "RestartUnhealthyJob" in user.reasons())
     user.wait(lambda: user.attempt == 2)
+
+
+def test_a_short_window_leaves_a_driver_the_time_to_restore_what_is_much() -> None:
+    user = User(job={"behaviour": "stuck"}, healthCheck={"checkpointProgress": {"window": "10s"}})
+
+    user.look(600)
+
+    assert user.attempt == 1
 
 
 def test_a_pod_whose_container_has_not_started_is_left_to_kubernetes() -> None:
