@@ -73,8 +73,8 @@ def definitions(cluster: Cluster) -> None:
 @pytest.fixture
 def jobs(definitions: None, namespace: Namespace) -> Iterator[StreamJobs]:
     """The StreamJobs of the scenario's namespace, with a controller that runs beside the cluster."""
-    found = StreamJobs(namespace)
-    with running_controller(namespace):
+    with running_controller(namespace) as controller:
+        found = StreamJobs(namespace, controller)
         yield found
         found.remove_all()
 

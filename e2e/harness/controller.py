@@ -31,29 +31,55 @@ def define_resources(cluster: Cluster) -> None:
     cluster.refresh()
 
 
+class ControllerProcess:
+    """A controller of one namespace, as a process of this machine."""
+
+    def __init__(self, namespace: Namespace, log: Path) -> None:
+        self._namespace = namespace
+        self._log = log
+        self._process = self._start()
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait(timeout=30)
+
+    def start_again(self) -> None:
+        """Start another one in its place."""
+        self._process = self._start()
+
+    def stop(self) -> None:
+        """Ask it to stop, and wait until it has."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "streamjob_operator", "--namespace", self._namespace.name]
+        command += ["--no-leader-election", "--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0"]
+        environment = {**os.environ, "STREAMJOB_IMAGE": self._namespace.image, "STREAMJOB_INTERVAL": "5s"}
+        with self._log.open("a") as file:
+            return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=ROOT)
+
+
 @contextmanager
-def running_controller(namespace: Namespace) -> Iterator[Path]:
-    """Run a controller of one namespace as a process of this machine; yields its log, which is printed in the end."""
+def running_controller(namespace: Namespace) -> Iterator[ControllerProcess]:
+    """Run a controller of one namespace; its log is printed in the end."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "controller.log"
-        command = [sys.executable, "-m", "streamjob_operator", "--namespace", namespace.name, "--no-leader-election"]
-        command += ["--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0", "--interval", "5s"]
-        environment = {**os.environ, "STREAMJOB_IMAGE": namespace.image}
-        with log.open("w") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=ROOT)
-            try:
-                yield log
-            finally:
-                process.terminate()
-                process.wait(timeout=30)
-                sys.stdout.write(log.read_text())
+        controller = ControllerProcess(namespace, log)
+        try:
+            yield controller
+        finally:
+            controller.stop()
+            sys.stdout.write(log.read_text())
 
 
 class StreamJobs:
     """The StreamJobs of a namespace: each counts visits per page and ten seconds, exactly once."""
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, controller: ControllerProcess) -> None:
         self.namespace = namespace
+        self.controller = controller
 
     def apply(self, name: str, *, bounded: bool = False, **spec: Any) -> None:
         """Create a StreamJob, or change it to what is given."""
