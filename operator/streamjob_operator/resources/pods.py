@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from streamjob_operator.resources.base import (
     Cpu,
@@ -11,7 +11,11 @@ from streamjob_operator.resources.base import (
     MountedObjects,
     NamedObjects,
     SpecPart,
+    format_memory,
 )
+
+_LEAST_DRIVER_MEMORY = 768 * 1024**2
+"""Spark refuses a heap below 450 MiB, of which Java counts less than it was given."""
 
 
 class PodSettings(SpecPart):
@@ -25,7 +29,7 @@ class PodSettings(SpecPart):
     memory: Memory = Field(
         default=1024**3,
         description="Memory of the Java process: `512m`, `2g` or `2Gi`. Three quarters of it are its heap; the rest is "
-        "for the state in RocksDB, for classes and threads.",
+        "for the state in RocksDB, for classes and threads. A driver needs `768m`.",
     )
     memory_overhead: Memory | None = Field(
         default=None,
@@ -69,6 +73,14 @@ class DriverSpec(PodSettings):
     termination_grace_period_seconds: int = Field(
         default=120, ge=10, strict=True, description="Seconds that a pod that has to go has for its last checkpoint."
     )
+
+    @field_validator("memory")
+    @classmethod
+    def _is_enough_for_spark(cls, memory: int) -> int:
+        if memory < _LEAST_DRIVER_MEMORY:
+            least = format_memory(_LEAST_DRIVER_MEMORY)
+            raise ValueError(f"{format_memory(memory)} are too few for Spark, which does not start: give it {least}")
+        return memory
 
 
 class ExecutorSpec(PodSettings):

@@ -96,9 +96,9 @@ def test_the_container_asks_for_javas_memory_and_the_overhead_and_may_use_no_mor
 
 
 def test_a_small_driver_has_the_least_overhead() -> None:
-    resources = container(pod(driver={"memory": "512m", "coreRequest": "500m", "coreLimit": "2"}))["resources"]
+    resources = container(pod(driver={"memory": "768m", "coreRequest": "500m", "coreLimit": "2"}))["resources"]
 
-    assert resources == {"requests": {"cpu": "500m", "memory": "896Mi"}, "limits": {"cpu": "2", "memory": "896Mi"}}
+    assert resources == {"requests": {"cpu": "500m", "memory": "1152Mi"}, "limits": {"cpu": "2", "memory": "1152Mi"}}
 
 
 def test_an_overhead_that_is_given_is_taken() -> None:
