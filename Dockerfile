@@ -2,7 +2,7 @@
 #   docker build --target controller -t streamjob-controller .
 #   docker build --target runtime -t streamjob-runtime .
 # BASE is any image of a Debian with Python 3.11 or later and pip.
-ARG BASE=docker.io/library/python:3.11-slim-bookworm
+ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS base
 # An init reaps what a killed Java leaves behind, and passes SIGTERM on. Java needs a name for every user, also for one
