@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from tests.unit.operator.edge.fake_cluster import FakeCluster
@@ -197,6 +199,20 @@ def test_kopf_is_asked_for_events_only_so_that_it_writes_nothing() -> None:
     assert not kopf_settings().posting.enabled
 
 
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """Undo what a program does to the process's logging: its standard error is closed when the test is over."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    levels = {name: logging.getLogger(name).level for name in list(root.manager.loggerDict)}
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    for name in list(root.manager.loggerDict):
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -212,6 +228,7 @@ def test_an_option_that_cannot_be_used_is_named(arguments: list[str], message: s
     assert message in result.stderr
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_without_a_cluster_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nonexistent/kubeconfig")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
