@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.unit.generators import generator
 
 pytest.importorskip("fastapi", reason="the control API and the metrics are described by the runtime's code")
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_api", ROOT / "docs" / "generate_api.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = _generator()
+GENERATOR = generator("generate_api")
 
 
 @pytest.mark.parametrize("name", ["cli.md", "control-api.md", "metrics.md"])

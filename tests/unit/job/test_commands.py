@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.unit.generators import generator
 from typer.testing import CliRunner
 
 from streamjob.cli.plan import plan_command
@@ -86,11 +86,7 @@ def test_sqlglot_is_only_imported_for_sql(tmp_path: Path) -> None:
 
 
 def test_the_reference_of_the_job_file_is_in_step_with_the_models() -> None:
-    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
+    generate = generator("generate")
 
     assert generate.TARGET.read_text(encoding="utf-8") == generate.render(), "run `python docs/generate.py`"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
+from tests.unit.generators import generator
 
 from streamjob.job.load import load_job
 from streamjob_operator.resources import conditions, snapshot, status
@@ -18,16 +17,7 @@ from streamjob_operator.resources.streamjob import StreamJob
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_resources", ROOT / "docs" / "generate_resources.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = _generator()
+GENERATOR = generator("generate_resources")
 
 
 def written(name: str) -> str:
