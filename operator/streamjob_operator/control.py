@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from streamjob.client.client import ControlApiError, RequestFailed, Unreachable
+from streamjob.client.client import ControlApiError, RequestFailed, Unreachable, problem_of
 from streamjob.client.models import (
     Accepted,
     CheckpointingChanges,
@@ -22,7 +22,6 @@ from streamjob.client.models import (
     CheckpointRequest,
     CheckpointsView,
     JobView,
-    Problem,
     Request,
     SavepointRequest,
     StopRequest,
@@ -137,7 +136,7 @@ class Drivers:
         finally:
             self._observe(call, loop.time() - started)
         if not response.is_success:
-            raise RequestFailed(_problem(response))
+            raise RequestFailed(problem_of(response))
         try:
             return model.model_validate_json(response.content)
         except ValidationError as error:
@@ -146,14 +145,3 @@ class Drivers:
                 f"{error.error_count()} fields do not fit",
                 "See whether the runtime's image is of this version of streamjob.",
             ) from None
-
-
-def _problem(response: httpx.Response) -> Problem:
-    try:
-        return Problem.model_validate_json(response.content)
-    except ValidationError:
-        return Problem(
-            title=response.reason_phrase or "Error",
-            status=response.status_code,
-            detail=f"{response.request.method} {response.request.url} was answered with {response.status_code}",
-        )

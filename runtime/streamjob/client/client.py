@@ -200,7 +200,7 @@ class ControlClient:
             else:
                 if response.is_success:
                     return response
-                raise RequestFailed(_problem(response))
+                raise RequestFailed(problem_of(response))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _model(self, response: httpx.Response, model: type[_Model]) -> _Model:
@@ -218,7 +218,8 @@ def _new_id() -> TriggerId:
     return TriggerId(str(uuid.uuid4()))
 
 
-def _problem(response: httpx.Response) -> Problem:
+def problem_of(response: httpx.Response) -> Problem:
+    """Return what an answer that is an error says, also if it is none of the control API's."""
     try:
         return Problem.model_validate_json(response.content)
     except ValidationError:
