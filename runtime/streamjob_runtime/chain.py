@@ -261,21 +261,23 @@ class Chain:
         # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
         # PySpark takes fractions of a second, though its signature does not say so.
         while not query.awaitTermination(cast("int", self._look_seconds())):
-            if self._may_end() and query.status["message"] == _IDLE:
+            if self._has_read_all() and query.status["message"] == _IDLE:
                 query.stop()
                 return
 
     def _look_seconds(self) -> float:
         return _LOOK_SECONDS if self.bounded or self._draining.is_set() else _SELDOM_SECONDS
 
-    def _may_end(self) -> bool:
-        """Return whether nothing comes any more that the chain is to read; if it drains, close the gate behind that."""
+    def _has_read_all(self) -> bool:
+        """Return whether nothing comes any more that the chain is to read."""
         with self._publication.lock:
-            if not self._publication.input_ended(self.uid):
-                return False
-            if self._draining.is_set():
-                self._gate.close_behind(self.last_published)
-            return self.bounded or self._gate.closed
+            self._close_gate_if_drained()
+            return self._gate.closed or (self.bounded and self._publication.input_ended(self.uid))
+
+    def _close_gate_if_drained(self) -> None:
+        """If the chain drains and its channels have ended, let no batch begin any more; under the publication lock."""
+        if self._draining.is_set() and self._publication.input_ended(self.uid):
+            self._gate.close_behind(self.last_published)
 
     def _is_drained(self) -> bool:
         # What is bounded may have come to its end before the gate was closed, and is finished for good then.
@@ -320,8 +322,8 @@ class Chain:
             previous = self.last_published
             self._note_watermarks(previous)
             self._publication.committed(self.uid, previous)
-            if self._reading and self._draining.is_set():
-                self._may_end()
+            if self._reading:
+                self._close_gate_if_drained()
             self._gate.enter(batch)
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
