@@ -127,7 +127,10 @@ class EmbeddedJob:
         self.wait_for(lambda: self.completed > completed, "the checkpoint that was asked for")
 
     def wait_for_batches(self, more: int = 1) -> None:
-        """Wait until that many more batches are published."""
+        """Wait until its last chain has published that many more batches.
+
+        Behind a channel the first one may be empty.
+        """
         target = self.batch + more
         self.wait_for(lambda: self.batch >= target, f"batch {target}")
 

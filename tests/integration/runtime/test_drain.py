@@ -97,7 +97,7 @@ def test_a_graph_drains_from_its_sources_on_and_reads_on_from_there(spark: Spark
     rows = numbered(0, 200)
     add_rows(tmp_path / "rows", 0, rows[:100])
     with running(spark, graph) as drained:
-        drained.wait_for_batches(1)
+        read(drained, "rows", 100)
         manifest = drain(drained)
     assert rows_of(output(tmp_path, "counts")) == counted(rows[:100])
     assert [channel.ended for channel in manifest.channels] == [False] * len(manifest.channels)
