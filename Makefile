@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels chaos e2e test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels chaos e2e e2e-all test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,9 @@ test: lint ## Set up, check and test everything that needs no cluster (PYTEST_AR
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
 
 e2e: $(READY) ## Run the scenarios on the cluster that KUBECONFIG names, or on a local one (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest e2e -m "not thorough" $(PYTEST_ARGS)
+
+e2e-all: $(READY) ## Run all scenarios, the long list of what can go wrong included (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest e2e $(PYTEST_ARGS)
 
 chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n)
