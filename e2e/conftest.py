@@ -6,11 +6,9 @@ With `CI=true` a missing cluster fails them, elsewhere they are skipped.
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from e2e.harness.cluster import Cluster, NoCluster, find_kubeconfig
@@ -50,7 +48,7 @@ def images(cluster: Cluster) -> Images:
 @pytest.fixture(scope="session")
 def s3(cluster: Cluster) -> Iterator[S3Server]:
     """An S3 server on this machine, where pods reach it: `$E2E_HOST`, or this side of the way to the cluster."""
-    with S3Server(host=os.environ.get("E2E_HOST") or _address_towards(cluster.host)) as server:
+    with S3Server(host=cluster.way_back) as server:
         yield server
 
 
@@ -87,10 +85,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for each in item.stash.get(_NAMESPACES, []):
             report.sections.append((f"namespace {each.name}", each.report()))
     return report
-
-
-def _address_towards(url: str) -> str:
-    parts = urlsplit(url)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((parts.hostname, parts.port or 443))
-        return str(probe.getsockname()[0])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -84,6 +86,17 @@ class Cluster:
         self._client: Any = dynamic.DynamicClient(api)
         self._core: Any = kubernetes.client.CoreV1Api(api)
 
+    @property
+    def way_back(self) -> str:
+        """The address at which pods reach this machine: `$E2E_HOST`, or this side of the way to the API server."""
+        named = os.environ.get("E2E_HOST")
+        if named:
+            return named
+        parts = urlsplit(self.host)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((parts.hostname, parts.port or 443))
+            return str(probe.getsockname()[0])
+
     def apply(self, *things: Object) -> None:
         """Create or change objects to what is given."""
         for thing in things:
@@ -139,6 +152,13 @@ class Cluster:
             self._resource(where.kind).delete(name=where.name, namespace=where.namespace, body=options)
         except NotFoundError:
             return
+
+    def evict(self, namespace: str, pod: str) -> None:
+        """Have a pod go as a drain of its node does."""
+        import kubernetes
+
+        body = kubernetes.client.V1Eviction(metadata=kubernetes.client.V1ObjectMeta(name=pod, namespace=namespace))
+        self._core.create_namespaced_pod_eviction(pod, namespace, body)
 
     def logs(self, namespace: str, pod: str, container: str | None = None) -> str:
         """Return what a container has written."""

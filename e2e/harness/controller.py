@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from streamjob_operator.storing import S3Stores
 
 API = "streamjob.io/v1alpha1"
 PAGES = ("home", "search", "cart")
+ALONE = ("--no-leader-election",)
 _PATIENCE = 240.0
 
 
@@ -32,12 +33,37 @@ def define_resources(cluster: Cluster) -> None:
 
 
 class ControllerProcess:
-    """A controller of one namespace, as a process of this machine."""
+    """A controller of one namespace, as a process of this machine.
 
-    def __init__(self, namespace: Namespace, log: Path) -> None:
+    Args:
+        namespace: the one that it looks after.
+        log: the file that it logs to.
+        options: how it is elected.
+        environment: variables that it gets besides.
+    """
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        log: Path,
+        options: Sequence[str] = ALONE,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._namespace = namespace
         self._log = log
+        self._options = options
+        self._environment = environment or {}
         self._process = self._start()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended; None while it runs."""
+        return self._process.poll()
 
     def kill(self) -> None:
         """End it without a word."""
@@ -55,18 +81,21 @@ class ControllerProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "streamjob_operator", "--namespace", self._namespace.name]
-        command += ["--no-leader-election", "--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0"]
+        command += [*self._options, "--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0"]
         environment = {**os.environ, "STREAMJOB_IMAGE": self._namespace.image, "STREAMJOB_INTERVAL": "5s"}
+        environment |= self._environment
         with self._log.open("a") as file:
             return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=ROOT)
 
 
 @contextmanager
-def running_controller(namespace: Namespace) -> Iterator[ControllerProcess]:
+def running_controller(
+    namespace: Namespace, options: Sequence[str] = ALONE, environment: Mapping[str, str] | None = None
+) -> Iterator[ControllerProcess]:
     """Run a controller of one namespace; its log is printed in the end."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "controller.log"
-        controller = ControllerProcess(namespace, log)
+        controller = ControllerProcess(namespace, log, options, environment)
         try:
             yield controller
         finally:
@@ -139,6 +168,17 @@ class StreamJobs:
         """Return the names of a StreamJob's driver pods."""
         pods = self.namespace.all("Pod", f"streamjob.io/name={name}")
         return sorted(pod["metadata"]["name"] for pod in pods)
+
+    def events(self, name: str, reason: str) -> list[str]:
+        """Return what the events of a StreamJob with a reason say, the oldest first."""
+        found = [
+            event
+            for event in self.namespace.all("Event")
+            if event["involvedObject"]["kind"] == "StreamJob"
+            and event["involvedObject"]["name"] == name
+            and event["reason"] == reason
+        ]
+        return [str(event["message"]) for event in sorted(found, key=lambda event: str(event["firstTimestamp"]))]
 
     def remove_all(self) -> None:
         """Delete all StreamJobs and wait until the controller has let them go."""

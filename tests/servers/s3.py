@@ -79,6 +79,7 @@ class S3Server:
 
     def __init__(self, directory: Path | None = None, *, host: str = LOOPBACK) -> None:
         self._given = directory
+        self._directory = Path()
         self._host = host
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,6 +114,7 @@ class S3Server:
         if directory is None:
             directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="s3-server-")))
         directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
         try:
             for _ in range(5):
                 self.port = free_port(self._host)
@@ -133,6 +135,16 @@ class S3Server:
     ) -> None:
         self._end()
         self._cleanup.close()
+
+    def stop(self) -> None:
+        """End it, and keep what it has stored."""
+        self._end()
+
+    def start_again(self) -> None:
+        """Start it once more behind `stop`, at the same port."""
+        self._start(self._directory)
+        if not self._ready():
+            raise ServerMissing(f"no S3 server started again:\n{(self._directory / 'server.log').read_text()[-2000:]}")
 
     def make_bucket(self, name: str) -> None:
         """Make a bucket unless it is there."""
