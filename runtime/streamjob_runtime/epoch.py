@@ -164,7 +164,7 @@ class Epoch:
         outputs = open_outputs(self._job.plan, surroundings)
         try:
             recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
-            if self._ledger.finished:
+            if self._ledger.finished and not resolution.fork:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
             if self._stopped:
                 return EpochOutcome(EpochEnd.STOPPED)

@@ -102,7 +102,7 @@ class Claim:
 
     @property
     def finished(self) -> bool:
-        """Whether the job's work is done: there is nothing left but to publish its last completion again."""
+        """Whether the job's work is done: behind its last completion there is nothing left but to publish it again."""
         return self._newest is not None and self._newest.kind is RecordKind.FINAL
 
     def published(self, checkpoint: CheckpointId) -> None:
@@ -177,7 +177,8 @@ class Completion:
 def claim(identity: Identity, now: float, *, checkpoints: int | None = None, again: bool = False) -> Program[Claim]:
     """Take the log over: begin a new epoch, which fences off all earlier ones.
 
-    A failed claim may be repeated at will. Whoever claims a log that is `finished` only publishes again.
+    A failed claim may be repeated at will. Whoever claims a log that is `finished` only publishes again,
+    unless it starts from elsewhere.
 
     Args:
         now: seconds since 1970.

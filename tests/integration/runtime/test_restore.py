@@ -98,3 +98,29 @@ def test_without_a_claim_the_first_checkpoint_is_full(few: Purchases, spark: Spa
     assert first.objects()
     assert not first.objects() & source.objects()
     assert table_rows(spark, file.parent / "table") == expected
+
+
+@pytest.mark.timeout(600)
+def test_a_finished_job_is_computed_once_more_only_if_it_is_started_from_elsewhere(
+    few: Purchases, spark: SparkSession, tmp_path: Path
+) -> None:
+    expected = few.batch(spark)
+    file = write_job(tmp_path / "job", few.job())
+    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=KEEP_ALL)
+    runs = JobRuns(file, tmp_path / "snapshots", "job")
+    with running(spark, life) as job:
+        assert job.wait() is ExitCode.OK
+    once = runs.completions()
+
+    with running(spark, life) as job:
+        assert job.wait() is ExitCode.OK
+    assert runs.completions() == once
+
+    again = replace(life, overrides=(*KEEP_ALL, *fresh_sinks(tmp_path / "again")), restore_from=RestoreFrom("none"))
+    with running(spark, again) as job:
+        assert job.wait() is ExitCode.OK
+    assert table_rows(spark, tmp_path / "again" / "table") == expected
+    assert runs.completions()[-1].kind == "final"
+    assert runs.completions()[: len(once)] == once
+    assert len(runs.completions()) > len(once)
+    assert table_rows(spark, file.parent / "table") == expected
