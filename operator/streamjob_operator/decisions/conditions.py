@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import health, policy
 from streamjob_operator.decisions.memory import memory_of
+from streamjob_operator.decisions.resting import starts_again
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
 from streamjob_operator.resources.conditions import Condition, ConditionStatus, ConditionType, with_condition
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
@@ -80,7 +81,7 @@ def _invalid(s: Situation) -> Verdict | None:
 
 
 def _failed(s: Situation) -> Verdict | None:
-    if s.memory.lifecycle is not LifecycleState.FAILED:
+    if s.memory.lifecycle is not LifecycleState.FAILED or starts_again(s):
         return None
     return "True", s.memory.failure_reason or "Failed", s.memory.failure or ""
 
@@ -95,7 +96,9 @@ def _is_incompatible(s: Situation) -> Verdict | None:
 def _reconciling(s: Situation, step: Step) -> Verdict:
     lifecycle = s.memory.lifecycle
     if lifecycle in _RESTING:
-        return _resting_differs(s) or ("False", _RESTING[lifecycle][0], "")
+        return _resting_differs(s, step) or ("False", _RESTING[lifecycle][0], "")
+    if lifecycle is LifecycleState.FAILED:
+        return _starts_again(step)
     if lifecycle in _WAITING:
         reason, message = _WAITING[lifecycle]
         return "True", step.reason or reason, step.message or message
@@ -111,11 +114,16 @@ def _reconciling(s: Situation, step: Step) -> Verdict:
     return "False", "UpToDate", ""
 
 
-def _resting_differs(s: Situation) -> Verdict | None:
-    if s.spec is None:
+def _resting_differs(s: Situation, step: Step) -> Verdict | None:
+    if s.memory.lifecycle is LifecycleState.FINISHED:
+        return _starts_again(step) if starts_again(s) else None
+    if s.spec is None or s.spec.suspend:
         return None
-    resumes = s.memory.lifecycle is LifecycleState.SUSPENDED and not s.spec.suspend
-    return ("True", "Resuming", "the job is to be resumed") if resumes else None
+    return "True", step.reason or "Resuming", step.message or "the job is to be resumed"
+
+
+def _starts_again(step: Step) -> Verdict:
+    return "True", step.reason or "SpecChanged", step.message or "the job is to be started for a changed spec"
 
 
 def _ready(s: Situation, stalled: Verdict, reconciling: Verdict) -> Verdict:

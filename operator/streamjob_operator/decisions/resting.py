@@ -70,13 +70,18 @@ def suspend(s: Situation) -> Step:
     return Step(memory=memory, events=(event,), requeue=0)
 
 
+def starts_again(s: Situation) -> bool:
+    """Return whether the spec asks a job that has finished or failed for another start, and may have it."""
+    if s.resource.deleted or s.spec is None or s.spec.suspend:
+        return False
+    other_work = s.difference in (Difference.SCALE, Difference.UPGRADE) and not _only_rescales_what_is_done(s)
+    return (other_work or asks_for_redeployment(s)) and policy.incompatible(s) is None
+
+
 def _until_the_spec_changes(s: Situation) -> Step:
     if s.resource.deleted:
         return _delete(s)
-    other_work = s.difference in (Difference.SCALE, Difference.UPGRADE) and not _only_rescales_what_is_done(s)
-    if s.spec is None or s.spec.suspend or not (other_work or asks_for_redeployment(s)):
-        return Step(memory=s.memory)
-    if policy.incompatible(s) is not None:
+    if not starts_again(s):
         return Step(memory=s.memory)
     return deploy_wanted(s, from_state=False, event=_submit("is started for a changed spec"))
 

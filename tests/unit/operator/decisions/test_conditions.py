@@ -55,6 +55,33 @@ def test_a_changed_spec_is_in_progress_from_its_first_moment_until_its_revision_
     assert user.status.reconciliation.last_reconciled_revision == user.status.reconciliation.last_stable_revision
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "state"), [("finite", LifecycleState.FINISHED), ("invalid", LifecycleState.FAILED)]
+)
+def test_a_job_that_has_ended_is_in_progress_from_the_first_moment_of_a_spec_that_starts_it_again(
+    behaviour: str, state: LifecycleState
+) -> None:
+    user = User(job={"behaviour": behaviour})
+    user.wait_for(state)
+    assert kstatus(user) == ("Current" if state is LifecycleState.FINISHED else "Failed")
+
+    user.edit(job={"behaviour": "good"}, upgradeMode="stateless")
+    while user.state is not LifecycleState.STABLE:
+        assert kstatus(user) == "InProgress"
+        user.look()
+
+
+def test_a_finished_job_stays_current_when_only_its_parallelism_changes() -> None:
+    user = User(job={"behaviour": "finite"})
+    user.wait_for(LifecycleState.FINISHED)
+
+    user.edit(parallelism=2)
+    user.look()
+
+    assert kstatus(user) == "Current"
+    assert user.state is LifecycleState.FINISHED
+
+
 @pytest.mark.parametrize("behaviour", ["invalid", "unrestorable"])
 def test_a_revision_that_is_rolled_back_is_failed_though_the_job_runs(behaviour: str) -> None:
     user = User.with_stable_job(upgrade={"rollback": {"enabled": True}})
