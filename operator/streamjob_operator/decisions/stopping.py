@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob.client.models import TriggerState
+from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.actions import Action, DeleteDriver, Emit, StopJob
 from streamjob_operator.decisions.memory import Stop
 from streamjob_operator.decisions.situation import TAKES_REQUESTS, Situation, Step
@@ -25,6 +26,7 @@ _LIFECYCLE = {
     TriggerPurpose.ROLLBACK: LifecycleState.ROLLING_BACK,
     TriggerPurpose.DELETE: LifecycleState.DELETING,
 }
+_BETWEEN_TWO_LIVES = frozenset({JobState.RESTARTING, JobState.RESTORING})
 _GRACE_OF_A_FAILED_REVISION = 1
 _SAVEPOINTS_ON_DELETION = 3
 """Tries after which a deletion goes on with the last checkpoint: a savepoint that fails must not block it for ever."""
@@ -77,9 +79,12 @@ def begin(s: Situation, purpose: TriggerPurpose, event: Emit, *, mode: UpgradeMo
 
 
 def is_due(s: Situation, purpose: TriggerPurpose) -> bool:
-    """Return whether a stop may be tried: it was not, or the time to try it again has come, or it is another one."""
+    """Return whether a stop may be tried: it was not, or the time to try it again has come, or it is another one.
+
+    Where no driver is left, there is no savepoint that could fail once more.
+    """
     stop = s.memory.stop
-    if stop is None or stop.next_try is None or stop.purpose is not purpose:
+    if stop is None or stop.next_try is None or stop.purpose is not purpose or not s.driver_is_live:
         return True
     other = s.wanted is not None and stop.revision != s.wanted.name
     return other or s.now >= stop.next_try
@@ -144,10 +149,21 @@ def _behind_a_savepoint(s: Situation, stop: Stop, older: tuple[Action, ...]) -> 
     if view.state is TriggerState.COMPLETED:
         return _waiting(s, (*older, *_delete(s)))
     if view.state is TriggerState.FAILED:
-        return _failed(s, stop, view.failure or "the savepoint failed")
+        failure = view.failure or "the savepoint failed"
+        return _fall_back(s, stop, f"the job failed: {failure}") if _job_failed(s) else _failed(s, stop, failure)
     if s.now >= stop.since + _longest(s):
         return _fall_back(s, stop, "the savepoint takes too long")
     return _waiting(s, older)
+
+
+def _job_failed(s: Situation) -> bool:
+    """Return whether not only the savepoint failed: the job has, since the last look.
+
+    It goes back to its last checkpoint anyway, and may fail again before the next savepoint.
+    """
+    if s.job is None or s.job.state in _BETWEEN_TWO_LIVES:
+        return True
+    return s.job.restarts + s.memory.failures > s.resource.status.job_status.restarts
 
 
 def _hindered(s: Situation, stop: Stop, older: tuple[Action, ...]) -> Step:

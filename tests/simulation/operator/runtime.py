@@ -8,6 +8,7 @@ What it does follows from its job file, `job.behaviour`:
 - `crash` fails soon after its start, before a checkpoint; `hang` runs, and completes none.
 - `invalid` and `unrestorable` end with the exit codes 2 and 3.
 - `stubborn` runs, and every savepoint of it fails.
+- `failing` runs, and fails and restarts by itself whenever it is to stop with a savepoint.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Process:
         asked = str((revision.content.get("job") or {}).get("behaviour", "good"))
         self.behaviour, _, crashes = asked.partition("-")
         self.exit_code: int | None = None
+        self.restarts = 0
         self.state = JobState.CREATED
         self.triggers: dict[str, TriggerView] = {}
         self._log = log
@@ -191,6 +193,7 @@ class Process:
             epoch=Epoch(self._log.epoch),
             start_time=0,
             uptime=0,
+            restarts=self.restarts,
             last_checkpoint=None
             if last is None
             else LastCheckpointView(
@@ -276,6 +279,9 @@ class Process:
     def _finish_stop(self, request: StopJob, now: float) -> None:
         self._stop = None
         fails = self.behaviour in ("stubborn", "hang", "crash") or self.savepoint_fails
+        if request.savepoint and self.behaviour == "failing":
+            self.state, self.restarts = JobState.RUNNING, self.restarts + 1
+            return self._tell(request.trigger_id, TriggerState.FAILED)
         if request.savepoint and fails:
             self.state, self.savepoint_fails = JobState.RUNNING, False
             return self._tell(request.trigger_id, TriggerState.FAILED)

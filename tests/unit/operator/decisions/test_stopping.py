@@ -116,6 +116,41 @@ def test_an_upgrade_that_was_put_off_is_tried_at_once_for_another_revision() -> 
     user.wait_for(LifecycleState.UPGRADING, seconds=5)
 
 
+def test_an_upgrade_of_a_job_that_fails_under_its_savepoint_goes_on_from_the_last_checkpoint_at_once() -> None:
+    user = User.with_stable_job(job={"behaviour": "failing"})
+
+    user.edit(image="two", job={"behaviour": "good"})
+    user.wait(lambda: len(user.world.starts) == 2, seconds=60)
+
+    assert "LastStateFallback" in user.reasons()
+    assert "SavepointError" not in user.reasons()
+    assert user.world.starts[-1].restore_from == "latest"
+    assert user.world.starts[-1].newest is not None
+
+
+def test_an_upgrade_of_a_job_that_fails_is_put_off_where_a_savepoint_is_insisted_on() -> None:
+    user = User.with_stable_job(job={"behaviour": "failing"}, upgrade={"lastStateFallback": False})
+
+    user.edit(image="two", job={"behaviour": "good"})
+    user.wait(lambda: "SavepointError" in user.reasons())
+    user.look(30)
+
+    assert len(user.world.starts) == 1
+    assert user.condition(ConditionType.RUNNING).status == "True"
+
+
+def test_an_upgrade_that_was_put_off_comes_at_once_when_the_driver_dies() -> None:
+    user = User.with_stable_job(job={"behaviour": "stubborn"})
+    user.edit(image="two", job={"behaviour": "good"})
+    user.wait(lambda: "SavepointError" in user.reasons())
+    user.look(1)
+
+    user.world.kill_driver()
+    user.wait(lambda: len(user.world.starts) == 2, seconds=15)
+
+    assert user.status.reconciliation.last_reconciled_revision != user.status.reconciliation.last_stable_revision
+
+
 def test_a_suspension_that_was_put_off_is_forgotten_when_it_is_no_longer_wanted() -> None:
     user = User.with_stable_job()
     user.world.next_fault = "savepoint fails"
