@@ -45,7 +45,14 @@ from streamjob_operator.decisions.actions import (
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.manifests.names import NAME_LABEL, config_map_name
 from streamjob_operator.observation import Observation
-from streamjob_operator.observing import FINALIZER, ORIGIN_LABEL, Tokens, place_of
+from streamjob_operator.observing import (
+    FINALIZER,
+    ORIGIN_LABEL,
+    STORAGE_ANNOTATION,
+    Tokens,
+    place_of,
+    remembered_storage,
+)
 from streamjob_operator.resources.base import API_VERSION, Metadata
 from streamjob_operator.revision import Revision
 from streamjob_operator.storing import Snapshots
@@ -160,9 +167,7 @@ class Actor:
 
     @_do.register
     async def _(self, action: CreateSnapshot, job: Object, resource: Resource, seen: Observation) -> None:
-        wanted: Object = {"checkpoint": {}}
-        if action.kind == "savepoint":
-            wanted = {"savepoint": {"disposeOnDelete": True} if action.dispose_on_delete else {}}
+        _, storage = place_of(resource, seen.revisions)
         thing: Object = {
             "apiVersion": API_VERSION,
             "kind": STREAM_SNAPSHOT.kind,
@@ -170,8 +175,12 @@ class Actor:
                 "name": action.name,
                 "namespace": resource.namespace,
                 "labels": {NAME_LABEL: resource.name[:63].rstrip("-."), ORIGIN_LABEL: action.origin},
+                "annotations": {STORAGE_ANNOTATION: remembered_storage(storage)},
             },
-            "spec": {"jobRef": {"name": resource.name}, **wanted},
+            "spec": {
+                "jobRef": {"name": resource.name},
+                action.kind: {} if action.path is None else {"path": action.path},
+            },
         }
         try:
             await self._cluster.create(STREAM_SNAPSHOT, thing)

@@ -93,12 +93,14 @@ class Completion:
 class StoredLog:
     """The upper end of the job's log: who claimed it last, and its newest completion.
 
-    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log.
+    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log. `remembered`: it was not read, for
+    only drivers can, and this is what the job's status holds of it.
     """
 
     attempt: int | None = None
     epoch: int = 0
     newest: Completion | None = None
+    remembered: bool = False
 
     @property
     def empty(self) -> bool:
@@ -111,8 +113,9 @@ class StoredLog:
         return self.newest is not None and self.newest.kind is RecordKind.FINAL
 
 
-SnapshotOrigin = Literal["manual", "nonce", "schedule"]
-"""Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob (a label)."""
+SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]
+"""Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob, or for a savepoint
+that it took to stop the job (a label)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

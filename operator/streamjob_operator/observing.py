@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import get_args
 
 from streamjob.client.client import ControlApiError, RequestFailed
 from streamjob.client.models import CheckpointingChanges, CheckpointingView, CheckpointsView, JobView, TriggerView
@@ -44,6 +46,8 @@ _TOKENS = 10_000
 
 ORIGIN_LABEL = "streamjob.io/origin"
 FINALIZER = "streamjob.io/finalizer"
+STORAGE_ANNOTATION = "streamjob.io/storage"
+"""How a savepoint's files are reached when its StreamJob is gone: that one's `storage`, which names a Secret."""
 
 
 class SnapshotIndex:
@@ -244,6 +248,11 @@ def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | N
     return None, Storage()
 
 
+def remembered_storage(storage: Storage) -> str:
+    """Return what the annotation says of a storage."""
+    return json.dumps(storage.to_dict(), sort_keys=True)
+
+
 def log_of_driver(job: JobView) -> StoredLog | None:
     """Return what the log must hold while a driver that owns it tells of its newest completion; None if it does not.
 
@@ -280,7 +289,7 @@ def log_as_remembered(status: StreamJobStatus, pods: Iterable[DriverPod]) -> Sto
             attempt=attempt if last.attempt is None else last.attempt,
             time=0.0 if last.completed is None else last.completed.timestamp(),
         )
-    return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest)
+    return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest, remembered=True)
 
 
 def _version(thing: Object) -> int:
@@ -300,7 +309,7 @@ def _belongs(pod: Object, uid: str) -> bool:
 def _known(thing: Object) -> KnownSnapshot:
     meta, spec, status = thing["metadata"], thing["spec"], thing.get("status") or {}
     origin = (meta.get("labels") or {}).get(ORIGIN_LABEL)
-    known: SnapshotOrigin = origin if origin in ("nonce", "schedule") else "manual"
+    known: SnapshotOrigin = next((each for each in get_args(SnapshotOrigin) if each == origin), "manual")
     return KnownSnapshot(
         name=meta["name"],
         uid=meta["uid"],

@@ -14,7 +14,13 @@ from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.observation import Observation
-from streamjob_operator.observing import FINALIZER, Observer, place_of
+from streamjob_operator.observing import (
+    FINALIZER,
+    STORAGE_ANNOTATION,
+    Observer,
+    place_of,
+    remembered_storage,
+)
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.snapshotting import SnapshotSituation, decide_snapshot
@@ -23,9 +29,6 @@ from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Loops
 
 _log = logging.getLogger(__name__)
-
-STORAGE_ANNOTATION = "streamjob.io/storage"
-"""How the savepoint's files are reached when its StreamJob is gone: that one's `storage`, which names a Secret."""
 
 
 class SnapshotReconciler:
@@ -111,18 +114,19 @@ class SnapshotReconciler:
             await self._events.record(thing, action.type, action.reason, action.message)
         elif isinstance(action, AddFinalizer):
             await set_finalizer(self._cluster, thing, present=True)
+            if resource is not None:
+                await self._remember(thing, storage)
         elif isinstance(action, RemoveFinalizer):
             await set_finalizer(self._cluster, thing, present=False)
         elif isinstance(action, DeleteSnapshotData):
             await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
         elif job is not None and resource is not None and seen is not None:
-            await self._remember(thing, storage)
+            if FINALIZER in (thing["metadata"].get("finalizers") or ()):
+                await self._remember(thing, storage)
             await self._actor(job, resource, seen, action)
 
     async def _remember(self, thing: Object, storage: Storage) -> None:
-        if FINALIZER not in (thing["metadata"].get("finalizers") or ()):
-            return
-        text = json.dumps(storage.to_dict(), sort_keys=True)
+        text = remembered_storage(storage)
         if (thing["metadata"].get("annotations") or {}).get(STORAGE_ANNOTATION) == text:
             return
         change: Object = {"metadata": {"annotations": {STORAGE_ANNOTATION: text}}}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from streamjob.client.models import TriggerState, TriggerView
+from streamjob.protocol.manifests import MANIFEST_NAME
 from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
@@ -118,20 +119,22 @@ def decide_snapshot(s: SnapshotSituation) -> SnapshotDecision:
 
 
 def _pending(s: SnapshotSituation) -> SnapshotDecision:
-    status = s.status
+    status, asked = s.status, s.snapshot.spec.savepoint
+    if asked is not None and asked.path is not None:
+        return _record(s, asked.path)
     if s.over is not None:
         return _abandon(s, s.over)
     if status.next_try is not None and s.now < status.next_try:
         return SnapshotDecision(status=status, requeue=(status.next_try - s.now).total_seconds())
     if not s.takes_requests:
         return SnapshotDecision(status=status, requeue=_REST)
-    asked = status.replaced(
+    begun = status.replaced(
         state=SnapshotState.IN_PROGRESS,
         trigger_id=f"snapshot-{s.snapshot.metadata.uid}-{status.failures}",
         trigger_timestamp=s.now,
         next_try=None,
     )
-    return SnapshotDecision(status=asked, requeue=0)
+    return SnapshotDecision(status=begun, requeue=0)
 
 
 def _in_progress(s: SnapshotSituation) -> SnapshotDecision:
@@ -185,6 +188,13 @@ def _complete(s: SnapshotSituation, trigger: TriggerView) -> SnapshotDecision:
     return SnapshotDecision(
         status=status, actions=(Emit(type="Normal", reason="Completed", message=f"{trigger.result}"),)
     )
+
+
+def _record(s: SnapshotSituation, path: str) -> SnapshotDecision:
+    """It stands for a savepoint that exists: whatever becomes of the job, there is nothing to wait for."""
+    manifest = path if path.endswith(f"/{MANIFEST_NAME}") else f"{path.rstrip('/')}/{MANIFEST_NAME}"
+    status = s.status.replaced(state=SnapshotState.COMPLETED, result_timestamp=s.now, path=manifest, error=None)
+    return SnapshotDecision(status=status, actions=(Emit(type="Normal", reason="Completed", message=manifest),))
 
 
 def _fail(s: SnapshotSituation, why: str) -> SnapshotDecision:

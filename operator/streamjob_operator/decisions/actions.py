@@ -106,12 +106,19 @@ class PatchCheckpointing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSnapshot:
-    """Create a StreamSnapshot of the job, labelled with its origin; it outlives the job."""
+    """Create a StreamSnapshot of the job, labelled with its origin; it outlives the job.
+
+    Args:
+        name: its name.
+        kind: what it takes, or stands for.
+        origin: what it is made for.
+        path: manifest of the savepoint that it stands for; None for one that takes its own.
+    """
 
     name: str
     kind: Literal["savepoint", "checkpoint"]
-    origin: Literal["nonce", "schedule"]
-    dispose_on_delete: bool = False
+    origin: Literal["nonce", "schedule", "upgrade", "suspend", "delete"]
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

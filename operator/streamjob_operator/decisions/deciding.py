@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import stopping
+from streamjob_operator.decisions import recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.active import deploying, running
 from streamjob_operator.decisions.conditions import conditions
@@ -47,13 +47,15 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     """
     before = memory_of(resource.status)
     s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
-    step = _next(s)
+    step = recording.settled(s) or _next(s)
     after = step.memory
     changed = intends_otherwise(before, after)
     status = conditions(s, step, report(s, remember(after, resource.status)))
     if changed:
         return Decision(status=status, actions=step.events, requeue=0)
-    tidied: tuple[Action, ...] = () if after.lifecycle is LifecycleState.DELETING else (*superfluous(s), *forgotten(s))
+    tidied: tuple[Action, ...] = ()
+    if after.lifecycle is not LifecycleState.DELETING:
+        tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s))
     return Decision(status=status, actions=(*step.actions, *tidied, *step.events), requeue=step.requeue)
 
 
@@ -66,8 +68,8 @@ def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
 def _next(s: Situation) -> Step:
     stop = s.memory.stop
     if stop is None or stop.next_try is not None:
-        return HANDLERS[s.memory.lifecycle](s)
-    return stopping.under_way(s, stop) or _stopped(s, stop)
+        return recording.noted(s, HANDLERS[s.memory.lifecycle](s))
+    return stopping.under_way(s, stop) or recording.noted(s, _stopped(s, stop))
 
 
 def _stopped(s: Situation, stop: Stop) -> Step:

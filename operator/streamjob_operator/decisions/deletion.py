@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamjob_operator.decisions.actions import DeleteDriver, DisposeCheckpoints, Emit, RemoveFinalizer
+from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
 
 
@@ -20,6 +21,9 @@ def deleting(s: Situation) -> Step:
             reason="Stopping",
             message=f"driver {live[0].name} has to go first",
         )
+    waits = _recording(s)
+    if waits is not None:
+        return waits
     if not _disposes(s):
         return _let_go(s)
     log = s.seen.log
@@ -45,6 +49,21 @@ def deleting(s: Situation) -> Step:
         requeue=s.limits.poll,
         reason="Disposing",
         message="the checkpoints are being deleted",
+    )
+
+
+def _recording(s: Situation) -> Step | None:
+    """See that the savepoint of the deletion has its StreamSnapshot; it is there without, so nobody waits for ever."""
+    missing = recordings(s)
+    unknown = s.log is None and len(missing) < len(s.memory.recordings)
+    if not (missing or unknown) or s.now > s.memory.since + s.limits.patience:
+        return None
+    return Step(
+        memory=s.memory,
+        actions=missing,
+        requeue=s.limits.poll,
+        reason="RecordingSavepoint",
+        message="the savepoint gets its StreamSnapshot",
     )
 
 

@@ -18,6 +18,7 @@ from streamjob_operator.resources.status import (
     RequestedSnapshot,
     Restore,
     StreamJobStatus,
+    TakenSavepoint,
     TriggerPurpose,
 )
 
@@ -79,6 +80,7 @@ class Memory:
         failure_reason: the same in a word.
         nonces: the values of the nonces that were acted on.
         requests: StreamSnapshots that are to be made.
+        recordings: savepoints of stops that are to get a StreamSnapshot.
         last_scheduled: when the schedule last asked for a savepoint.
     """
 
@@ -102,6 +104,7 @@ class Memory:
     failure_reason: str | None = None
     nonces: Nonces = _NO_NONCES
     requests: tuple[RequestedSnapshot, ...] = ()
+    recordings: tuple[TakenSavepoint, ...] = ()
     last_scheduled: float | None = None
 
 
@@ -143,6 +146,7 @@ def memory_of(status: StreamJobStatus) -> Memory:
         failure_reason=job.failure_reason,
         nonces=plan.nonces,
         requests=plan.requests,
+        recordings=plan.recordings,
         last_scheduled=_seconds(status.savepoint.last_scheduled),
     )
 
@@ -178,6 +182,7 @@ def remember(memory: Memory, status: StreamJobStatus) -> StreamJobStatus:
                 stop=None if stop is None else _trigger_of(stop),
                 nonces=memory.nonces,
                 requests=memory.requests,
+                recordings=memory.recordings,
             ),
         }
     )

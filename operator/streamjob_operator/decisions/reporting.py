@@ -20,12 +20,15 @@ from streamjob_operator.resources.status import (
     PendingSavepoint,
     RestoredFrom,
     SavepointStatus,
+    SnapshotReference,
     StreamJobStatus,
     TriggerPurpose,
 )
 
 _LONGEST = 1000
 _PURPOSES = {"nonce": TriggerPurpose.NONCE, "schedule": TriggerPurpose.SCHEDULE}
+_TAKEN = frozenset({"manual", *_PURPOSES})
+"""Origins of StreamSnapshots that take one of their own; others stand for what a stop has taken."""
 
 
 def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
@@ -103,7 +106,13 @@ def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint 
         name = next((each.name for each in s.seen.snapshots if each.path == completed.path), completed.snapshot)
         completed = completed.model_copy(update={"snapshot": name})
     pending = _pending(s, status)
-    return status.savepoint.model_copy(update={"last_completed": completed, "pending": pending})
+    reference = status.savepoint.upgrade_snapshot_reference
+    for taken in status.reconciliation.recordings:
+        if taken.path is not None:
+            reference = SnapshotReference(name=taken.name, path=taken.path)
+    return status.savepoint.model_copy(
+        update={"last_completed": completed, "pending": pending, "upgrade_snapshot_reference": reference}
+    )
 
 
 def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
@@ -112,7 +121,9 @@ def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
     if stop is not None and stop.savepoint and stop.next_try is None:
         return PendingSavepoint(started=stop.started, purpose=stop.purpose)
     open_ = [
-        each for each in s.seen.snapshots if each.kind == "savepoint" and not (each.state.terminal or each.deleting)
+        each
+        for each in s.seen.snapshots
+        if each.kind == "savepoint" and each.origin in _TAKEN and not (each.state.terminal or each.deleting)
     ]
     first = min(open_, key=lambda each: (each.created, each.name), default=None)
     if first is None:

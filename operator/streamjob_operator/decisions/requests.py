@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot
+from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.schedule import next_time
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.observation import KnownSnapshot
@@ -15,6 +16,7 @@ from streamjob_operator.resources.status import RequestedSnapshot
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _LONGEST_JOB = 200
+_UID_DIGITS = 8
 
 
 def request(s: Situation) -> Step | None:
@@ -22,6 +24,11 @@ def request(s: Situation) -> Step | None:
     if s.spec is None or not s.takes_requests:
         return None
     return _make(s) or _for_nonces(s, s.spec) or _by_schedule(s, s.spec)
+
+
+def snapshot_name(job: Resource, what: str) -> str:
+    """Return the name of a StreamSnapshot; snapshots outlive their job, and the next job of its name makes others."""
+    return f"{job.name[:_LONGEST_JOB]}-{what}" + (f"-{job.uid[:_UID_DIGITS]}" if job.uid else "")
 
 
 def superfluous(s: Situation) -> tuple[DeleteSnapshot, ...]:
@@ -40,12 +47,13 @@ def superfluous(s: Situation) -> tuple[DeleteSnapshot, ...]:
     if retention.max_age is not None:
         too_old = [each for each in completed[1:] if s.now - _age(each)[0] > retention.max_age]
     needed = _needed(s)
+    doomed = {each.name for each in (*too_many, *too_old) if each.path is None or each.path not in needed}
+    # Its files go with it, so it stays while another one that stays stands for them, too.
+    needed |= {each.path for each in s.seen.snapshots if each.path is not None and each.name not in doomed}
     return tuple(
         DeleteSnapshot(name=each.name)
         for each in completed + failed
-        if (each in too_many or each in too_old)
-        and not each.deleting
-        and (each.path is None or each.path not in needed)
+        if each.name in doomed and not each.deleting and (each.path is None or each.path not in needed)
     )
 
 
@@ -71,7 +79,7 @@ def _for_nonces(s: Situation, spec: StreamJobSpec) -> Step | None:
     for kind, asked, answered in kinds:
         if asked is not None and asked != answered:
             # The generation tells apart two uses of the same number.
-            name = f"{s.resource.name[:_LONGEST_JOB]}-{kind}-nonce-{abs(asked)}-{s.resource.generation}"
+            name = snapshot_name(s.resource, f"{kind}-nonce-{abs(asked)}-{s.resource.generation}")
             wanted.append(RequestedSnapshot(name=name, kind=kind, origin="nonce"))
     if not wanted:
         return None
@@ -92,8 +100,7 @@ def _by_schedule(s: Situation, spec: StreamJobSpec) -> Step | None:
     if under_way or due is None or s.now < due:
         return None
     stamp = datetime.fromtimestamp(s.now, UTC).strftime("%Y%m%d%H%M%S")
-    name = f"{s.resource.name[:_LONGEST_JOB]}-scheduled-{stamp}"
-    asked = RequestedSnapshot(name=name, kind="savepoint", origin="schedule")
+    asked = RequestedSnapshot(name=snapshot_name(s.resource, f"scheduled-{stamp}"), kind="savepoint", origin="schedule")
     return Step(memory=replace(s.memory, last_scheduled=s.now, requests=(*s.memory.requests, asked)), requeue=0)
 
 

@@ -23,6 +23,9 @@ SCHEDULE = rf"^(([0-9]+(ms|s|m|h|d))+|{_CRON})$"
 Place = Annotated[str, Field(min_length=1, max_length=2048, pattern=PLACE)]
 """Where snapshots are: `s3://bucket/prefix`, or an absolute path in the driver's pod."""
 
+SnapshotUri = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^(s3://[^/]+|file:///|/).+$")]
+"""A snapshot: its manifest, or the directory of it."""
+
 
 class Checkpointing(CheckpointingPolicy):
     """When checkpoints are taken, how, where to, and how many are kept. Each field goes before that of `job`."""

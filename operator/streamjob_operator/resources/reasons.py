@@ -26,6 +26,7 @@ ON_ITS_WAY: Mapping[str, str] = {
     "Resuming": "The job is to be resumed.",
     "Finished": "All input has ended, and all of it is processed.",
     "Deleting": "The StreamJob is being deleted.",
+    "RecordingSavepoint": "The savepoint of the deletion gets its StreamSnapshot.",
     "Disposing": "The checkpoints are being deleted, as `deletionPolicy` asks.",
     "WaitingForOldDriver": "An older driver's pod has to go first.",
     "WaitingForSnapshot": "The StreamSnapshot of `initialSnapshotRef` is not complete, or not there.",

@@ -101,11 +101,18 @@ POD = (
 
 SNAPSHOT_SPEC = (
     rule("has(self.savepoint) != has(self.checkpoint)", "give either savepoint or checkpoint, one of the two"),
+    rule(
+        "!has(self.savepoint) || !has(self.savepoint.location) || !has(self.savepoint.path)",
+        "path names a savepoint that exists, and location says where one that is taken goes; give one of the two",
+        ".savepoint",
+    ),
     rule("self.jobRef == oldSelf.jobRef", "cannot change: make another StreamSnapshot", ".jobRef"),
     rule(
         """has(self.savepoint) == has(oldSelf.savepoint) && (!has(self.savepoint)
         || (has(self.savepoint.location) == has(oldSelf.savepoint.location)
-        && (!has(self.savepoint.location) || self.savepoint.location == oldSelf.savepoint.location)))""",
+        && (!has(self.savepoint.location) || self.savepoint.location == oldSelf.savepoint.location)
+        && has(self.savepoint.path) == has(oldSelf.savepoint.path)
+        && (!has(self.savepoint.path) || self.savepoint.path == oldSelf.savepoint.path)))""",
         "what is taken, and where to, cannot change: make another StreamSnapshot",
     ),
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from streamjob_operator.resources.base import API_VERSION, Metadata, Reference, SpecPart, StatusPart, Time
 from streamjob_operator.resources.conditions import Condition
-from streamjob_operator.resources.parts import Place
+from streamjob_operator.resources.parts import Place, SnapshotUri
 
 
 class SavepointRequest(SpecPart):
@@ -18,6 +18,10 @@ class SavepointRequest(SpecPart):
 
     location: Place | None = Field(
         default=None, description="Where it goes. Default: `savepoints.location` of the StreamJob."
+    )
+    path: SnapshotUri | None = Field(
+        default=None,
+        description="URI of a savepoint of the job that exists: none is taken, and this resource stands for that one.",
     )
     dispose_on_delete: bool = Field(
         default=False, description="Delete its files with this resource, whether the job still runs or not."

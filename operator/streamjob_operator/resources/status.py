@@ -164,12 +164,22 @@ class PendingTrigger(StatusPart):
     failure: str | None = Field(default=None, max_length=4096, description="Why it failed last.")
 
 
+class SnapshotReference(StatusPart):
+    """A StreamSnapshot, and what it stands for."""
+
+    name: str = Field(description="Its name.")
+    path: str = Field(description="URI of the savepoint's manifest.")
+
+
 class SavepointStatus(StatusPart):
     """The job's savepoints."""
 
     last_completed: CompletedSavepoint | None = Field(default=None, description="The newest that is complete.")
     pending: PendingSavepoint | None = Field(default=None, description="The next that was decided on.")
     last_scheduled: Time | None = Field(default=None, description="When the schedule last asked for one.")
+    upgrade_snapshot_reference: SnapshotReference | None = Field(
+        default=None, description="The savepoint of the last upgrade, suspension or deletion that took one."
+    )
 
 
 class RestoredFrom(StatusPart):
@@ -207,6 +217,15 @@ class RequestedSnapshot(StatusPart):
     origin: Literal["nonce", "schedule"] = Field(description="What it is taken for.")
 
 
+class TakenSavepoint(StatusPart):
+    """A savepoint of a stop, which gets a StreamSnapshot."""
+
+    name: str = Field(description="The StreamSnapshot's name.")
+    origin: Literal["upgrade", "suspend", "delete"] = Field(description="What the driver was stopped for.")
+    attempt: int = Field(ge=0, description="The driver that took it.")
+    path: str | None = Field(default=None, description="URI of its manifest, once it is known.")
+
+
 class ReconciliationStatus(StatusPart):
     """What the controller is about to do; written before it is done. Revisions are names of ControllerRevisions."""
 
@@ -228,6 +247,9 @@ class ReconciliationStatus(StatusPart):
     revision_since: Time | None = Field(default=None, description="When that first driver was decided on.")
     requests: tuple[RequestedSnapshot, ...] = Field(
         default=(), description="StreamSnapshots that were decided on, and may not exist yet."
+    )
+    recordings: tuple[TakenSavepoint, ...] = Field(
+        default=(), description="Savepoints of stops whose StreamSnapshots may not exist yet."
     )
     restore: Restore | None = Field(default=None, description="What the driver starts from.")
     stop: PendingTrigger | None = Field(default=None, description="How the running driver is being stopped.")

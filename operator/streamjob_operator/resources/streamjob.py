@@ -16,6 +16,7 @@ from streamjob_operator.resources.parts import (
     PullPolicy,
     RestartPolicy,
     Savepoints,
+    SnapshotUri,
     Storage,
     Upgrade,
     UpgradeMode,
@@ -25,7 +26,6 @@ from streamjob_operator.resources.status import StreamJobStatus
 
 APPLICATION = r"^(local://|s3://[^/]+)?/.+\.(py|yaml|yml)$"
 
-_SnapshotUri = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^(s3://[^/]+|file:///|/).+$")]
 _Nonce = Annotated[int, Field(strict=True)]
 
 
@@ -70,7 +70,7 @@ class StreamJobSpec(SpecPart):
         "checkpoint, or nothing (`stateless`).",
     )
     suspend: bool = Field(default=False, description="Stop the job and keep its state; false goes on from there.")
-    initial_savepoint_path: _SnapshotUri | None = Field(
+    initial_savepoint_path: SnapshotUri | None = Field(
         default=None,
         description="URI of the checkpoint or savepoint that the first deployment starts from, and one for a changed "
         "`savepointRedeployNonce`.",

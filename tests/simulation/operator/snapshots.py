@@ -127,7 +127,10 @@ class SnapshotWorld(World):
         match action:
             case CreateSnapshot():
                 self.actions.append(action)
-                self.request(action.name, {action.kind: {}}, action.origin)
+                self._note_recording(action)
+                self.request(
+                    action.name, {action.kind: {} if action.path is None else {"path": action.path}}, action.origin
+                )
                 return True
             case DeleteSnapshot():
                 self.actions.append(action)

@@ -217,5 +217,7 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
     if world.status.lifecycle_state is LifecycleState.FINISHED:
         assert world.log.final_published, "finished, and what the final checkpoint holds was never published"
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
+    world.check_savepoints()
+    event(f"{min(len(world.taken), 3)} savepoints of stops")
 
     assert at_rest_as_asked(world), (world.status.to_dict(), world.stored)

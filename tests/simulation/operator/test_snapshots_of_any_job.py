@@ -133,3 +133,4 @@ def test_every_snapshot_comes_to_an_end_and_none_that_is_needed_is_deleted(
         if state is SnapshotState.COMPLETED and not world.disposed:
             assert path in completions
     world.check_starts()
+    world.check_savepoints()

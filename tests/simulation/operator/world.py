@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.simulation.operator.runtime import Log, Process, Start
 
+from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions import Decision, Limits, Resource, decide, wanted_triggers
 from streamjob_operator.decisions.actions import (
     Action,
@@ -108,6 +109,8 @@ class World:
     events: list[Emit] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     next_fault: str | None = None
+    recorded: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
     memories: list[Memory] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     _uids: int = 0
@@ -298,7 +301,35 @@ class World:
             assert served, f"attempt {start.attempt} passed {start.newest} over, and nobody asked for it"
             resets, since = [time for time in resets if time > decided], first
 
+    def check_savepoints(self) -> None:
+        """Every savepoint that ended a stop has its StreamSnapshot."""
+        missing = self.taken - set(self.recorded.values())
+        assert not missing, f"savepoints without a StreamSnapshot: {missing}"
+
     # Inside.
+
+    def _note_recording(self, action: CreateSnapshot) -> None:
+        """A savepoint of a stop is recorded under one name, and as what the status says it is."""
+        if action.path is None:
+            return
+        assert any(
+            (action.name, action.path) == (each.name, each.path)
+            for memory in self.memories
+            for each in memory.recordings
+        ), "a savepoint was recorded that was not stored"
+        assert action.path in {each.path for each in self.log.completions} or self.disposed
+        assert self.recorded.setdefault(action.name, action.path) == action.path, "a name stands for two savepoints"
+        names = [name for name, path in self.recorded.items() if path == action.path]
+        assert names == [action.name], "a savepoint was recorded twice"
+
+    def _note_taken(self, old: Memory, new: Memory) -> None:
+        """Note the savepoint with which a stop has come to its end."""
+        stop, newest = old.stop, self.log.newest
+        if stop is None or stop.next_try is not None or stop.mode != "savepoint" or newest is None:
+            return
+        ended = new.stop is None or new.attempt > old.attempt
+        if ended and newest.kind is RecordKind.SAVEPOINT and newest.attempt == stop.attempt:
+            self.taken.add(newest.path)
 
     def _write(self, stored: Stored) -> None:
         version = self.history[-1].version + 1 if self.history else 1
@@ -308,6 +339,8 @@ class World:
         self.times.append(self.now)
         if memory.stop is not None:
             self.stop_ids.add(memory.stop.trigger_id)
+        if len(self.memories) > 1:
+            self._note_taken(self.memories[-2], memory)
 
     def _act(self, action: Action) -> bool:
         self.actions.append(action)
@@ -345,6 +378,7 @@ class World:
                 self.log = Log(attempt=action.attempt, epoch=self.log.epoch + 1)
                 self.disposed = True
             case CreateSnapshot():
+                self._note_recording(action)
                 self._uids += 1
                 known = KnownSnapshot(
                     name=action.name,
@@ -354,7 +388,7 @@ class World:
                     created=self.now,
                     completed=self.now,
                     state=SnapshotState.COMPLETED,
-                    path=f"s3://bucket/savepoints/{action.name}/manifest.json",
+                    path=action.path or f"s3://bucket/savepoints/{action.name}/manifest.json",
                 )
                 self.snapshots.setdefault(action.name, known)
             case DeleteSnapshot():

@@ -95,14 +95,14 @@ class Job:
         self.store.put(key, encode_manifest(self.manifest(number, kind.value, files)))
         return self._record(kind, number, key)
 
-    def savepoint(self, number: int, content: bytes) -> Path:
-        """Take a savepoint in a directory of its own, beside the jobs."""
+    def savepoint(self, number: int, content: bytes, place: str | None = None) -> Path:
+        """Take a savepoint in a directory of its own, beside the jobs; `place` is that directory's URI in the log."""
         directory = self.location / "savepoints" / f"{self.job.name}-{number}-abc"
         store = LocalStore(directory)
         store.put(Key("files/1"), content)
         file = FileRef(path="state", object="files/1", length=len(content), sha256=sha256(content))
         store.put(Key("manifest.json"), encode_manifest(self.manifest(number, "savepoint", (file,))))
-        self._record(RecordKind.SAVEPOINT, number, f"{store.uri}manifest.json")
+        self._record(RecordKind.SAVEPOINT, number, f"{place}/manifest.json" if place else f"{store.uri}manifest.json")
         return directory
 
     def _record(self, kind: RecordKind, number: int, manifest: str) -> Completion:

@@ -37,10 +37,10 @@ def test_a_nonce_that_changes_while_the_job_rests_counts_when_it_runs_again() ->
 
     user.edit(savepointTriggerNonce=1)
     user.look(10)
-    assert not user.world.snapshots
+    assert [each.origin for each in user.world.snapshots.values()] == ["suspend"]
 
     user.edit(suspend=False)
-    user.wait(lambda: len(user.world.snapshots) == 1)
+    user.wait(lambda: [each.origin for each in user.world.snapshots.values()] == ["suspend", "nonce"])
 
 
 def test_a_schedule_takes_a_savepoint_each_time_it_is_due() -> None:

@@ -150,3 +150,18 @@ def test_a_snapshot_waits_while_its_job_is_restarted() -> None:
     wait(world, lambda: world.state_of("one") is SnapshotState.COMPLETED)
 
     assert world.status.job_status.attempt == 2
+
+
+def test_a_snapshot_of_a_savepoint_that_exists_is_complete_at_once_whatever_its_job_does() -> None:
+    world = stable()
+    world.request("one", {"savepoint": {"path": "s3://bucket/savepoints/old"}})
+    world.delete()
+    wait(world, lambda: world.gone)
+    world.request("two", {"savepoint": {"path": "s3://bucket/savepoints/old/manifest.json"}})
+
+    world.reconcile_snapshots()
+
+    for name in ("one", "two"):
+        assert world.state_of(name) is SnapshotState.COMPLETED
+        assert world.resources[name].status["path"] == "s3://bucket/savepoints/old/manifest.json"
+    assert not world.asked

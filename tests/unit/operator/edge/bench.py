@@ -106,8 +106,9 @@ class FakeDriver:
             trigger |= {"state": "COMPLETED", "failure": None}
             if kind == "savepoint" or body.get("savepoint"):
                 number = (self.stored.held.newest.id or 0) + 1 if self.stored.held.newest else 1
-                directory = self.stored.savepoint(number, b"state")
-                path = f"{LOCATION}/savepoints/{directory.name}/manifest.json"
+                place = f"{LOCATION}/savepoints/{NAME}-{number}-abc"
+                self.stored.savepoint(number, b"state", place)
+                path = f"{place}/manifest.json"
                 trigger |= {"checkpoint": number, "result": path}
                 self._completed(number, "savepoint", path, self.last["completed"] if self.last else START)
             self.stopped = self.stopped or kind == "stop"

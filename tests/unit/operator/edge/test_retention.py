@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import NAMESPACE, Bench, a_job
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, a_job
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
 
@@ -61,3 +61,33 @@ def test_a_savepoint_of_the_schedule_that_a_person_deletes_keeps_its_files(bench
 
     asyncio.run(scenario())
     assert len(manifests(bench)) >= 1
+
+
+def test_savepoints_of_upgrades_are_kept_as_retention_says(bench: Bench) -> None:
+    async def upgraded(image: str) -> None:
+        attempt = bench.job["status"]["jobStatus"]["attempt"]
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"image": image})
+        await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] > attempt)
+        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+        assert bench.driver is not None
+        bench.driver.checkpoint(bench.now)
+        await bench.until(lambda: bench.lifecycle == "STABLE")
+
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_JOB, a_job(savepoints={"retention": {"maxCount": 1}}))
+        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+        await upgraded("example/two")
+        (first,) = completed(bench)
+        reference = bench.job["status"]["savepoint"]["upgradeSnapshotReference"]
+        recorded = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, first)]
+        assert reference == {"name": first, "path": recorded["status"]["path"]}
+        assert recorded["metadata"]["labels"]["streamjob.io/origin"] == "upgrade"
+
+        bench.now += 60
+        await upgraded("example/three")
+        await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT))
+
+    asyncio.run(scenario())
+    (kept,) = completed(bench)
+    assert kept == bench.job["status"]["savepoint"]["upgradeSnapshotReference"]["name"]
+    assert len(manifests(bench)) == 1
