@@ -86,7 +86,7 @@ _REASONS = f"""\
 {_WRITTEN}
 
 Why a condition is as it is, and what an event tells, in a word; `kubectl describe sj NAME` shows both. Alerts may rely
-on these words. What befell a pod keeps Kubernetes' own: `ImagePullBackOff`, `OOMKilled`, `Evicted`, `Unschedulable`.
+on these words. What keeps a pod from starting has Kubernetes' own: `ImagePullBackOff`, `Unschedulable`, and so on.
 What was put off is `UpgradePutOff`, `SuspendPutOff` and so on: the job runs on, and it is tried again. A job that is
 between two states gives the state as the reason: `Restoring`, `Restarting`, `Finishing`.
 """

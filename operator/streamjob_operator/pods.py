@@ -11,6 +11,8 @@ from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.manifests.names import ATTEMPT_LABEL, CONTAINER, CONTROL_PORT, REVISION_ANNOTATION
 from streamjob_operator.observation import DriverPod, PodPhase
 
+_EVICTED = "Evicted"
+
 
 def seconds_of(stamp: str | None) -> float | None:
     """Return the seconds since 1970 of a time as Kubernetes writes it."""
@@ -64,6 +66,10 @@ def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
     """Return why a pod waits or failed: what befell the pod goes before its container, and that before its place."""
     if status.get("reason"):
         return status["reason"], status.get("message") or ""
+    for condition in status.get("conditions") or ():
+        # A drain, a preemption and a taint leave no other word.
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return _EVICTED, condition.get("message") or condition.get("reason") or ""
     for part in ("waiting", "terminated"):
         found = state.get(part) or {}
         if found.get("reason"):

@@ -11,9 +11,10 @@ from dataclasses import replace
 from streamjob_operator.decisions import health, policy, requests, rollback, stopping
 from streamjob_operator.decisions.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.decisions.recovery import End, ending, recover
+from streamjob_operator.decisions.recovery import EVICTED, End, ending, evicted, recover
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import asks_for_redeployment, create
+from streamjob_operator.observation import DriverPod
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 from streamjob_operator.revision import Difference
 
@@ -61,7 +62,7 @@ def running(s: Situation) -> Step:
     interruption = asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
-    return policy.adopt(s) or requests.request(s) or policy.beside(s)
+    return _leaving(s, s.pod) or policy.adopt(s) or requests.request(s) or policy.beside(s)
 
 
 def asked(s: Situation) -> Step | None:
@@ -108,6 +109,13 @@ def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> S
     if mode is None or not stopping.is_due(s, purpose):
         return None
     return stopping.begin(s, purpose, Emit(type="Normal", reason=reason, message=message), mode=mode)
+
+
+def _leaving(s: Situation, pod: DriverPod) -> Step | None:
+    """Say that the driver is about to go, for nobody did but the cluster; its pod may be gone before the next look."""
+    if pod.deleting is None or pod.reason != EVICTED:
+        return None
+    return Step(memory=s.memory, requeue=s.limits.poll, reason=EVICTED, message=evicted(pod))
 
 
 def _ended(s: Situation) -> Step:

@@ -18,11 +18,17 @@ from streamjob_operator.decisions.rollback import can_roll_back, roll_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on
 from streamjob_operator.observation import DriverPod
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import RestartPolicy
 from streamjob_operator.resources.status import LifecycleState
 
 _MULTIPLIER = 2.0
+EVICTED = "Evicted"
+"""Reason of a pod that the cluster has no place for any longer: its node is drained, or lacks something."""
 _OUT_OF_MEMORY = "OOMKilled"
+_ANY_FAILURE = "Error"
+"""Kubernetes' word for an exit code that it knows nothing else about."""
+_LAST_WORDS = 300
 
 
 class End(Enum):
@@ -62,17 +68,21 @@ def ending(s: Situation) -> Ending:
     """Return how the driver of the newest attempt, which has ended or is gone, came to its end."""
     pod = s.pod
     if pod is None:
-        message = f"the pod of attempt {s.memory.attempt} is gone"
-        return Ending(End.FAILED, "DriverLost", message, from_outside=True)
-    if pod.exited_as is ExitCode.OK:
-        return _ended_well(s, pod)
-    if pod.exited_as is not None:
-        end, reason = _BY_EXIT_CODE[pod.exited_as]
-        return Ending(end, reason, pod.message or f"driver {pod.name} ended with exit code {pod.exit_code}")
-    reason = pod.reason if pod.reason.isidentifier() else "DriverFailed"
-    how = "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
-    message = pod.message or f"driver {pod.name} ended {how}: {reason}"
-    return Ending(End.FAILED, reason, message, from_outside=reason != _OUT_OF_MEMORY)
+        return _gone(s)
+    found = _ended_by_itself(s, pod)
+    if found.end is not End.FAILED:
+        return found
+    if pod.reason == EVICTED:
+        return Ending(End.FAILED, EVICTED, evicted(pod), from_outside=True)
+    if pod.reason == _OUT_OF_MEMORY:
+        message = f"driver {pod.name} took more memory than it may, and was killed: {found.message}"
+        return replace(found, reason=_OUT_OF_MEMORY, message=message, from_outside=False)
+    return found
+
+
+def evicted(pod: DriverPod) -> str:
+    """Return for people that a driver has to go, and why."""
+    return f"driver {pod.name} is evicted" + (f": {pod.message}" if pod.message else "")
 
 
 def recover(s: Situation) -> Step:
@@ -139,6 +149,28 @@ def _give_up(s: Situation, reason: str, message: str) -> Step:
     if s.upgrade.rollback.enabled and s.log is None:
         return Step(memory=s.memory, requeue=s.limits.store, reason="StoreUnreachable", message=message)
     return fail(s, reason, message)
+
+
+def _gone(s: Situation) -> Ending:
+    """A pod that is evicted may be gone before its end is seen; the last look said that it has to go."""
+    known = find_condition(s.resource.status.conditions, ConditionType.RECONCILING)
+    if known is not None and known.reason == EVICTED:
+        return Ending(End.FAILED, EVICTED, known.message, from_outside=True)
+    message = f"the pod of attempt {s.memory.attempt} is gone"
+    return Ending(End.FAILED, "DriverLost", message, from_outside=True)
+
+
+def _ended_by_itself(s: Situation, pod: DriverPod) -> Ending:
+    if pod.exited_as is ExitCode.OK:
+        return _ended_well(s, pod)
+    how = "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
+    if pod.exited_as is not None:
+        end, reason = _BY_EXIT_CODE[pod.exited_as]
+        return Ending(end, reason, pod.message or f"driver {pod.name} ended {how}")
+    reason = pod.reason if pod.reason.isidentifier() and pod.reason != _ANY_FAILURE else "DriverFailed"
+    # Without a word of its own, what it logged last has to do.
+    message = f"driver {pod.name} ended {how}" + (f": …{pod.message[-_LAST_WORDS:]}" if pod.message else "")
+    return Ending(End.FAILED, reason, message, from_outside=True)
 
 
 def _ended_well(s: Situation, pod: DriverPod) -> Ending:

@@ -49,6 +49,10 @@ WRONG: Mapping[str, str] = {
     "JobFailed": "The job failed, and the driver has ended. It is replaced, as `restartPolicy` says.",
     "DriverFailed": "The driver's process has ended, and left no word of why. It is replaced.",
     "DriverLost": "The driver's pod is gone, with its node or by hand. It is replaced.",
+    "Evicted": "The cluster has no place for the driver any longer: its node is drained or short of something, or a "
+    "pod of higher priority wants it. The driver stops behind a last checkpoint, and is replaced.",
+    "OOMKilled": "The driver took more memory than its container may. It is replaced; raise `driver.memory` or "
+    "`driver.memoryOverhead`, or lower the parallelism.",
     "DriverStopped": "Somebody else has stopped the driver. It is replaced.",
     "RestartsExhausted": "The job failed as often as `restartPolicy.onFailureRetries` allows. It is started again when "
     "the spec changes, such as its `restartNonce`.",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from tests.simulation.operator.world import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.observation import Observation
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
@@ -13,6 +18,17 @@ from streamjob_operator.resources.status import LifecycleState
 def end_driver(user: User, code: int) -> None:
     user.world.processes[-1].exit_code = code
     user.world.processes.clear()
+
+
+def see_pods(user: User, **said: Any) -> None:
+    """Have the cluster say more of the pods than it does by itself."""
+    observe = user.world.observe
+
+    def seen(read: Stored) -> Observation:
+        observed = observe(read)
+        return replace(observed, pods=tuple(replace(pod, **said) for pod in observed.pods))
+
+    user.world.observe = seen  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +67,76 @@ def test_an_evicted_pod_is_replaced_at_once() -> None:
     user.wait(lambda: len(user.world.pods) == 1, seconds=5)
 
     assert "DriverLost" in user.reasons()
+
+
+def test_an_eviction_is_told_while_the_driver_still_stops_and_after_its_pod_is_gone() -> None:
+    user = User.with_stable_job()
+    see_pods(user, reason="Evicted", message="Eviction API: evicting", deleting=user.world.now + 30)
+    user.look(2)
+    leaving = user.condition(ConditionType.RECONCILING)
+    assert (leaving.status, leaving.reason) == ("True", "Evicted")
+    assert user.condition(ConditionType.READY).reason == "Evicted"
+
+    user.world.evict_driver()
+    user.look(2)
+
+    (event,) = [each for each in user.world.events if each.type == "Warning"]
+    assert event.reason == "Evicted"
+    assert "Eviction API: evicting" in event.message
+    assert user.status.job_status.failure_reason == "Evicted"
+
+
+def test_the_end_of_a_driver_that_follows_an_evicted_one_is_its_own() -> None:
+    user = User.with_stable_job()
+    observe = user.world.observe
+    see_pods(user, reason="Evicted", deleting=user.world.now + 30)
+    user.look(2)
+    user.world.evict_driver()
+    user.world.observe = observe  # type: ignore[method-assign]
+    user.wait_for(LifecycleState.DEPLOYING)
+    user.wait_for(LifecycleState.STABLE)
+
+    user.world.evict_driver()
+    user.wait(lambda: len(user.world.starts) == 3)
+
+    assert user.status.job_status.failure_reason == "DriverLost"
+
+
+@pytest.mark.parametrize("code", [0, 5, 137, 143])
+def test_a_driver_that_ended_while_it_was_evicted_was_evicted(code: int) -> None:
+    user = User.with_stable_job()
+    see_pods(user, reason="Evicted")
+    end_driver(user, code)
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert user.status.job_status.failure_reason == "Evicted"
+
+
+@pytest.mark.parametrize("code", [5, 137])
+def test_a_driver_that_took_too_much_memory_says_so_whichever_of_its_processes_was_killed(code: int) -> None:
+    user = User.with_stable_job(restartPolicy={"onFailureRetryInterval": "20s"})
+    see_pods(user, reason="OOMKilled", message="Spark's process has ended")
+    end_driver(user, code)
+    user.look(2)
+
+    assert user.status.job_status.failure_reason == "OOMKilled"
+    waiting = user.condition(ConditionType.RECONCILING)
+    assert waiting.reason == "WaitingToRestart"
+    assert "more memory than it may" in waiting.message
+
+
+def test_a_crash_is_told_with_its_exit_code_and_the_last_words() -> None:
+    user = User.with_stable_job()
+    see_pods(user, reason="Error", message="a long log\nFatal Python error: Aborted")
+    end_driver(user, 134)
+    user.look(2)
+
+    failure = user.status.job_status.failure
+    assert user.status.job_status.failure_reason == "DriverFailed"
+    assert failure is not None
+    assert "exit code 134" in failure
+    assert failure.endswith("Fatal Python error: Aborted")
 
 
 def test_the_delay_doubles_with_every_failure_up_to_the_longest() -> None:

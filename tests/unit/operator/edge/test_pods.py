@@ -79,6 +79,25 @@ def test_an_evicted_pod_without_a_container_says_so() -> None:
     assert (found.reason, found.exit_code) == ("Evicted", None)
 
 
+def test_a_pod_that_a_drain_evicts_says_so_whatever_its_container_does() -> None:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    ended = container({"terminated": {"exitCode": 0, "reason": "Completed"}})
+    found = read({"phase": "Succeeded", "conditions": [condition]} | ended)
+
+    assert (found.reason, found.message) == ("Evicted", "Eviction API: evicting")
+
+
+def test_a_pod_that_a_drain_let_be_is_not_evicted() -> None:
+    found = read({"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "False"}]})
+
+    assert found.reason == ""
+
+
 def test_a_pod_that_is_no_driver_is_left_aside() -> None:
     assert driver_pod(pod({}, labels={})) is None
 

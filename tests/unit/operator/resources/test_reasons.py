@@ -15,9 +15,10 @@ GIVING = [
     CONTROLLER / "snapshotting.py",
 ]
 EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}
-# Other words of the same modules: conditions and their values, values of the spec and of events, the end of a reason.
+# Other words of the same modules: conditions and their values, values of the spec and of events, the end of a reason,
+# what Kubernetes says of any failed container.
 OTHERS = {"Ready", "Reconciling", "Stalled", "True", "False", "Unknown"}
-OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff"}
+OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
 
 
 def words(file: Path) -> Iterator[str]:
@@ -27,7 +28,7 @@ def words(file: Path) -> Iterator[str]:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
-            and re.fullmatch(r"([A-Z][a-z]+)+", node.value)
+            and re.fullmatch(r"([A-Z]+[a-z]+)+", node.value)
         ):
             yield node.value
 
