@@ -17,7 +17,10 @@ from e2e.harness.cluster import ROOT, Cluster, Object, objects
 from e2e.harness.namespace import DATA, Namespace
 
 from streamjob.ids import Key
+from streamjob.protocol.log import JobId, LogView, read
 from streamjob.store import ObjectMissing
+from streamjob.store.effects import drive
+from streamjob.store.opening import open_location
 from streamjob_operator.storing import S3Stores
 
 API = "streamjob.io/v1alpha1"
@@ -203,6 +206,22 @@ class StreamJobs:
         while len(found := self.report(name)) < len(wanted):
             assert time.monotonic() < end, f"after {within:g} s {name} has published {found}, and not {wanted}"
         assert found == wanted, f"{name} has published {found}, and not {wanted}"
+
+    def log(self, name: str) -> LogView:
+        """Return a StreamJob's log as it is stored at the moment."""
+        place = open_location(self.namespace.location).job(self.namespace.name, name)
+        store = S3Stores()(place.uri, self.namespace.environment)
+        try:
+            return drive(store, read(JobId(self.namespace.name, name), checkpoints=100))
+        finally:
+            store.close()
+
+    def wait_for_stored_checkpoint(self, name: str, later_than: int, *, within: float = _PATIENCE) -> None:
+        """Wait until a StreamJob's log, and not its status, has a checkpoint with a higher number."""
+        end = time.monotonic() + within
+        while self.log(name).last_id <= later_than:
+            assert time.monotonic() < end, f"after {within:g} s {name} has no checkpoint after {later_than}"
+            time.sleep(0.5)
 
     def is_stored(self, uri: str) -> bool:
         """Return whether an object is on S3."""
