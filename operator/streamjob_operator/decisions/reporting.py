@@ -7,6 +7,7 @@ from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
 from streamjob.protocol.triggers import SnapshotKind
+from streamjob_operator.decisions import health
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.observation import Completion
 from streamjob_operator.resources.status import (
@@ -34,10 +35,6 @@ _TAKEN = frozenset({"manual", *_PURPOSES})
 def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
     """Return the status with what was seen; what was not seen stays as it was."""
     checkpoint = _checkpoint(s, status.checkpoint)
-    restored = status.restored_from
-    if s.job is not None and s.job.restored_from is not None:
-        source = s.job.restored_from
-        restored = RestoredFrom(id=source.id, kind=source.kind, path=source.path)
     parallelism = None if s.job is None else s.job.graph.get("parallelism")
     return status.model_copy(
         update={
@@ -45,11 +42,19 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "job_status": _job(s, status.job_status),
             "checkpoint": checkpoint,
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
-            "restored_from": restored,
+            "restored_from": _restored_from(s, status.restored_from),
             "replicas": _replicas(s, parallelism),
             "selector": f"streamjob.io/name={s.resource.name}",
         }
     )
+
+
+def _restored_from(s: Situation, before: RestoredFrom | None) -> RestoredFrom | None:
+    """Return what the job has started from: a driver that runs and names nothing has started from nothing."""
+    source = None if s.job is None else s.job.restored_from
+    if source is None:
+        return None if s.takes_requests else before
+    return RestoredFrom(id=source.id, kind=source.kind, path=source.path)
 
 
 def _job(s: Situation, before: JobStatus) -> JobStatus:
@@ -66,7 +71,14 @@ def _job(s: Situation, before: JobStatus) -> JobStatus:
         update["start_time"] = _time(s.pod.started)
     if state != before.state:
         update["update_time"] = _time(s.now)
+    update["silent_since"] = _silent_since(s, before)
     return before.model_copy(update={**update, "state": state, "epoch": epoch, "restarts": restarts})
+
+
+def _silent_since(s: Situation, before: JobStatus) -> datetime | None:
+    if not health.should_answer(s) or s.job is not None:
+        return None
+    return before.silent_since or _time(s.now)
 
 
 def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:

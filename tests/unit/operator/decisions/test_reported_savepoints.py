@@ -1,11 +1,15 @@
-"""Which savepoint a status names as the newest, and which as the one to come."""
+"""Which savepoint a status names as the newest, which as the one to come, and which as the job's beginning."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.operator.decisions.user import User
 
+from streamjob.client.models import RestoredFromView, SnapshotKind
+from streamjob.ids import CheckpointId
+from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
 from streamjob_operator.observation import KnownSnapshot
 from streamjob_operator.resources.snapshot import SnapshotState
@@ -76,3 +80,24 @@ def test_the_newest_savepoint_bears_the_name_of_its_snapshot() -> None:
     found = savepoints(user, taken).last_completed
     assert found is not None
     assert found.snapshot == "by-hand"
+
+
+@pytest.mark.parametrize(("state", "kept"), [(JobState.RUNNING, False), (JobState.RESTORING, True)])
+def test_a_job_that_runs_from_nothing_is_not_said_to_come_from_what_an_earlier_one_came_from(
+    state: JobState, kept: bool
+) -> None:
+    user = User.with_stable_job()
+    stored = user.world.stored
+    seen = user.world.observe(stored)
+    assert seen.job is not None
+    source = RestoredFromView(id=CheckpointId(3), kind=SnapshotKind.CHECKPOINT, path="s3://bucket/3/manifest.json")
+    told = replace(seen, job=seen.job.model_copy(update={"restored_from": source}))
+    resource = user.world.resource(stored)
+    restored = decide(resource, told).status
+    assert restored.restored_from is not None
+    assert restored.restored_from.path == source.path
+
+    later = replace(seen, job=seen.job.model_copy(update={"state": state}))
+    found = decide(replace(resource, status=restored), later).status.restored_from
+
+    assert found == (restored.restored_from if kept else None)
