@@ -18,6 +18,8 @@ from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.waking import Loops, Pace
 
 _log = logging.getLogger(__name__)
+_AWAY = 5.0
+"""Seconds between two listings while the API server does not answer them."""
 
 WATCHED: Mapping[Kind, str | None] = {STREAM_JOB: None, STREAM_SNAPSHOT: None, POD: NAME_LABEL}
 """The kinds that are watched, and by which labels they are selected."""
@@ -120,13 +122,23 @@ class Controller:
             _log.warning("not everything could be listed: %s", error)
 
     async def sweep_for_ever(self) -> None:
-        """List everything now and then."""
+        """List everything now and then.
+
+        Behind an API server that was away, every object is looked at: each waits the longer the longer it was away, and
+        no watch tells of what went meanwhile.
+        """
+        away = False
         while True:
-            await asyncio.sleep(self._sweep_every)
+            await asyncio.sleep(min(self._sweep_every, _AWAY) if away else self._sweep_every)
             try:
                 await self.sweep()
             except ClusterError as error:
                 _log.warning("not everything could be listed: %s", error)
+                away = True
+            else:
+                for key in self.loops.known() if away else ():
+                    self.loops.wake(key)
+                away = False
 
     async def sweep(self) -> None:
         """List everything, and wake whom changes concern that no watch has brought."""

@@ -7,7 +7,8 @@ handled: each reconcile looks at the world as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kopf
@@ -17,6 +18,13 @@ from streamjob_operator.controller import WATCHED, Controller
 
 _WATCH_SECONDS = 300
 _CONNECT_SECONDS = 15
+
+
+class Backoffs:
+    """The delays before a request is repeated, without an end: else bad minutes of the API server would end Kopf."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1, 1, 2, 3, 5), itertools.repeat(10))
 
 
 def registry_for(controller: Controller) -> kopf.OperatorRegistry:
@@ -39,6 +47,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = _WATCH_SECONDS + 30
     settings.watching.connect_timeout = _CONNECT_SECONDS
     settings.watching.chunk_size = 500
+    settings.networking.error_backoffs = Backoffs()
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def pod(name: str, label: str, owner: str | None = None, version: int = 1) -> Ob
 class Bench:
     """A controller whose reconcilers only count."""
 
-    def __init__(self, cluster: FakeCluster | None = None) -> None:
+    def __init__(self, cluster: FakeCluster | None = None, sweep_every: float = 60.0) -> None:
         self.cluster = cluster or FakeCluster()
         self.reconciled: Counter[tuple[Kind, str]] = Counter()
         self.index = SnapshotIndex()
@@ -61,6 +62,7 @@ class Bench:
             self.health,
             Metrics(),
             own_writes=self.own_writes,
+            sweep_every=sweep_every,
         )
 
     def _reconciler(self, kind: Kind):  # type: ignore[no-untyped-def]
@@ -184,6 +186,36 @@ def test_a_controller_that_can_list_nothing_for_long_is_to_be_replaced() -> None
     assert bench.health.problem() is None
     bench.now = 301.0
     assert bench.health.problem() == "no object was listed for 301 s"
+
+
+def test_behind_an_api_server_that_was_away_every_object_is_looked_at() -> None:
+    async def scenario() -> None:
+        cluster = FakeCluster()
+        bench = Bench(cluster, sweep_every=0.0)
+        bench.controller.saw(STREAM_JOB, job())
+        while not bench.reconciled:
+            await asyncio.sleep(0)
+
+        cluster.faults["list"] = [Unavailable("no answer")] * 3
+        sweeping = asyncio.create_task(bench.controller.sweep_for_ever())
+        while bench.reconciled[(STREAM_JOB, "orders")] < 2:
+            await asyncio.sleep(0)
+
+        assert not cluster.faults["list"]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert bench.reconciled[(STREAM_JOB, "orders")] == 2
+        sweeping.cancel()
+        await bench.controller.loops.close()
+
+    asyncio.run(scenario())
+
+
+def test_kopf_repeats_a_request_for_as_long_as_it_takes_and_soon() -> None:
+    delays = list(itertools.islice(kopf_settings().networking.error_backoffs, 1000))  # type: ignore[arg-type]
+
+    assert len(delays) == 1000
+    assert max(delays) <= 10
 
 
 def test_kopf_takes_no_finalizer_off_that_is_not_its_own() -> None:
