@@ -1,0 +1,45 @@
+"""A driver crashes whenever it is started: the controller waits longer each time, gives up, and takes the next spec."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
+from e2e.harness.faults import CODE, CRASH, FAULTY, checked_visits_job, write_faulty_code
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]
+
+NAME = "visits"
+
+
+def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_spec(jobs: StreamJobs) -> None:
+    write_faulty_code(jobs.namespace)
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply(
+        NAME,
+        job=checked_visits_job(NAME, python=FAULTY),
+        deps={"configMaps": [CODE]},
+        restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "2s"},
+    )
+    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+
+    jobs.namespace.write({CRASH: ""})
+    failed = jobs.wait_for_state(NAME, "FAILED")
+    stalled = condition(failed, "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "RestartsExhausted")
+    assert "exit code 134" in stalled["message"]
+    assert condition(failed, "Ready")["status"] == "False"
+    assert failed["jobStatus"]["attempt"] == 3
+    assert failed["jobStatus"]["failures"] == 2
+    restarts = jobs.events(NAME, "DriverFailed")
+    assert [text.rpartition("; ")[2] for text in restarts] == ["restart 1 in 0 s", "restart 2 in 4 s"]
+    assert len(jobs.events(NAME, "RestartsExhausted")) == 1
+
+    jobs.namespace.write(visits(20, 40))
+    jobs.change(NAME, job=checked_visits_job(NAME, sql="SELECT * FROM visits"))
+    after = jobs.wait_for_state(NAME, "STABLE")
+    assert after["jobStatus"]["attempt"] == 4
+    assert after["jobStatus"]["failures"] == 0
+    assert after["restoredFrom"]["id"] >= last_checkpoint(before)
+    assert condition(after, "Stalled")["status"] == "False"
+    jobs.namespace.write(last_visit())
+    jobs.wait_for_report(NAME, expected(40))
