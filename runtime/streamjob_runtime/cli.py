@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -93,6 +94,10 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, only warnings and errors.")] = False,
 ) -> None:
     """Run a job on an embedded Spark, from its latest checkpoint."""
+    from streamjob_runtime.termination import TerminationLog, leave_on_sigterm
+
+    # Before all else is imported, which takes seconds.
+    leave_on_sigterm(TerminationLog.from_environment(os.environ))
     from streamjob_runtime.process import ProcessOptions, run_process
 
     overrides = list(set_ or ())

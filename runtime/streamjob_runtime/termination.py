@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.protocol.lifecycle import JobState
@@ -18,6 +22,8 @@ VARIABLE = "STREAMJOB_TERMINATION_LOG"
 
 LONGEST = 4096
 """Bytes that Kubernetes keeps."""
+
+_NOT_BEGUN = "Stopped before the job ran."
 
 log = logging.getLogger("streamjob")
 
@@ -59,6 +65,23 @@ class TerminationLog:
                 self.write(JobState.FAILED, str(error), error.exit_code)
             case _:
                 self.write(JobState.FAILED, describe(error), ExitCode.FAILED)
+
+
+def leave_on_sigterm(termination: TerminationLog) -> None:
+    """End the process at once on SIGTERM: until the job runs there is nothing to be saved. `Stopper` takes this over.
+
+    Call it from the main thread.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        try:
+            termination.write(JobState.STOPPED, _NOT_BEGUN, ExitCode.OK)
+            sys.stderr.write(f"{_NOT_BEGUN}\n")
+        finally:
+            # Spark may be starting; it ends with the process, and need not be waited for.
+            os._exit(int(ExitCode.OK))
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def termination_message(state: JobState, message: str, code: ExitCode) -> str:

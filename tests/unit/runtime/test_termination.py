@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -79,3 +81,21 @@ def test_outside_a_pod_nothing_is_left(tmp_path: Path) -> None:
     TerminationLog.from_environment({}).write(JobState.FINISHED, None, ExitCode.OK)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked(tmp_path: Path) -> None:
+    program = (
+        "import os, time; from streamjob_runtime.termination import TerminationLog, leave_on_sigterm;"
+        "leave_on_sigterm(TerminationLog.from_environment(os.environ)); print(flush=True); time.sleep(60)"
+    )
+    environment = os.environ | {"STREAMJOB_TERMINATION_LOG": str(tmp_path / "log")}
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    process.terminate()
+
+    assert process.wait(30) == 0
+    process.stdout.close()
+    said = json.loads((tmp_path / "log").read_text())
+    assert (said["state"], said["exitCode"]) == ("STOPPED", 0)
