@@ -6,15 +6,16 @@ One request is one try: what fails is asked for again by the next reconcile, und
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import httpx
+import aiohttp
 from pydantic import BaseModel, ValidationError
 
-from streamjob.client.client import ControlApiError, RequestFailed, Unreachable, problem_of
+from streamjob.client.client import ControlApiError, RequestFailed, Unreachable, problem_in
 from streamjob.client.models import (
     Accepted,
     CheckpointingChanges,
@@ -29,6 +30,20 @@ from streamjob.client.models import (
 )
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_IDLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a driver answered; `reason` is HTTP's phrase for the status."""
+
+    status: int
+    reason: str
+    content: bytes
+
+
+Send = Callable[[str, str, dict[str, str], bytes | None], Awaitable[Answer]]
+"""Sends a request, of a method, a URL, headers and a body. Raises aiohttp.ClientError, OSError or TimeoutError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ class Drivers:
 
     Args:
         timeout: seconds that one request may take.
-        transport: how drivers are reached; by default over the network, never through a proxy.
+        send: how drivers are reached; by default over the network, never through a proxy.
         observe: is told the call and the seconds of every request.
     """
 
@@ -54,16 +69,13 @@ class Drivers:
         self,
         *,
         timeout: float = 5.0,
-        transport: httpx.AsyncBaseTransport | None = None,
+        send: Send | None = None,
         observe: Callable[[str, float], None] = lambda _call, _seconds: None,
     ) -> None:
         self._observe = observe
-        # A driver's API is plain HTTP inside the cluster; the token must not be shown to proxies.
-        self._http = httpx.AsyncClient(
-            timeout=timeout,
-            transport=transport or httpx.AsyncHTTPTransport(verify=False, trust_env=False),
-            trust_env=False,
-        )
+        self._timeout = timeout
+        self._send = send or self._over_the_network
+        self._session: aiohttp.ClientSession | None = None
 
     async def job(self, driver: DriverAddress) -> JobView:
         """Return the job as it stands."""
@@ -101,7 +113,9 @@ class Drivers:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     async def __aenter__(self) -> Self:
         """Return the client itself."""
@@ -122,26 +136,45 @@ class Drivers:
         model: type[_Model],
         body: Request | dict[str, Any] | None = None,
     ) -> _Model:
-        content = body.model_dump(mode="json", exclude_none=True) if isinstance(body, Request) else body
+        fields = body.model_dump(mode="json", exclude_none=True) if isinstance(body, Request) else body
+        headers = {"Authorization": f"Bearer {driver.token}"}
+        if fields is not None:
+            headers["Content-Type"] = "application/json"
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            response = await self._http.request(
-                method, driver.url + path, json=content, headers={"Authorization": f"Bearer {driver.token}"}
+            answer = await self._send(
+                method, driver.url + path, headers, None if fields is None else json.dumps(fields).encode()
             )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Unreachable(
                 f"no answer from the control API at {driver.url}: {error or type(error).__name__}"
             ) from None
         finally:
             self._observe(call, loop.time() - started)
-        if not response.is_success:
-            raise RequestFailed(problem_of(response))
+        if not 200 <= answer.status < 300:
+            request = f"{method} {driver.url}{path}"
+            raise RequestFailed(problem_in(answer.content, answer.status, answer.reason, request))
         try:
-            return model.model_validate_json(response.content)
+            return model.model_validate_json(answer.content)
         except ValidationError as error:
             raise ControlApiError(
                 f"{driver.url} answered {path} with something that is no {model.__name__}: "
                 f"{error.error_count()} fields do not fit",
                 "See whether the runtime's image is of this version of streamjob.",
             ) from None
+
+    async def _over_the_network(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
+        if self._session is None:
+            # What a look asks for goes over one connection; until the next look, a driver has none to keep.
+            connector = aiohttp.TCPConnector(keepalive_timeout=_IDLE_SECONDS)
+            # A driver's API is plain HTTP inside the cluster; the token must not be shown to proxies.
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=self._timeout),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        # Nor to whomever a driver points to.
+        async with self._session.request(method, url, headers=headers, data=body, allow_redirects=False) as response:
+            return Answer(response.status, response.reason or "", await response.read())

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound, Refused
-from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
+from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
+from streamjob_operator.cluster.mirror import Mirror
 from streamjob_operator.manifests.names import NAME_LABEL
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import SnapshotIndex
@@ -21,7 +22,12 @@ _log = logging.getLogger(__name__)
 _AWAY = 5.0
 """Seconds between two listings while the API server does not answer them."""
 
-WATCHED: Mapping[Kind, str | None] = {STREAM_JOB: None, STREAM_SNAPSHOT: None, POD: NAME_LABEL}
+WATCHED: Mapping[Kind, str | None] = {
+    STREAM_JOB: None,
+    STREAM_SNAPSHOT: None,
+    POD: NAME_LABEL,
+    CONTROLLER_REVISION: NAME_LABEL,
+}
 """The kinds that are watched, and by which labels they are selected."""
 
 
@@ -64,6 +70,7 @@ class Controller:
         health: is told what watches deliver and listings show.
         metrics: are told of errors.
         own_writes: what the reconcilers wrote themselves.
+        mirror: is kept up to date with what is watched.
         namespaces: those that are handled; empty for all.
         pace: how often objects are looked at.
         concurrency: how many at the same time.
@@ -79,6 +86,7 @@ class Controller:
         metrics: Metrics,
         *,
         own_writes: OwnWrites | None = None,
+        mirror: Mirror | None = None,
         namespaces: Sequence[str] = (),
         pace: Pace | None = None,
         concurrency: int = 20,
@@ -91,6 +99,7 @@ class Controller:
         self._metrics = metrics
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._own_writes = own_writes or OwnWrites()
+        self._mirror = mirror or Mirror()
         self._sweep_every = sweep_every
         self.loops: Loops[Identity] = Loops(
             self._reconcile, pace=pace or Pace(), concurrency=concurrency, failed=self._failed
@@ -99,6 +108,10 @@ class Controller:
     def saw(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
         """Note an object that a watch brought, and wake whom it concerns."""
         self._health.audit.delivered(kind, thing)
+        if gone:
+            self._mirror.drop(kind, thing)
+        else:
+            self._mirror.put(kind, thing)
         if kind == STREAM_JOB and not gone and self._own_writes.includes(thing):
             self._wake_snapshots_of(thing)
             return
@@ -144,11 +157,14 @@ class Controller:
         """List everything, and wake whom changes concern that no watch has brought."""
         for kind, labels in WATCHED.items():
             found: list[Object] = []
+            before = self._mirror.versions(kind)
             for namespace in self._namespaces:
                 # The index takes what a listing brings, so of snapshots it must be all.
                 found += await self._cluster.list(
                     kind, namespace, labels=labels, metadata_only=kind is not STREAM_SNAPSHOT
                 )
+            for thing in self._mirror.listed(kind, found, before):
+                self._wake(kind, thing, gone=True)
             behind = set(self._health.audit.listed(kind, found, self._health.clock()))
             for thing in found:
                 if identity_of(kind, thing) in behind:

@@ -17,6 +17,7 @@ from streamjob_operator.acting import Actor
 from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.mirror import Mirror, MirroredCluster
 from streamjob_operator.control import Drivers
 from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_triggers
@@ -61,11 +62,11 @@ class DriverBuilder:
         return [*objects, manifests.driver_pod(owner, revision, action, default_image=self._image)]
 
 
-def controller_for(
-    settings: Settings, cluster: Cluster, drivers: Drivers, health: Health, metrics: Metrics
-) -> Controller:
+def controller_for(settings: Settings, api: Cluster, drivers: Drivers, health: Health, metrics: Metrics) -> Controller:
     """Return the controller, put together."""
     identity = settings.lease.identity if settings.lease is not None else ""
+    mirror = Mirror()
+    cluster = MirroredCluster(api, mirror)
     index, tokens, stored = SnapshotIndex(), Tokens(cluster), Snapshots(cluster)
     events = EventRecorder(cluster, identity)
     observer = Observer(cluster, drivers, tokens, stored, index, wanted_triggers)
@@ -80,6 +81,7 @@ def controller_for(
         health,
         metrics,
         own_writes=own_writes,
+        mirror=mirror,
         namespaces=settings.namespaces,
         pace=Pace(interval=settings.interval),
         concurrency=settings.concurrency,
@@ -109,7 +111,7 @@ async def run(settings: Settings) -> ExitCode:
         if settings.lease is None:
             metrics.leader.set(1)
             return await _act(settings, cluster, health, metrics, stop, lost=None)
-        patient = KubernetesCluster(election_client, timeout=settings.lease.renew_deadline)
+        patient = KubernetesCluster(election_client, timeout=settings.lease.renew_deadline, observe=metrics.request)
         leadership = Leadership(patient, settings.lease)
         if not await _elected(leadership, stop):
             return ExitCode.OK

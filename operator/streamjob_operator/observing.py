@@ -197,11 +197,10 @@ class Observer:
                 # The address belongs to another driver meanwhile.
                 return _Said()
             wanted = sorted({*self._wanted_triggers(resource.status), *also})
-            checkpoints, policy = await asyncio.gather(
-                self._drivers.checkpoints(address),
-                self._drivers.patch_checkpointing(address, CheckpointingChanges()),
-            )
-            triggers = await asyncio.gather(*(self._drivers.trigger(address, each) for each in wanted))
+            # One after the other, over one connection: to make a second one takes longer.
+            checkpoints = await self._drivers.checkpoints(address)
+            policy = await self._drivers.patch_checkpointing(address, CheckpointingChanges())
+            triggers = [await self._drivers.trigger(address, each) for each in wanted]
         except (ControlApiError, ClusterError) as error:
             if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
                 self._tokens.forget(resource.uid)

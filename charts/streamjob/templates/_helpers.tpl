@@ -69,7 +69,7 @@ default
   verbs: [create]
 - apiGroups: [apps]
   resources: [controllerrevisions]
-  verbs: [get, list, create, delete]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]

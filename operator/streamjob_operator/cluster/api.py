@@ -19,6 +19,7 @@ from streamjob.errors import InvalidInput, StreamJobError
 from streamjob_operator.cluster.kinds import Kind, Object
 
 _PAGE = 500
+_PAGE_OF_METADATA = 5000
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
@@ -129,7 +130,8 @@ class KubernetesCluster:
     ) -> list[Object]:
         """Return the objects of a namespace or of all, that a label selector selects."""
         found: list[Object] = []
-        query: dict[str, str] = {"limit": str(_PAGE)} | ({"labelSelector": labels} if labels else {})
+        limit = _PAGE_OF_METADATA if metadata_only else _PAGE
+        query: dict[str, str] = {"limit": str(limit)} | ({"labelSelector": labels} if labels else {})
         accept = _METADATA_ONLY if metadata_only else "application/json"
         while True:
             page = await self._call("GET", kind, kind.path(namespace), query=query, accept=accept, verb="list")

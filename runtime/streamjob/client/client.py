@@ -220,11 +220,13 @@ def _new_id() -> TriggerId:
 
 def problem_of(response: httpx.Response) -> Problem:
     """Return what an answer that is an error says, also if it is none of the control API's."""
+    request = f"{response.request.method} {response.request.url}"
+    return problem_in(response.content, response.status_code, response.reason_phrase, request)
+
+
+def problem_in(content: bytes, status: int, reason: str, request: str) -> Problem:
+    """Return what the content of such an answer says; else its status and HTTP's reason, and what was asked."""
     try:
-        return Problem.model_validate_json(response.content)
+        return Problem.model_validate_json(content)
     except ValidationError:
-        return Problem(
-            title=response.reason_phrase or "Error",
-            status=response.status_code,
-            detail=f"{response.request.method} {response.request.url} was answered with {response.status_code}",
-        )
+        return Problem(title=reason or "Error", status=status, detail=f"{request} was answered with {status}")

@@ -22,12 +22,12 @@ from streamjob_operator.cluster.kinds import (
     STREAM_SNAPSHOT,
     Kind,
 )
+from streamjob_operator.controller import WATCHED
 
 pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
 
 SOURCES = Path(streamjob_operator.__file__).parent
 VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}
-WATCHED = (STREAM_JOB, STREAM_SNAPSHOT, POD)
 DRIVER = [(kind.group, kind.plural, "create") for kind in (POD, CONFIG_MAP, SECRET, NETWORK_POLICY)]
 """What is created as the objects of a driver, whose kinds the code does not name."""
 

@@ -22,7 +22,7 @@ from streamjob.store.base import Store
 from streamjob_operator.acting import Actor
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAPSHOT, Object
-from streamjob_operator.control import Drivers
+from streamjob_operator.control import Answer, Drivers
 from streamjob_operator.decisions import decide, wanted_triggers
 from streamjob_operator.main import DriverBuilder
 from streamjob_operator.metrics import Metrics
@@ -158,7 +158,7 @@ class Bench:
         )
         self.index = SnapshotIndex()
         self.metrics = Metrics(now=self.clock)
-        drivers = Drivers(transport=httpx.MockTransport(self._answer))
+        drivers = Drivers(send=self._send)
         stored = Snapshots(self.cluster, self._open)
         events = EventRecorder(self.cluster, now=self.time, pause=0)
         tokens = Tokens(self.cluster)
@@ -233,10 +233,12 @@ class Bench:
         (secret,) = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind.plural == "secrets"]
         return base64.b64decode(secret["data"]["token"]).decode()
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _send(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
+        request = httpx.Request(method, url, headers=headers, content=body)
         if self.driver is None or request.url.host != ADDRESS:
-            raise httpx.ConnectError("refused")
-        return self.driver.answer(request)
+            raise ConnectionRefusedError("refused")
+        response = self.driver.answer(request)
+        return Answer(response.status_code, response.reason_phrase, response.content)
 
     def _open(self, uri: str, _environment: Mapping[str, str]) -> Store:
         return LocalStore(self.root / uri.removeprefix("s3://").rstrip("/"))

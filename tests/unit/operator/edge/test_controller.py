@@ -16,7 +16,7 @@ from streamjob.errors import InvalidInput
 from streamjob_operator.__main__ import app
 from streamjob_operator.cluster.api import NotFound, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
-from streamjob_operator.controller import Controller, NotServed, OwnWrites
+from streamjob_operator.controller import WATCHED, Controller, NotServed, OwnWrites
 from streamjob_operator.handlers import kopf_settings, registry_for
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import FINALIZER, SnapshotIndex
@@ -225,7 +225,7 @@ def test_kopf_takes_no_finalizer_off_that_is_not_its_own() -> None:
 def test_kopf_is_asked_for_events_only_so_that_it_writes_nothing() -> None:
     registry = registry_for(Bench().controller)
 
-    assert len(registry._watching.get_all_handlers()) == 3
+    assert len(registry._watching.get_all_handlers()) == len(WATCHED)
     assert not registry._changing.get_all_handlers()
     assert not registry._spawning.get_all_handlers()
     assert not kopf_settings().posting.enabled
