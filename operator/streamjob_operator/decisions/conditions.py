@@ -11,10 +11,17 @@ from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import health, policy
+from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.resting import starts_again
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
-from streamjob_operator.resources.conditions import Condition, ConditionStatus, ConditionType, with_condition
+from streamjob_operator.resources.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    find_condition,
+    with_condition,
+)
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.revision import Difference
 
@@ -24,7 +31,7 @@ _RESTING = {
     LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
-_RUNNING = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
+_NO_ANSWER = "NoAnswer"
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
     LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
@@ -40,12 +47,13 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
     """Return the status with its conditions."""
     after = Situation(resource=s.resource, memory=memory_of(status), seen=s.seen, limits=s.limits)
     stalled = _stalled(after, step)
-    reconciling = _reconciling(after, step) if stalled[0] == "False" else ("False", stalled[1], "")
+    silent = health.silent(after, status.job_status.silent_since)
+    reconciling = _reconciling(after, step, silent) if stalled[0] == "False" else ("False", stalled[1], "")
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.READY: _ready(after, stalled, reconciling),
         ConditionType.RECONCILING: reconciling,
         ConditionType.STALLED: stalled,
-        ConditionType.RUNNING: _running(after),
+        ConditionType.RUNNING: _running(after, silent),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(after, status),
         ConditionType.STATE_COMPATIBLE: _state_compatible(after),
         ConditionType.ROLLED_BACK: _rolled_back(after),
@@ -93,7 +101,15 @@ def _is_incompatible(s: Situation) -> Verdict | None:
     return "True", "StateIncompatible", "\n".join(found.problems)
 
 
-def _reconciling(s: Situation, step: Step) -> Verdict:
+def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
+    """Return what is to be told because a condition has become what it is."""
+    old, new = (find_condition(each.conditions, ConditionType.RUNNING) for each in (before, after))
+    if new is None or new.reason != _NO_ANSWER or (old is not None and old.reason == _NO_ANSWER):
+        return ()
+    return (Emit(type="Warning", reason=_NO_ANSWER, message=new.message),)
+
+
+def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
     lifecycle = s.memory.lifecycle
     if lifecycle in _RESTING:
         return _resting_differs(s, step) or ("False", _RESTING[lifecycle][0], "")
@@ -109,6 +125,8 @@ def _reconciling(s: Situation, step: Step) -> Verdict:
         return "True", "SpecChanged", "what runs is not yet what the spec asks for"
     if step.reason:
         return "True", step.reason, step.message
+    if silent is not None:
+        return "True", _NO_ANSWER, silent
     if s.job is not None and s.job.state not in TAKES_REQUESTS:
         return "True", _word(s.job.state), f"the job is {s.job.state}"
     return "False", "UpToDate", ""
@@ -138,11 +156,12 @@ def _ready(s: Situation, stalled: Verdict, reconciling: Verdict) -> Verdict:
     return "False", "NotRunning", "the driver is not there"
 
 
-def _running(s: Situation) -> Verdict:
+def _running(s: Situation, silent: str | None) -> Verdict:
     if s.job is not None:
         return ("True" if s.job.state in TAKES_REQUESTS else "False"), _word(s.job.state), f"the job is {s.job.state}"
     if s.driver_is_live and s.memory.lifecycle is not LifecycleState.DEPLOYING:
-        return "Unknown", "NoAnswer", "the driver does not answer"
+        known = _known(s, ConditionType.RUNNING) if silent is None and health.should_answer(s) else None
+        return known or ("Unknown", _NO_ANSWER, silent or "the driver does not answer")
     return "False", "NoDriver" if s.pod is None else "DriverNotRunning", s.memory.failure or ""
 
 
@@ -152,7 +171,7 @@ def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
         return "False", "CheckpointOverdue", s.memory.failure or ""
     if lifecycle in _RESTING or not s.driver_is_live:
         return "Unknown", "NotRunning", ""
-    why = health.overdue(s) if lifecycle in _RUNNING else None
+    why = health.overdue(s) if lifecycle in health.RUNS else None
     if why is not None:
         return "False", "CheckpointOverdue", why
     failures = status.checkpoint.counts.consecutive_failures
@@ -172,7 +191,16 @@ def _state_compatible(s: Situation) -> Verdict:
         return "False", "CannotRestore", s.memory.failure or ""
     if s.job is not None and s.job.state is JobState.RUNNING and s.difference is Difference.IGNORE:
         return "True", "Restored" if s.job.restored_from is not None else "NoState", ""
-    return "Unknown", "NotChecked", ""
+    known = _known(s, ConditionType.STATE_COMPATIBLE) if health.should_answer(s) and s.job is None else None
+    return known if known is not None and s.difference is Difference.IGNORE else ("Unknown", "NotChecked", "")
+
+
+def _known(s: Situation, kind: ConditionType) -> Verdict | None:
+    """Return what a condition said so far: one request without an answer is no news."""
+    found = find_condition(s.resource.status.conditions, kind)
+    if found is None or found.status != "True":
+        return None
+    return found.status, found.reason, found.message
 
 
 def _rolled_back(s: Situation) -> Verdict:

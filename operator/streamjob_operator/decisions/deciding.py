@@ -8,7 +8,7 @@ from dataclasses import replace
 from streamjob_operator.decisions import recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.active import deploying, running
-from streamjob_operator.decisions.conditions import conditions
+from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.decisions.deletion import deleting
 from streamjob_operator.decisions.history import forgotten
@@ -51,12 +51,13 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     after = step.memory
     changed = intends_otherwise(before, after)
     status = conditions(s, step, report(s, remember(after, resource.status)))
+    told = (*step.events, *events(resource.status, status))
     if changed:
-        return Decision(status=status, actions=step.events, requeue=0)
+        return Decision(status=status, actions=told, requeue=0)
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s))
-    return Decision(status=status, actions=(*step.actions, *tidied, *step.events), requeue=step.requeue)
+    return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=step.requeue)
 
 
 def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:

@@ -8,6 +8,9 @@ from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck
 from streamjob_operator.resources.status import LifecycleState
 
+RUNS = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
+"""States in which the driver was seen to run, and is not about to stop."""
+
 
 def window(s: Situation) -> float:
     """Return the seconds within which a checkpoint has to complete: Flink's operator's default, or the spec's.
@@ -47,6 +50,22 @@ def overdue(s: Situation) -> str | None:
 def unhealthy(s: Situation) -> str | None:
     """Return why the driver has to be replaced, or None."""
     return overdue(s) if _check(s).enabled else None
+
+
+def should_answer(s: Situation) -> bool:
+    """Return whether the driver was seen to run, and nothing is known of an end."""
+    return s.memory.lifecycle in RUNS and s.driver_is_live
+
+
+def silent(s: Situation, since: datetime | None) -> str | None:
+    """Return since when the driver does not answer, if that is more than a request that fails now and then.
+
+    Args:
+        since: when the first look found no answer, of those up to now; None if the last one did.
+    """
+    if since is None or s.now - since.timestamp() < s.limits.silence:
+        return None
+    return f"the driver does not answer since {since.strftime('%Y-%m-%dT%H:%M:%SZ')}"
 
 
 def _check(s: Situation) -> HealthCheck:

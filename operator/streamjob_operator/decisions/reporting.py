@@ -7,6 +7,7 @@ from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
 from streamjob.protocol.triggers import SnapshotKind
+from streamjob_operator.decisions import health
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.observation import Completion
 from streamjob_operator.resources.status import (
@@ -70,7 +71,14 @@ def _job(s: Situation, before: JobStatus) -> JobStatus:
         update["start_time"] = _time(s.pod.started)
     if state != before.state:
         update["update_time"] = _time(s.now)
+    update["silent_since"] = _silent_since(s, before)
     return before.model_copy(update={**update, "state": state, "epoch": epoch, "restarts": restarts})
+
+
+def _silent_since(s: Situation, before: JobStatus) -> datetime | None:
+    if not health.should_answer(s) or s.job is not None:
+        return None
+    return before.silent_since or _time(s.now)
 
 
 def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:

@@ -43,6 +43,7 @@ class Limits:
         retry: before the first repetition of a stop that failed; each further one takes twice as long.
         longest_retry: no repetition takes longer.
         store: until the next look at a store that does not answer.
+        silence: for a running driver that does not answer, before the job is no longer taken for ready.
     """
 
     poll: float = 2
@@ -54,6 +55,7 @@ class Limits:
     retry: float = 15
     longest_retry: float = 600
     store: float = 15
+    silence: float = 60
 
     def retry_delay(self, failures: int) -> float:
         """Return the seconds to wait after so many failures."""

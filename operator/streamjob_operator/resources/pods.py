@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from streamjob_operator.resources.base import (
     Cpu,
@@ -79,7 +80,11 @@ class DriverSpec(PodSettings):
     def _is_enough_for_spark(cls, memory: int) -> int:
         if memory < _LEAST_DRIVER_MEMORY:
             least = format_memory(_LEAST_DRIVER_MEMORY)
-            raise ValueError(f"{format_memory(memory)} are too few for Spark, which does not start: give it {least}")
+            raise PydanticCustomError(
+                "too_few_for_spark",
+                "{given} are too few for Spark, which does not start: give it {least}",
+                {"given": format_memory(memory), "least": least},
+            )
         return memory
 
 

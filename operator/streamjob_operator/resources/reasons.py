@@ -53,6 +53,8 @@ WRONG: Mapping[str, str] = {
     "pod of higher priority wants it. The driver stops behind a last checkpoint, and is replaced.",
     "OOMKilled": "The driver took more memory than its container may. It is replaced; raise `driver.memory` or "
     "`driver.memoryOverhead`, or lower the parallelism.",
+    "NoAnswer": "The driver runs, and has not answered for a minute; whether the job does, nobody knows. It is "
+    "replaced if no checkpoint was completed for longer than `healthCheck` allows.",
     "DriverStopped": "Somebody else has stopped the driver. It is replaced.",
     "RestartsExhausted": "The job failed as often as `restartPolicy.onFailureRetries` allows. It is started again when "
     "the spec changes, such as its `restartNonce`.",
@@ -77,7 +79,6 @@ WRONG: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, str] = {
     "NoDriver": "`Running` is False: there is no driver.",
     "DriverNotRunning": "`Running` is False: the driver's pod is there, and the job does not run.",
-    "NoAnswer": "`Running` is Unknown: the driver does not answer.",
     "NotRunning": "Nothing runs that could be `Ready`, or take checkpoints.",
     "CheckpointsComplete": "`CheckpointHealthy` is True.",
     "CheckpointsFail": "`CheckpointHealthy` is False: the last checkpoints failed; the message has their number.",

@@ -71,6 +71,9 @@ class JobStatus(StatusPart):
     epoch: int | None = Field(default=None, ge=0, description="The fenced life of the job's coordinator.")
     start_time: Time | None = Field(default=None, description="When this driver was started.")
     update_time: Time | None = Field(default=None, description="When `state` changed last.")
+    silent_since: Time | None = Field(
+        default=None, description="Since when this driver, which was seen to run, does not answer."
+    )
     restarts: int = Field(
         default=0, ge=0, description="Restarts after failures since the spec changed, inside drivers and of drivers."
     )

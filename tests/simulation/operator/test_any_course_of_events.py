@@ -32,6 +32,7 @@ BEHAVIOURS = (
     "invalid",
     "unrestorable",
     "stubborn",
+    "failing",
     "no-image",
 )
 EXAMPLES = int(os.environ.get("STREAMJOB_SIMULATIONS", "100"))
@@ -195,7 +196,7 @@ def at_rest_as_asked(world: World) -> bool:
     if behaviour == "no-image":
         return state is LifecycleState.DEPLOYING
     # Its savepoints fail for ever, and its user allows nothing else.
-    return behaviour == "stubborn" and stop is not None and stop.next_try is not None
+    return behaviour in ("stubborn", "failing") and stop is not None and stop.next_try is not None
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -216,8 +217,8 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
     world.check_starts()
     if world.status.lifecycle_state is LifecycleState.FINISHED:
         assert world.log.final_published, "finished, and what the final checkpoint holds was never published"
-    event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
     world.check_savepoints()
     event(f"{min(len(world.taken), 3)} savepoints of stops")
+    event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
 
     assert at_rest_as_asked(world), (world.status.to_dict(), world.stored)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.simulation.operator.world import World
 from tests.unit.operator.decisions.user import User
 
+from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
 from streamjob_operator.decisions.memory import memory_of
@@ -239,3 +240,22 @@ def test_a_job_starts_from_a_snapshot_by_name_once_that_is_complete() -> None:
     assert [each.reason for each in stalled.conditions if each.status == "True"] == ["SnapshotUnusable"]
     deployed = memory_of(decide(resource, replace(seen, initial=complete)).status)
     assert deployed.restore.source == complete.path
+
+
+def test_a_driver_that_is_killed_in_its_first_seconds_without_a_word_is_replaced_after_growing_delays() -> None:
+    user = User()
+    delays = []
+    for _ in range(3):
+        user.wait(lambda: bool(user.world.processes))
+        user.world.pods[-1].silent_end = True
+        user.world.processes[-1].end(143, JobState.CREATED)
+        ended, attempt = user.world.now, user.attempt
+        user.wait(lambda attempt=attempt: user.attempt > attempt)  # type: ignore[misc]
+        assert user.status.job_status.failure_reason == "DriverFailed"
+        restart = user.status.job_status.next_restart_time
+        assert restart is not None
+        delays.append(round(restart.timestamp() - ended, -1))
+
+    user.wait_for(LifecycleState.STABLE)
+    assert delays == [0, 20, 40]
+    assert all(each.lifecycle is not LifecycleState.FAILED for each in user.world.memories)

@@ -16,8 +16,8 @@ from streamjob_operator.resources.snapshot import StreamSnapshotSpec, StreamSnap
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
-# A schema cannot compare a duration; a rule of two fields is the API server's.
-_BEYOND_A_SCHEMA = {"greater_than", "greater_than_equal"}
+# A schema cannot compare a duration, nor an amount of memory; a rule of two fields is the API server's.
+_BEYOND_A_SCHEMA = {"greater_than", "greater_than_equal", "too_few_for_spark"}
 DURATION_PATTERN = TypeAdapter(Seconds).json_schema()["pattern"]
 _MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1)).map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
 _WORDS = st.text("abcxyz-/: ", min_size=1, max_size=12)
