@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels chaos e2e e2e-all test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels bench-controller chaos e2e e2e-all test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,9 @@ bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel
 
 bench-channels: $(READY) ## Measure what a channel and a fan-out cost against plans without (ARGS="--help")
 	$(BIN)/python -m bench.channels $(ARGS)
+
+bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on the cluster of KUBECONFIG (ARGS="--help")
+	$(BIN)/python -m bench.controller $(ARGS)
 
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import kopf
 
@@ -25,6 +25,19 @@ class Backoffs:
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((1, 1, 2, 3, 5), itertools.repeat(10))
+
+
+class _NothingToCompare(kopf.DiffBaseStorage):
+    """Spares Kopf the copy of every object that it would find the changes by: nobody asks for them."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
+        return cast("kopf.BodyEssence", {})
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        raise NotImplementedError("only a handler of changes has something stored")
 
 
 def registry_for(controller: Controller) -> kopf.OperatorRegistry:
@@ -54,7 +67,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     # Kopf takes its finalizer off whatever no handler of it needs one for, so it must not be the controller's.
     settings.persistence.finalizer = "streamjob.io/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="streamjob.io")
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix="streamjob.io")
+    settings.persistence.diffbase_storage = _NothingToCompare()
     for kind, labels in WATCHED.items():
         if labels is not None:
             settings.watching.label_selectors[(kind.group, kind.version, kind.plural)] = labels
