@@ -66,6 +66,7 @@ class JobReconciler:
         self._act = act
         self._metrics = metrics
         self._wrote = wrote
+        self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
         """Reconcile once, and return the seconds until the next time, as `Loops` wants it."""
@@ -84,6 +85,7 @@ class JobReconciler:
             job = await self._cluster.get(STREAM_JOB, namespace, name)
         except NotFound:
             self._metrics.job(namespace, name, None)
+            self._unserved.pop((namespace, name), None)
             return Loops.GONE
         resource = self._resources.read(job)
         seen = await self._observe(job, resource)
@@ -97,12 +99,17 @@ class JobReconciler:
         return decision.requeue
 
     async def _store(self, job: Object, status: StreamJobStatus) -> Object:
-        wanted = status.to_dict()
-        if wanted == (job.get("status") or {}):
+        key = job["metadata"]["namespace"], job["metadata"]["name"]
+        wanted, stored = status.to_dict(), job.get("status") or {}
+        # An older definition of the resource lacks fields: what it does not store is not written again and again.
+        if wanted == stored or self._unserved.get(key) == (wanted, stored):
             return job
         # The whole status is replaced, so that what a decision leaves out is gone.
         written = await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
         self._wrote(written)
+        self._unserved.pop(key, None)
+        if written.get("status") != wanted:
+            self._unserved[key] = wanted, written.get("status") or {}
         return written
 
     def _measure(self, resource: Resource, status: StreamJobStatus) -> None:

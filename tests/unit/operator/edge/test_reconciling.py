@@ -16,6 +16,7 @@ from streamjob_operator.cluster.kinds import (
     SECRET,
     STREAM_JOB,
     STREAM_SNAPSHOT,
+    Kind,
     Object,
 )
 from streamjob_operator.decisions import Decision, Resource
@@ -104,6 +105,26 @@ def test_what_was_decided_on_a_version_that_changed_meanwhile_is_not_done(tmp_pa
 def test_a_status_that_does_not_change_is_not_written(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench)
+        bench.cluster.calls.clear()
+        for _ in range(5):
+            await bench.step()
+
+    asyncio.run(scenario())
+    assert {verb for verb, _, _ in bench.cluster.calls} == {"get", "list"}
+
+
+def test_what_an_older_definition_does_not_store_is_not_written_again_and_again(bench: Bench) -> None:
+    replace = bench.cluster.replace
+
+    async def without_selector(kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
+        kept = {name: value for name, value in thing["status"].items() if name != "selector"}
+        return await replace(kind, thing | {"status": kept}, subresource=subresource)
+
+    bench.cluster.replace = without_selector  # type: ignore[method-assign]
+
+    async def scenario() -> None:
+        await running(bench)
+        assert "selector" not in bench.job["status"]
         bench.cluster.calls.clear()
         for _ in range(5):
             await bench.step()
