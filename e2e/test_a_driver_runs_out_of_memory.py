@@ -1,0 +1,45 @@
+"""A job takes more memory than its driver may have: the kernel kills it, which is said, and its job goes on."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
+from e2e.harness.faults import CODE, FAULTY, LEAK, checked_visits_job, write_faulty_code
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+
+NAME = "visits"
+
+
+def test_a_job_whose_driver_was_killed_for_its_memory_says_so_and_goes_on(jobs: StreamJobs) -> None:
+    write_faulty_code(jobs.namespace)
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply(
+        NAME,
+        job=checked_visits_job(NAME, python=FAULTY),
+        deps={"configMaps": [CODE]},
+        restartPolicy={"onFailureRetryInterval": "20s"},
+    )
+    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+
+    jobs.namespace.write({LEAK: ""})
+    waiting = jobs.wait(
+        NAME, lambda status: condition(status, "Reconciling")["reason"] == "WaitingToRestart", what="delay of a restart"
+    )
+    assert waiting["jobStatus"]["failureReason"] == "OOMKilled"
+    reconciling = condition(waiting, "Reconciling")
+    assert "took more memory than it may" in reconciling["message"]
+    assert condition(waiting, "Ready")["status"] == "False"
+
+    jobs.namespace.write(visits(20, 40))
+    after = jobs.wait(
+        NAME,
+        lambda status: status["jobStatus"]["attempt"] == 2 and condition(status, "Ready")["status"] == "True",
+        what="Ready with the next driver",
+    )
+    assert after["jobStatus"]["restarts"] >= 1
+    assert after["restoredFrom"]["id"] >= last_checkpoint(before)
+    (event,) = jobs.events(NAME, "OOMKilled")
+    assert event.endswith("restart 1 in 20 s")
+    jobs.namespace.write(last_visit())
+    jobs.wait_for_report(NAME, expected(40))
