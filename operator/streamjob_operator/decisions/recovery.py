@@ -74,9 +74,10 @@ def ending(s: Situation) -> Ending:
         return found
     if pod.reason == EVICTED:
         return Ending(End.FAILED, EVICTED, evicted(pod), from_outside=True)
-    if pod.reason == _OUT_OF_MEMORY:
-        message = f"driver {pod.name} took more memory than it may, and was killed: {found.message}"
-        return replace(found, reason=_OUT_OF_MEMORY, message=message, from_outside=False)
+    # The word stays with a container that has lost but a worker to the kernel, and ends well later on.
+    if pod.reason == _OUT_OF_MEMORY and pod.exited_as is not ExitCode.OK:
+        message = f"driver {pod.name} took more memory than it may, and ended {_how(pod)}{_last_words(pod)}"
+        return Ending(End.FAILED, _OUT_OF_MEMORY, message)
     return found
 
 
@@ -163,14 +164,21 @@ def _gone(s: Situation) -> Ending:
 def _ended_by_itself(s: Situation, pod: DriverPod) -> Ending:
     if pod.exited_as is ExitCode.OK:
         return _ended_well(s, pod)
-    how = "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
     if pod.exited_as is not None:
         end, reason = _BY_EXIT_CODE[pod.exited_as]
-        return Ending(end, reason, pod.message or f"driver {pod.name} ended {how}")
+        return Ending(end, reason, pod.message or f"driver {pod.name} ended {_how(pod)}")
     reason = pod.reason if pod.reason.isidentifier() and pod.reason != _ANY_FAILURE else "DriverFailed"
-    # Without a word of its own, what it logged last has to do.
-    message = f"driver {pod.name} ended {how}" + (f": …{pod.message[-_LAST_WORDS:]}" if pod.message else "")
+    message = f"driver {pod.name} ended {_how(pod)}{_last_words(pod)}"
     return Ending(End.FAILED, reason, message, from_outside=True)
+
+
+def _how(pod: DriverPod) -> str:
+    return "without an exit code" if pod.exit_code is None else f"with exit code {pod.exit_code}"
+
+
+def _last_words(pod: DriverPod) -> str:
+    """A driver that was killed says nothing of it: what it logged last has to do."""
+    return f": …{pod.message[-_LAST_WORDS:]}" if len(pod.message) > _LAST_WORDS else pod.message and f": {pod.message}"
 
 
 def _ended_well(s: Situation, pod: DriverPod) -> Ending:

@@ -123,12 +123,21 @@ def test_a_driver_that_took_too_much_memory_says_so_whichever_of_its_processes_w
     assert user.status.job_status.failure_reason == "OOMKilled"
     waiting = user.condition(ConditionType.RECONCILING)
     assert waiting.reason == "WaitingToRestart"
-    assert "more memory than it may" in waiting.message
+    assert f"took more memory than it may, and ended with exit code {code}: Spark's process" in waiting.message
+
+
+def test_a_driver_that_was_stopped_after_it_lost_a_worker_for_its_memory_was_stopped() -> None:
+    user = User.with_stable_job()
+    see_pods(user, reason="OOMKilled")
+    end_driver(user, 0)
+    user.look(2)
+
+    assert user.status.job_status.failure_reason == "DriverStopped"
 
 
 def test_a_crash_is_told_with_its_exit_code_and_the_last_words() -> None:
     user = User.with_stable_job()
-    see_pods(user, reason="Error", message="a long log\nFatal Python error: Aborted")
+    see_pods(user, reason="Error", message="a long log\n" * 100 + "Fatal Python error: Aborted")
     end_driver(user, 134)
     user.look(2)
 
@@ -137,6 +146,7 @@ def test_a_crash_is_told_with_its_exit_code_and_the_last_words() -> None:
     assert failure is not None
     assert "exit code 134" in failure
     assert failure.endswith("Fatal Python error: Aborted")
+    assert len(failure) < 500
 
 
 def test_the_delay_doubles_with_every_failure_up_to_the_longest() -> None:
