@@ -11,7 +11,6 @@ from streamjob_operator.observation import Compatibility, StoredLog
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
-from streamjob_operator.revision import revision_of
 from streamjob_operator.storing import Snapshots
 
 
@@ -36,8 +35,8 @@ async def compatibility(
     starts_there = resource.status.job_status.attempt == 0 or nonce not in (None, handled)
     if names_a_snapshot and starts_there:
         return None
-    wanted = revision_of(resource.name, spec)
-    if wanted.name == resource.status.reconciliation.last_reconciled_revision:
+    wanted = resource.wanted
+    if wanted is None or wanted.name == resource.status.reconciliation.last_reconciled_revision:
         return None
     try:
         manifest = await stored.manifest(resource.namespace, log.newest.path, storage)

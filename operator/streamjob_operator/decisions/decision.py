@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
+from streamjob_operator.revision import Revision, revision_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Resource:
         spec: what is asked for; None if it cannot be read as a spec at all.
         problems: why the spec cannot be used, in the words of `streamjob validate`; empty if it can.
         status: as it is stored.
+        revision: what the spec asks for, if that was worked out before: it takes longer than a decision.
     """
 
     name: str
@@ -32,6 +34,14 @@ class Resource:
     spec: StreamJobSpec | None
     problems: tuple[str, ...] = ()
     status: StreamJobStatus
+    revision: Revision | None = None
+
+    @property
+    def wanted(self) -> Revision | None:
+        """The revision that the spec asks for; None if it cannot be acted on."""
+        if self.usable is None:
+            return None
+        return self.revision or revision_of(self.name, self.usable)
 
     @property
     def usable(self) -> StreamJobSpec | None:

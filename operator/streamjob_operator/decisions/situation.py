@@ -16,7 +16,7 @@ from streamjob_operator.observation import Compatibility, DriverPod, Observation
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Difference, Revision, difference, revision_of
+from streamjob_operator.revision import Difference, Revision, difference
 
 TAKES_REQUESTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 """States of a job in which it processes data, and takes checkpoints and savepoints."""
@@ -113,7 +113,7 @@ class Situation:
     @cached_property
     def wanted(self) -> Revision | None:
         """The revision that the spec asks for; None for a spec that cannot be acted on."""
-        return None if self.spec is None else revision_of(self.resource.name, self.spec)
+        return self.resource.wanted
 
     @property
     def deployed(self) -> Revision | None:
