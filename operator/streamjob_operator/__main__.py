@@ -64,6 +64,14 @@ def controller(
     image: Annotated[
         str, typer.Option(envvar="STREAMJOB_IMAGE", help="Image of drivers, for StreamJobs that name none.")
     ] = DEFAULT_IMAGE,
+    allow_ambient_credentials: Annotated[
+        bool,
+        typer.Option(
+            envvar="STREAMJOB_ALLOW_AMBIENT_CREDENTIALS",
+            help="Use the controller's own credentials for jobs without `storage.credentialsSecretRef`: whoever "
+            "creates a StreamJob has things read and deleted in its name.",
+        ),
+    ] = False,
     leader_election: Annotated[
         bool, typer.Option(envvar="STREAMJOB_LEADER_ELECTION", help="Whether there may be other replicas.")
     ] = True,
@@ -118,6 +126,7 @@ def controller(
             interval=_duration("interval", interval),
             concurrency=concurrency,
             image=image,
+            ambient_credentials=allow_ambient_credentials,
             own_namespace=own_namespace,
             own_labels=_labels(own_labels),
             probes_port=probes_port,

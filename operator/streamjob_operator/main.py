@@ -67,7 +67,8 @@ def controller_for(settings: Settings, api: Cluster, drivers: Drivers, health: H
     identity = settings.lease.identity if settings.lease is not None else ""
     mirror = Mirror()
     cluster = MirroredCluster(api, mirror)
-    index, tokens, stored = SnapshotIndex(), Tokens(cluster), Snapshots(cluster)
+    index, tokens = SnapshotIndex(), Tokens(cluster)
+    stored = Snapshots(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
     observer = Observer(cluster, drivers, tokens, stored, index, wanted_triggers)
     actor = Actor(cluster, drivers, tokens, stored, events, DriverBuilder(settings))

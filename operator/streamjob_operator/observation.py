@@ -113,6 +113,16 @@ class StoredLog:
         return self.newest is not None and self.newest.kind is RecordKind.FINAL
 
 
+class Reach(StrEnum):
+    """Whether the controller gets at a job's snapshots itself; where it does not, it knows what drivers say of them."""
+
+    STORE = "store"
+    VOLUME = "volume"
+    """They are on a volume, and only pods see it."""
+    NO_CREDENTIALS = "no credentials"
+    """The job names no credentials, and the controller's own are not for jobs."""
+
+
 SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]
 """Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob, or for a savepoint
 that it took to stop the job (a label)."""
@@ -162,6 +172,7 @@ class Observation:
             not know is left out.
         log: the job's log at the location of the deployed revision (before the first, of the spec), read after the
             pods were listed; None if the store was not reachable.
+        reach: whether that log can be read at all.
         snapshots: the StreamSnapshots that refer to the job.
         revisions: the revisions of the job that are stored.
         initial: the StreamSnapshot that `spec.initialSnapshotRef` names, of whatever job; None if there is none.
@@ -176,6 +187,7 @@ class Observation:
     policy: CheckpointingView | None = None
     triggers: Mapping[str, TriggerView] = field(default_factory=dict)
     log: StoredLog | None = None
+    reach: Reach = Reach.STORE
     snapshots: tuple[KnownSnapshot, ...] = ()
     revisions: tuple[Revision, ...] = ()
     initial: KnownSnapshot | None = None

@@ -29,6 +29,7 @@ from streamjob_operator.observation import (
     DriverPod,
     KnownSnapshot,
     Observation,
+    Reach,
     SnapshotOrigin,
     StoredLog,
 )
@@ -171,7 +172,9 @@ class Observer:
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
-        log = await self._log(resource, revisions, pods, said.job)
+        location, storage = place_of(resource, revisions)
+        reach = Reach.STORE if location is None else self._stored.reach(location, storage)
+        log = await self._log(resource, location, storage, pods, said.job)
         return Observation(
             now=self._clock(),
             pods=pods,
@@ -180,10 +183,11 @@ class Observer:
             policy=said.policy,
             triggers=said.triggers,
             log=log,
+            reach=reach,
             snapshots=snapshots,
             revisions=revisions,
             initial=await self._initial(resource),
-            compatibility=await compatibility(resource, log, place_of(resource, revisions)[1], self._stored),
+            compatibility=await compatibility(resource, log, storage, self._stored),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
         )
 
@@ -219,15 +223,19 @@ class Observer:
             return None
 
     async def _log(
-        self, resource: Resource, revisions: tuple[Revision, ...], pods: tuple[DriverPod, ...], job: JobView | None
+        self,
+        resource: Resource,
+        location: str | None,
+        storage: Storage,
+        pods: tuple[DriverPod, ...],
+        job: JobView | None,
     ) -> StoredLog | None:
         told = None if job is None else log_of_driver(job)
         if told is not None:
             return told
-        location, storage = place_of(resource, revisions)
         if location is None:
             return StoredLog()
-        if not location.startswith("s3://"):
+        if self._stored.reach(location, storage) is not Reach.STORE:
             return log_as_remembered(resource.status, pods)
         try:
             return await self._stored.log(resource.namespace, resource.name, location, storage)
@@ -272,7 +280,7 @@ def log_of_driver(job: JobView) -> StoredLog | None:
 
 
 def log_as_remembered(status: StreamJobStatus, pods: Iterable[DriverPod]) -> StoredLog:
-    """Return what is known of a log on a volume that only drivers see: what was reported last.
+    """Return what is known of a log that only drivers can read: what was reported last.
 
     Whatever it lacks, the next driver finds: `latest` is resolved where the log is.
     """

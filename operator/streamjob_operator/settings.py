@@ -53,6 +53,7 @@ class Settings:
         interval: seconds between two looks at a job at which nothing happens.
         concurrency: how many jobs are reconciled at the same time.
         image: of driver pods, for StreamJobs that name none.
+        ambient_credentials: whether the controller's own credentials serve jobs that name none.
         own_namespace: where the controller's pods are.
         own_labels: what selects them; with the namespace they say who may reach drivers. Without, no NetworkPolicy is
             made.
@@ -68,6 +69,7 @@ class Settings:
     interval: float = 15.0
     concurrency: int = 20
     image: str = DEFAULT_IMAGE
+    ambient_credentials: bool = False
     own_namespace: str | None = None
     own_labels: Mapping[str, str] = field(default_factory=dict)
     probes_port: int = 8081

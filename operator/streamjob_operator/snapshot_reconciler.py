@@ -13,7 +13,7 @@ from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
 from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.observation import Observation
+from streamjob_operator.observation import Observation, Reach
 from streamjob_operator.observing import (
     FINALIZER,
     STORAGE_ANNOTATION,
@@ -89,6 +89,9 @@ class SnapshotReconciler:
             seen=seen,
             finalizer=FINALIZER in (thing["metadata"].get("finalizers") or ()),
             now=self._now(),
+            reach=Reach.STORE
+            if snapshot.status.path is None
+            else self._stored.reach(snapshot.status.path, self._storage(thing, resource, seen)),
         )
         decision = decide_snapshot(situation)
         wanted = decision.status.to_dict()
@@ -107,9 +110,7 @@ class SnapshotReconciler:
     async def _act(
         self, thing: Object, job: Object | None, resource: Resource | None, seen: Observation | None, action: Action
     ) -> None:
-        storage = _remembered(thing)
-        if resource is not None and seen is not None:
-            _, storage = place_of(resource, seen.revisions)
+        storage = self._storage(thing, resource, seen)
         if isinstance(action, Emit):
             await self._events.record(thing, action.type, action.reason, action.message)
         elif isinstance(action, AddFinalizer):
@@ -124,6 +125,13 @@ class SnapshotReconciler:
             if FINALIZER in (thing["metadata"].get("finalizers") or ()):
                 await self._remember(thing, storage)
             await self._actor(job, resource, seen, action)
+
+    @staticmethod
+    def _storage(thing: Object, resource: Resource | None, seen: Observation | None) -> Storage:
+        """Return how the files are reached: as those of the job, or of the one that there was."""
+        if resource is None or seen is None:
+            return _remembered(thing)
+        return place_of(resource, seen.revisions)[1]
 
     async def _remember(self, thing: Object, storage: Storage) -> None:
         text = remembered_storage(storage)

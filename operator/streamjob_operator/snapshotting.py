@@ -23,7 +23,7 @@ from streamjob_operator.decisions.actions import (
 )
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.situation import TAKES_REQUESTS, newest_attempt
-from streamjob_operator.observation import Observation
+from streamjob_operator.observation import Observation, Reach
 from streamjob_operator.resources.conditions import Condition, ConditionStatus, with_condition
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotStatus
 from streamjob_operator.resources.status import LifecycleState
@@ -65,6 +65,7 @@ class SnapshotSituation:
         seen: what was seen of the job; None with it.
         finalizer: whether the snapshot carries the controller's finalizer.
         now: the time.
+        reach: whether the controller can delete its files.
     """
 
     snapshot: StreamSnapshot
@@ -72,6 +73,7 @@ class SnapshotSituation:
     seen: Observation | None
     finalizer: bool
     now: datetime
+    reach: Reach = Reach.STORE
 
     @property
     def status(self) -> StreamSnapshotStatus:
@@ -214,6 +216,12 @@ def _abandon(s: SnapshotSituation, why: str) -> SnapshotDecision:
     return SnapshotDecision(status=status, actions=(Emit(type="Warning", reason="SnapshotAbandoned", message=why),))
 
 
+_OUT_OF_REACH = {
+    Reach.VOLUME: "is on a volume of the driver",
+    Reach.NO_CREDENTIALS: "could be deleted with credentials only, and the StreamJob named none",
+}
+
+
 def _deleted(s: SnapshotSituation) -> SnapshotDecision:
     if not s.finalizer:
         return SnapshotDecision(status=s.status)
@@ -225,8 +233,8 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
     path = s.status.path
     if not s.disposes or path is None or s.status.state is not SnapshotState.COMPLETED:
         return SnapshotDecision(status=s.status, actions=done)
-    if not path.startswith("s3://"):
-        why = f"{path} is on a volume of the driver: its files are left there"
+    if s.reach is not Reach.STORE:
+        why = f"{path} {_OUT_OF_REACH[s.reach]}: its files are left there"
         return SnapshotDecision(status=s.status, actions=(Emit(type="Warning", reason="Cleanup", message=why), *done))
     if _is_needed(s, path):
         why = "the job would restart from this savepoint; its files go once a newer checkpoint is complete"

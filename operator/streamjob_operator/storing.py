@@ -26,7 +26,7 @@ from streamjob.store.s3_connection import PATH_STYLE_VARIABLE, S3Connection, S3C
 from streamjob_operator.cluster.api import Cluster, NotFound
 from streamjob_operator.cluster.kinds import SECRET
 from streamjob_operator.disposal import delete_savepoint, dispose_job
-from streamjob_operator.observation import Completion, StoredLog
+from streamjob_operator.observation import Completion, Reach, StoredLog
 from streamjob_operator.resources.parts import Storage
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ _ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCE
 
 
 class NotInReach(InvalidInput):
-    """The snapshots are on a volume of the driver: only a driver can read them."""
+    """Only drivers get at the snapshots."""
 
 
 Open = Callable[[str, Mapping[str, str]], Store]
@@ -81,12 +81,24 @@ class Snapshots:
         cluster: where the Secrets with credentials are.
         open_store: opens a store.
         concurrency: how many stores are asked at the same time.
+        ambient: whether the controller's own credentials may be used for a job that names none. Then whoever creates a
+            StreamJob has things read and deleted in the controller's name.
     """
 
-    def __init__(self, cluster: Cluster, open_store: Open | None = None, *, concurrency: int = 16) -> None:
+    def __init__(
+        self, cluster: Cluster, open_store: Open | None = None, *, concurrency: int = 16, ambient: bool = False
+    ) -> None:
         self._cluster = cluster
+        self._ambient = ambient
         self._open = open_store or S3Stores()
         self._places = asyncio.Semaphore(concurrency)
+
+    def reach(self, uri: str, storage: Storage) -> Reach:
+        """Return whether what is at a URI can be read and deleted from here."""
+        if not uri.startswith("s3://"):
+            return Reach.VOLUME
+        named = storage.credentials_secret_ref is not None or self._ambient
+        return Reach.STORE if named else Reach.NO_CREDENTIALS
 
     async def log(self, namespace: str, name: str, location: str, storage: Storage) -> StoredLog:
         """Return the upper end of a job's log.
@@ -166,8 +178,14 @@ class Snapshots:
         return found
 
     async def _drive(self, root: str, namespace: str, storage: Storage, program: Callable[[], Program[_T]]) -> _T:
-        if not root.startswith("s3://"):
+        reach = self.reach(root, storage)
+        if reach is Reach.VOLUME:
             raise NotInReach(f"{root} is a place in the driver's pod", "Keep snapshots on S3 to manage them from here.")
+        if reach is Reach.NO_CREDENTIALS:
+            raise NotInReach(
+                f"there are no credentials for {root}, and the controller's own are not for jobs",
+                "Name a Secret in storage.credentialsSecretRef.",
+            )
         environment = await self.environment(namespace, storage)
 
         def run() -> _T:

@@ -15,9 +15,13 @@ from streamjob.job.reading import read_spec
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.schedule import BadSchedule, next_time
+from streamjob_operator.places import place_problems
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+from streamjob_operator.revision import Revision, revision_of
+
+_Known = tuple[StreamJobSpec | None, tuple[str, ...], Revision | None]
 
 _IN_THE_POD = Path("/")
 # Modules are in the runtime's image, where the driver looks them up.
@@ -32,7 +36,7 @@ class Resources:
     """
 
     def __init__(self, most: int = 5000) -> None:
-        self._known: OrderedDict[tuple[str, int], tuple[StreamJobSpec | None, tuple[str, ...]]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
         self._most = most
 
     def read(self, thing: Object) -> Resource:
@@ -40,10 +44,12 @@ class Resources:
         metadata = Metadata.model_validate(thing["metadata"])
         key = (metadata.uid, metadata.generation)
         if key not in self._known:
-            self._known[key] = read_problems(thing)
+            spec, problems = read_problems(thing)
+            revision = None if spec is None or problems else revision_of(metadata.name, spec)
+            self._known[key] = spec, problems, revision
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
-        spec, problems = self._known[key]
+        spec, problems, revision = self._known[key]
         return Resource(
             name=metadata.name,
             namespace=metadata.namespace,
@@ -53,6 +59,7 @@ class Resources:
             spec=spec,
             problems=problems,
             status=read_status(thing),
+            revision=revision,
         )
 
 
@@ -68,7 +75,7 @@ def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]
     except ValidationError as error:
         return None, tuple(_said(each) for each in error.errors(include_url=False, include_input=False))
     resource = StreamJob(metadata=Metadata.model_validate(thing["metadata"]), spec=spec)
-    return spec, (*_schedule_problems(spec), *_job_problems(resource))
+    return spec, (*_schedule_problems(spec), *place_problems(spec), *_job_problems(resource))
 
 
 def _schedule_problems(spec: StreamJobSpec) -> tuple[str, ...]:

@@ -87,6 +87,7 @@ default
 - {name: STREAMJOB_IMAGE, value: {{ include "streamjob.image" (dict "image" .Values.runtime.image "tag" .Chart.AppVersion) | quote }}}
 - {name: STREAMJOB_INTERVAL, value: {{ .Values.reconcileInterval | quote }}}
 - {name: STREAMJOB_CONCURRENCY, value: {{ .Values.concurrency | quote }}}
+- {name: STREAMJOB_ALLOW_AMBIENT_CREDENTIALS, value: {{ .Values.allowAmbientCredentials | quote }}}
 - {name: STREAMJOB_LOG_LEVEL, value: {{ .Values.logLevel | quote }}}
 - {name: STREAMJOB_LOG_FORMAT, value: {{ .Values.logFormat | quote }}}
 - {name: STREAMJOB_LEASE_NAME, value: {{ include "streamjob.fullname" . | quote }}}

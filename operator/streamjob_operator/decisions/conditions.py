@@ -6,7 +6,7 @@ rests as asked. While Stalled is True, Reconciling is not: kstatus would call th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
@@ -15,6 +15,7 @@ from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.resting import starts_again
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
+from streamjob_operator.observation import Reach
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -26,6 +27,17 @@ from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.revision import Difference
 
 Verdict = tuple[ConditionStatus, str, str]
+
+_AS_SAID = "what is known of the snapshots is what the driver says, and none is deleted"
+_REACH: Mapping[Reach, Verdict] = {
+    Reach.STORE: ("True", "InReach", ""),
+    Reach.VOLUME: ("False", "OnVolume", f"they are on a volume of the driver: {_AS_SAID}"),
+    Reach.NO_CREDENTIALS: (
+        "False",
+        "NoCredentials",
+        f"storage.credentialsSecretRef is not set, and the controller may not use its own credentials: {_AS_SAID}",
+    ),
+}
 
 _RESTING = {
     LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
@@ -57,6 +69,7 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(after, status),
         ConditionType.STATE_COMPATIBLE: _state_compatible(after),
         ConditionType.ROLLED_BACK: _rolled_back(after),
+        ConditionType.STORE_IN_REACH: _store_in_reach(after),
     }
     found: tuple[Condition, ...] = status.conditions
     now = datetime.fromtimestamp(s.now, UTC)
@@ -207,6 +220,12 @@ def _rolled_back(s: Situation) -> Verdict:
     if s.memory.failed_revision is None:
         return "False", "NotRolledBack", ""
     return "True", "RolledBack", f"{s.memory.failed_revision} did not get going; {s.memory.revision} runs in its place"
+
+
+def _store_in_reach(s: Situation) -> Verdict:
+    if s.location is None:
+        return "Unknown", "NoLocation", "the spec names no place for snapshots"
+    return _REACH[s.seen.reach]
 
 
 def _stops(s: Situation) -> bool:

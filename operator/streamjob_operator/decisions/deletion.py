@@ -5,6 +5,12 @@ from __future__ import annotations
 from streamjob_operator.decisions.actions import DeleteDriver, DisposeCheckpoints, Emit, RemoveFinalizer
 from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.observation import Reach
+
+_OUT_OF_REACH = {
+    Reach.VOLUME: "its checkpoints are on a volume, which the controller cannot reach",
+    Reach.NO_CREDENTIALS: "the StreamJob names no credentials with which its checkpoints could be deleted",
+}
 
 
 def deleting(s: Situation) -> Step:
@@ -27,8 +33,10 @@ def deleting(s: Situation) -> Step:
     if not _disposes(s):
         return _let_go(s)
     log = s.seen.log
-    if s.location is None or not s.location.startswith("s3://"):
-        return _let_go(s, "its checkpoints are on a volume, which the controller cannot reach; they are kept")
+    if s.location is None:
+        return _let_go(s)
+    if s.seen.reach is not Reach.STORE:
+        return _let_go(s, f"{_OUT_OF_REACH[s.seen.reach]}: they are kept")
     if log is None:
         return Step(
             memory=s.memory,

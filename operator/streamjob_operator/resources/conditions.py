@@ -24,6 +24,7 @@ class ConditionType(StrEnum):
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     STATE_COMPATIBLE = "StateCompatible"
     ROLLED_BACK = "RolledBack"
+    STORE_IN_REACH = "StoreInReach"
 
 
 MEANINGS: Mapping[ConditionType, str] = {
@@ -35,6 +36,8 @@ MEANINGS: Mapping[ConditionType, str] = {
     ConditionType.CHECKPOINT_HEALTHY: "Checkpoints complete as often as they should.",
     ConditionType.STATE_COMPATIBLE: "The spec can go on from the job's state.",
     ConditionType.ROLLED_BACK: "What runs is the last stable revision, and not this spec.",
+    ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise it knows "
+    "of them what the driver says, and deletes none.",
 }
 
 

@@ -90,6 +90,12 @@ ELSEWHERE: Mapping[str, str] = {
     "Incompatible": "`StateCompatible` is False: the message has what does not fit.",
     "NotChecked": "`StateCompatible` is Unknown.",
     "NotRolledBack": "`RolledBack` is False.",
+    "InReach": "`StoreInReach` is True.",
+    "OnVolume": "`StoreInReach` is False: the snapshots are on a volume of the driver.",
+    "NoCredentials": "`StoreInReach` is False: the StreamJob names no Secret with credentials, and the controller was "
+    "not allowed to use its own. The job runs all the same; name one, and the controller reads and disposes of "
+    "snapshots.",
+    "NoLocation": "`StoreInReach` is Unknown: the job has no place for snapshots outside its pod.",
     "InProgress": "The StreamSnapshot was asked for.",
     "Completed": "The StreamSnapshot is complete.",
     "Abandoned": "The StreamSnapshot is not going to be taken: the job went away, or ended.",

@@ -160,6 +160,7 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
             "runtime": {"image": {"repository": "registry.example/runtime", "tag": "7"}},
             "reconcileInterval": "1m",
             "concurrency": 5,
+            "allowAmbientCredentials": True,
         },
         release="blue",
     )
@@ -174,6 +175,7 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
         interval=60,
         concurrency=5,
         image="registry.example/runtime:7",
+        ambient_credentials=True,
         own_namespace="system",
         own_labels=rendered.one("Deployment")["spec"]["selector"]["matchLabels"],
     )

@@ -12,7 +12,7 @@ from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.observation import KnownSnapshot
-from streamjob_operator.resources.conditions import ConditionType
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.revision import revision_of
@@ -237,7 +237,9 @@ def test_a_job_starts_from_a_snapshot_by_name_once_that_is_complete() -> None:
 
     assert memory_of(decide(resource, replace(seen, initial=pending)).status).attempt == 0
     stalled = decide(resource, replace(seen, initial=failed)).status
-    assert [each.reason for each in stalled.conditions if each.status == "True"] == ["SnapshotUnusable"]
+    found = find_condition(stalled.conditions, ConditionType.STALLED)
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "SnapshotUnusable")
     deployed = memory_of(decide(resource, replace(seen, initial=complete)).status)
     assert deployed.restore.source == complete.path
 

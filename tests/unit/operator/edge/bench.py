@@ -146,9 +146,12 @@ class Bench:
         root: for the directories that stand for buckets.
         before: a controller that has died, whose world this one finds.
         decide: takes the place of the real decision.
+        ambient: whether the controller's own credentials serve jobs that name none.
     """
 
-    def __init__(self, root: Path, *, before: Bench | None = None, decide: Decide = decide) -> None:
+    def __init__(
+        self, root: Path, *, before: Bench | None = None, decide: Decide = decide, ambient: bool = True
+    ) -> None:
         self.now: float = START if before is None else before.now
         self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
         self.driver: FakeDriver | None = None if before is None else before.driver
@@ -159,7 +162,7 @@ class Bench:
         self.index = SnapshotIndex()
         self.metrics = Metrics(now=self.clock)
         drivers = Drivers(send=self._send)
-        stored = Snapshots(self.cluster, self._open)
+        stored = Snapshots(self.cluster, self._open, ambient=ambient)
         events = EventRecorder(self.cluster, now=self.time, pause=0)
         tokens = Tokens(self.cluster)
         observer = Observer(self.cluster, drivers, tokens, stored, self.index, wanted_triggers, self.clock)

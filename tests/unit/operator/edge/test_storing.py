@@ -43,11 +43,11 @@ def job(tmp_path: Path) -> Job:
 class Bench:
     """Snapshots over directories that stand for buckets; notes with which variables stores were opened."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, ambient: bool = True) -> None:
         self.cluster = FakeCluster()
         self.opened: list[tuple[str, Mapping[str, str]]] = []
         self._root = root
-        self.snapshots = Snapshots(self.cluster, self.open)
+        self.snapshots = Snapshots(self.cluster, self.open, ambient=ambient)
 
     def open(self, uri: str, environment: Mapping[str, str]) -> Store:
         self.opened.append((uri, environment))
@@ -62,6 +62,23 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+def test_what_needs_credentials_that_nobody_named_is_not_even_opened(job: Job, tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ambient=False)
+    before = job.objects()
+
+    for attempt in (
+        lambda: asyncio.run(bench.snapshots.log(JOB.namespace, JOB.name, LOCATION, Storage())),
+        lambda: asyncio.run(bench.snapshots.manifest(JOB.namespace, f"{LOCATION}/x/manifest.json", Storage())),
+        lambda: asyncio.run(bench.snapshots.delete_savepoint(JOB.namespace, f"{LOCATION}/x/manifest.json", Storage())),
+        bench.dispose,
+    ):
+        with pytest.raises(NotInReach, match="credentialsSecretRef"):
+            attempt()
+
+    assert bench.opened == []
+    assert job.objects() == before
 
 
 def test_the_log_tells_who_claimed_it_last_and_what_was_completed(job: Job, bench: Bench) -> None:
