@@ -44,6 +44,26 @@ _RESTING = {
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
 _NO_ANSWER = "NoAnswer"
+_WORTH_AN_EVENT: Mapping[ConditionType, frozenset[str]] = {
+    ConditionType.RUNNING: frozenset({_NO_ANSWER}),
+    ConditionType.CHECKPOINT_HEALTHY: frozenset({"CheckpointsFail"}),
+    ConditionType.RECONCILING: frozenset(
+        {
+            "CrashLoopBackOff",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "ErrImageNeverPull",
+            "ErrImagePull",
+            "ImagePullBackOff",
+            "InvalidImageName",
+            "Unschedulable",
+        }
+    ),
+}
+"""Reasons that are told when a condition comes to one of them: of these nothing else is said by an event.
+
+What keeps a pod from starting has Kubernetes' own words, which take turns.
+"""
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
     LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
@@ -116,10 +136,12 @@ def _is_incompatible(s: Situation) -> Verdict | None:
 
 def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     """Return what is to be told because a condition has become what it is."""
-    old, new = (find_condition(each.conditions, ConditionType.RUNNING) for each in (before, after))
-    if new is None or new.reason != _NO_ANSWER or (old is not None and old.reason == _NO_ANSWER):
-        return ()
-    return (Emit(type="Warning", reason=_NO_ANSWER, message=new.message),)
+    told = []
+    for kind, reasons in _WORTH_AN_EVENT.items():
+        old, new = (find_condition(each.conditions, kind) for each in (before, after))
+        if new is not None and new.reason in reasons and (old is None or old.reason not in reasons):
+            told.append(Emit(type="Warning", reason=new.reason, message=new.message))
+    return tuple(told)
 
 
 def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
+from tests.simulation.operator.world import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import Decision, decide
-from streamjob_operator.observation import Compatibility
+from streamjob_operator.observation import Compatibility, Observation
 from streamjob_operator.resources.conditions import ConditionType, find_condition, is_true
 from streamjob_operator.resources.status import LifecycleState
 from streamjob_operator.revision import revision_of
@@ -236,3 +238,43 @@ def test_a_spec_that_fits_is_deployed() -> None:
 
     assert decision.status.lifecycle_state is LifecycleState.UPGRADING
     assert is_true(decision.status.conditions, ConditionType.STATE_COMPATIBLE)
+
+
+def test_an_image_that_is_missing_is_told_once_whichever_of_its_words_kubernetes_has() -> None:
+    user = User(job={"behaviour": "no-image"})
+    observe, words = user.world.observe, cycle(["ErrImagePull", "ImagePullBackOff"])
+
+    def seen(read: Stored) -> Observation:
+        observed, word = observe(read), next(words)
+        return replace(observed, pods=tuple(replace(pod, reason=word, message="not found") for pod in observed.pods))
+
+    user.world.observe = seen  # type: ignore[method-assign]
+    user.look(20)
+
+    assert user.condition(ConditionType.READY).reason in ("ErrImagePull", "ImagePullBackOff")
+    told = [event for event in user.world.events if event.reason in ("ErrImagePull", "ImagePullBackOff")]
+    assert [(event.type, event.message) for event in told] == [("Warning", "not found")]
+
+
+def fail_checkpoints(user: User, times: int) -> None:
+    """Have the driver say that so many of its last checkpoints have failed."""
+    counts = user.status.checkpoint.counts.replaced(consecutive_failures=times)
+    checkpoint = user.status.checkpoint.replaced(counts=counts)
+    status = user.status.replaced(checkpoint=checkpoint).to_dict()
+    user.world._write(replace(user.world.stored, status=status))
+
+
+def test_checkpoints_that_fail_are_told_once_for_each_time_that_they_begin_to() -> None:
+    user = User.with_stable_job(healthCheck={"enabled": False})
+    fail_checkpoints(user, 1)
+    user.look(3)
+    fail_checkpoints(user, 2)
+    user.look(3)
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).reason == "CheckpointsFail"
+    assert user.reasons().count("CheckpointsFail") == 1
+
+    fail_checkpoints(user, 0)
+    user.look(2)
+    fail_checkpoints(user, 1)
+    user.look(2)
+    assert user.reasons().count("CheckpointsFail") == 2

@@ -16,9 +16,11 @@ GIVING = [
 ]
 EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}
 # Other words of the same modules: conditions and their values, values of the spec and of events, the end of a reason,
-# what Kubernetes says of any failed container.
+# what Kubernetes says of failed containers and of pods that do not start.
 OTHERS = {"Ready", "Reconciling", "Stalled", "True", "False", "Unknown"}
 OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
+OTHERS |= {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"}
+OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Unschedulable"}
 
 
 def words(file: Path) -> Iterator[str]:
