@@ -71,16 +71,17 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
     return gone
 
 
-def delete_savepoint(directory: str) -> Program[int]:
+def delete_savepoint(directory: str, namespace: str) -> Program[int]:
     """Delete a savepoint, its manifest first; return how many objects that were. One that is gone is no error.
 
     The store that drives this is rooted at the savepoint's own directory.
 
     Args:
         directory: its URI, for messages.
+        namespace: who deletes it; a savepoint of a job in another namespace is not theirs.
 
     Raises:
-        NotDisposable: it is no savepoint, cannot be read, or another job has claimed it.
+        NotDisposable: it is no savepoint, another namespace's, cannot be read, or another job has claimed it.
         StoreUnavailable, StoreDenied: not everything was deleted.
     """
     marker = Key(keys.claim_marker(MANIFEST_NAME))
@@ -103,6 +104,11 @@ def delete_savepoint(directory: str) -> Program[int]:
         ) from error
     if manifest.kind != "savepoint":
         raise NotDisposable(f"{directory} holds a {manifest.kind}, and no savepoint", "leave it to its job")
+    if manifest.namespace != namespace:
+        raise NotDisposable(
+            f"{directory} holds a savepoint of namespace {manifest.namespace}, which is not for {namespace} to delete",
+            "delete it there, or by hand",
+        )
     if not (yield from mark_for_deletion(Key(MANIFEST_NAME), JobId(manifest.namespace, manifest.job))):
         raise NotDisposable(
             f"another job has claimed the savepoint at {directory}: {marker} says which one",

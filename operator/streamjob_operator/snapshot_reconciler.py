@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from streamjob.errors import StreamJobError
 from streamjob_operator.acting import Actor, set_finalizer
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
@@ -120,7 +121,12 @@ class SnapshotReconciler:
         elif isinstance(action, RemoveFinalizer):
             await set_finalizer(self._cluster, thing, present=False)
         elif isinstance(action, DeleteSnapshotData):
-            await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
+            try:
+                await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
+            except StreamJobError as error:
+                # The resource stays until that is mended, and somebody waits for it to go.
+                await self._events.record(thing, "Warning", "CleanupFailed", str(error))
+                raise
         elif job is not None and resource is not None and seen is not None:
             if FINALIZER in (thing["metadata"].get("finalizers") or ()):
                 await self._remember(thing, storage)

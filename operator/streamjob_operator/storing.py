@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ from streamjob_operator.resources.parts import Storage
 
 _T = TypeVar("_T")
 _CONNECTIONS = 64
+_LOGIN_SECONDS = 10.0
 _ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 
 
@@ -83,15 +85,24 @@ class Snapshots:
         concurrency: how many stores are asked at the same time.
         ambient: whether the controller's own credentials may be used for a job that names none. Then whoever creates a
             StreamJob has things read and deleted in the controller's name.
+        clock: seconds of a clock that never goes back.
     """
 
     def __init__(
-        self, cluster: Cluster, open_store: Open | None = None, *, concurrency: int = 16, ambient: bool = False
+        self,
+        cluster: Cluster,
+        open_store: Open | None = None,
+        *,
+        concurrency: int = 16,
+        ambient: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._ambient = ambient
         self._open = open_store or S3Stores()
         self._places = asyncio.Semaphore(concurrency)
+        self._clock = clock
+        self._logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
 
     def reach(self, uri: str, storage: Storage) -> Reach:
         """Return whether what is at a URI can be read and deleted from here."""
@@ -142,7 +153,7 @@ class Snapshots:
             StreamJobError: not everything was deleted.
         """
         directory = path.removesuffix(MANIFEST_NAME)
-        return await self._drive(directory, namespace, storage, lambda: delete_savepoint(directory))
+        return await self._drive(directory, namespace, storage, lambda: delete_savepoint(directory, namespace))
 
     async def environment(self, namespace: str, storage: Storage) -> dict[str, str]:
         """Return AWS' variables for what a StreamJob says of its storage.
@@ -162,6 +173,9 @@ class Snapshots:
         return values
 
     async def _credentials(self, namespace: str, name: str) -> dict[str, str]:
+        until, known = self._logins.get((namespace, name), (0.0, {}))
+        if self._clock() < until:
+            return known
         fix = f"Create it with the keys {_ACCESS_KEY} and {_SECRET_KEY}, or correct storage.credentialsSecretRef."
         try:
             data = (await self._cluster.get(SECRET, namespace, name)).get("data") or {}
@@ -175,6 +189,8 @@ class Snapshots:
         missing = [key for key in (_ACCESS_KEY, _SECRET_KEY) if not found.get(key)]
         if missing:
             raise InvalidInput(f"the Secret {name} in namespace {namespace} lacks {' and '.join(missing)}", fix)
+        # Thousands of jobs may share one: it is read once in a while, and not for each look.
+        self._logins[(namespace, name)] = self._clock() + _LOGIN_SECONDS, found
         return found
 
     async def _drive(self, root: str, namespace: str, storage: Storage, program: Callable[[], Program[_T]]) -> _T:

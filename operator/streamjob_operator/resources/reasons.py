@@ -69,7 +69,9 @@ WRONG: Mapping[str, str] = {
     "tried again later.",
     "LastStateFallback": "The job cannot take the savepoint of a stop: it stops behind its last checkpoint.",
     "StoreUnreachable": "The store does not answer, and without it the next step might lose state. It is asked again.",
-    "CleanupFailed": "Checkpoints that were to be deleted are left in the store; the message says why.",
+    "CleanupFailed": "Checkpoints of a StreamJob that were to be deleted are left in the store; or the files of a "
+    "StreamSnapshot cannot be deleted, and it stays until they can, or its finalizer is taken off. The message says "
+    "why.",
     "Cleanup": "Files of a deleted StreamSnapshot are left, or kept for as long as the job needs them.",
     "SnapshotError": "A StreamSnapshot failed; it is tried again, as `backoffLimit` says.",
     "SnapshotAbandoned": "The job went away, or ended, before its StreamSnapshot was taken.",

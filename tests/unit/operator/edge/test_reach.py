@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
+from tests.unit.stored.job import Job
 
+from streamjob.protocol.log import JobId
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
+from streamjob_operator.disposal import NotDisposable
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.validating import read_problems
+from streamjob_operator.waking import Loops
 
 
 def on_a_volume(**spec: Any) -> dict[str, Any]:
@@ -93,6 +97,33 @@ def test_a_savepoint_out_of_reach_is_let_go_with_its_files_left(bench: Bench) ->
 
     asyncio.run(scenario())
     assert "Cleanup" in bench.events()
+
+
+def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    other = Job(tmp_path / "bucket" / "snapshots", JobId("elsewhere", NAME))
+    directory = other.savepoint(1, b"state")
+    snapshot = {
+        "apiVersion": "streamjob.io/v1alpha1",
+        "kind": "StreamSnapshot",
+        "metadata": {"namespace": NAMESPACE, "name": "theirs", "finalizers": ["streamjob.io/finalizer"]},
+        "spec": {
+            "jobRef": {"name": NAME},
+            "savepoint": {"path": f"s3://bucket/snapshots/savepoints/{directory.name}", "disposeOnDelete": True},
+        },
+    }
+
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+        assert await bench.snapshots.reconcile(NAMESPACE, "theirs") != Loops.GONE
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "theirs")
+        with pytest.raises(NotDisposable):
+            await bench.snapshots.reconcile(NAMESPACE, "theirs")
+
+    asyncio.run(scenario())
+    assert "CleanupFailed" in bench.events()
+    assert "theirs" in bench.cluster.names(STREAM_SNAPSHOT)
+    assert (directory / "manifest.json").exists()
 
 
 def test_a_job_does_not_leave_a_place_of_which_nobody_knows_the_newest_snapshot(bench: Bench) -> None:

@@ -232,3 +232,14 @@ def test_a_checkpoint_is_not_deleted_as_a_savepoint(job: Job, bench: Bench) -> N
     with pytest.raises(NotDisposable, match="holds a checkpoint"):
         asyncio.run(bench.snapshots.delete_savepoint("default", path, Storage()))
     assert job.objects() == before
+
+
+def test_a_savepoint_of_another_namespace_is_not_deleted(job: Job, bench: Bench) -> None:
+    directory = job.savepoint(3, b"state", f"{LOCATION}/savepoints/departures-3-abc")
+    uri = f"{LOCATION}/savepoints/{directory.name}/manifest.json"
+
+    with pytest.raises(NotDisposable, match="of namespace default, which is not for other to delete"):
+        asyncio.run(bench.snapshots.delete_savepoint("other", uri, Storage()))
+
+    assert (directory / "manifest.json").exists()
+    assert (directory / "files" / "1").exists()
