@@ -65,10 +65,7 @@ class Bench:
         served_without = await self._without_controller()
         try:
             with self._world.controller() as controller:
-                try:
-                    await self._measure(controller, served_without, keep)
-                finally:
-                    await self._delete(len(self.jobs.seen))
+                await self._measure(controller, served_without, keep)
         finally:
             watching.cancel()
 

@@ -21,7 +21,7 @@ from e2e.harness.controller import define_resources
 from prometheus_client.parser import text_string_to_metric_families
 from tests.servers.s3 import S3Server, free_port
 
-from streamjob_operator.cluster.kinds import STREAM_JOB, Object
+from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 
 INTERVAL = "1m"
 _NODES = 10
@@ -100,7 +100,7 @@ class World:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Make it all, and take it away; StreamJobs are gone by then."""
+        """Make it all, and take it away, StreamJobs that are left included."""
         define_resources(self._cluster)
         try:
             self._cluster.create(
@@ -111,10 +111,11 @@ class World:
             with self._kwok(), self._drivers():
                 yield
         finally:
-            # Of a run that failed there may be some, and nobody is left who would let them go.
-            for job in self._cluster.all(STREAM_JOB.kind, self.namespace):
-                where = Where(STREAM_JOB.kind, job["metadata"]["name"], self.namespace)
-                self._cluster.patch(where, {"metadata": {"finalizers": None}})
+            # Nobody is left who would let them go.
+            for kind in (STREAM_JOB.kind, STREAM_SNAPSHOT.kind):
+                for thing in self._cluster.all(kind, self.namespace):
+                    where = Where(kind, thing["metadata"]["name"], self.namespace)
+                    self._cluster.patch(where, {"metadata": {"finalizers": None}})
             self._cluster.delete(Where("Namespace", self.namespace))
             for number in range(_NODES):
                 self._cluster.delete(Where("Node", f"{self.namespace}-{number}"))
