@@ -31,6 +31,18 @@ class PodPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The log's record of a completed snapshot; `path` is the absolute URI of its manifest."""
+
+    id: int
+    kind: RecordKind
+    path: str
+    epoch: int
+    attempt: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverPod:
     """A driver pod of the job.
 
@@ -46,6 +58,7 @@ class DriverPod:
             not.
         exit_code: how the driver's container ended, None before.
         outcome: the job's last state as the driver left it in its termination message, None if it left none.
+        completion: the newest snapshot that it completed, as the driver left it there.
         reason: why it waits or failed, in Kubernetes' word: ImagePullBackOff, Unschedulable, OOMKilled, Evicted, …
         message: the same for people; for an ended driver, what its termination message says.
     """
@@ -60,6 +73,7 @@ class DriverPod:
     deleting: float | None = None
     exit_code: int | None = None
     outcome: JobState | None = None
+    completion: Completion | None = None
     reason: str = ""
     message: str = ""
 
@@ -75,18 +89,6 @@ class DriverPod:
             return None if self.exit_code is None else ExitCode(self.exit_code)
         except ValueError:
             return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """The log's record of a completed snapshot; `path` is the absolute URI of its manifest."""
-
-    id: int
-    kind: RecordKind
-    path: str
-    epoch: int
-    attempt: int
-    time: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import get_args
 
@@ -279,18 +279,17 @@ def log_of_driver(job: JobView) -> StoredLog | None:
     return StoredLog(attempt=job.attempt, epoch=job.epoch, newest=newest)
 
 
-def log_as_remembered(status: StreamJobStatus, pods: Iterable[DriverPod]) -> StoredLog:
-    """Return what is known of a log that only drivers can read: what was reported last.
+def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> StoredLog:
+    """Return what is known of a log that only drivers can read: what they said last.
 
     Whatever it lacks, the next driver finds: `latest` is resolved where the log is.
     """
     attempt, last = status.job_status.attempt, status.checkpoint.last_completed
-    newest = None
+    known = [pod.completion for pod in pods if pod.completion is not None]
     if last is not None:
-        finished = any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods)
-        newest = Completion(
+        remembered = Completion(
             id=last.id,
-            kind=RecordKind.FINAL if finished else RecordKind(last.kind.value),
+            kind=RecordKind(last.kind.value),
             path=last.path,
             epoch=last.epoch or 0,
             attempt=attempt if last.attempt is None else last.attempt,
@@ -304,6 +303,10 @@ def _version(thing: Object) -> int:
 
 
 def _attempt(pod: Object) -> int | None:
+        known.append(remembered)
+    newest = max(known, key=lambda each: (each.attempt, each.id), default=None)
+    if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
+        newest = replace(newest, kind=RecordKind.FINAL)
     found = driver_pod(pod)
     return None if found is None else found.attempt
 

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.manifests.names import ATTEMPT_LABEL, CONTAINER, CONTROL_PORT, REVISION_ANNOTATION
-from streamjob_operator.observation import DriverPod, PodPhase
+from streamjob_operator.observation import Completion, DriverPod, PodPhase
 
 _EVICTED = "Evicted"
 
@@ -28,7 +29,7 @@ def driver_pod(pod: Object) -> DriverPod | None:
         return None
     state = _container_state(status)
     terminated = state.get("terminated") or {}
-    outcome, said = _termination_message(terminated.get("message"))
+    outcome, said, completion = _termination_message(terminated.get("message"), attempt)
     reason, message = _reason(status, state)
     return DriverPod(
         name=meta["name"],
@@ -41,6 +42,7 @@ def driver_pod(pod: Object) -> DriverPod | None:
         deleting=seconds_of(meta.get("deletionTimestamp")),
         exit_code=terminated.get("exitCode"),
         outcome=outcome,
+        completion=completion,
         reason=reason,
         message=said or message,
     )
@@ -85,10 +87,25 @@ def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-def _termination_message(text: str | None) -> tuple[JobState | None, str]:
+def _termination_message(text: str | None, attempt: int) -> tuple[JobState | None, str, Completion | None]:
     try:
         said = json.loads(text or "")
         state = said.get("state")
-        return (JobState(state) if state else None), str(said.get("message") or "")
+        outcome, message = (JobState(state) if state else None), str(said.get("message") or "")
     except (ValueError, AttributeError):
-        return None, text or ""
+        return None, text or "", None
+    return outcome, message, _completion(said.get("lastCheckpoint"), attempt)
+
+
+def _completion(last: Any, attempt: int) -> Completion | None:
+    try:
+        return Completion(
+            id=int(last["id"]),
+            kind=RecordKind(last["kind"]),
+            path=str(last["path"]),
+            epoch=0,
+            attempt=attempt,
+            time=float(last["time"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

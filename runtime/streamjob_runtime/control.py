@@ -71,6 +71,12 @@ class RunningJob:
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
 
+    def last_checkpoint(self) -> LastCheckpointView | None:
+        """Return the newest snapshot that this process has completed."""
+        runner = self._runner
+        with runner.lock:
+            return _last_checkpoint(runner.statistics, has_final=runner.ledger is not None and runner.ledger.finished)
+
     def job(self) -> JobView:
         """Return the job as it stands."""
         runner = self._runner

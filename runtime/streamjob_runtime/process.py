@@ -170,7 +170,8 @@ def _run_job(
             stopper.done()
             watcher.stop()
     state = runner.lifecycle.state
-    termination.write(state, None if state is JobState.FINISHED else runner.failure, code)
+    failure = None if state is JobState.FINISHED else runner.failure
+    termination.write(state, failure, code, control.last_checkpoint())
     return code
 
 

@@ -13,9 +13,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.protocol.lifecycle import JobState
+
+if TYPE_CHECKING:
+    # It takes a while to be imported, for which a start must not wait.
+    from streamjob.client.models import LastCheckpointView
 
 VARIABLE = "STREAMJOB_TERMINATION_LOG"
 """Names the file."""
@@ -29,7 +34,8 @@ log = logging.getLogger("streamjob")
 
 
 class TerminationLog:
-    """A file with how the job ended: `{"state", "message", "exitCode"}`.
+    """A file with how the job ended: `{"state", "message", "exitCode"}`, and what it completed last, if anything:
+    `"lastCheckpoint": {"id", "kind", "path", "time"}`.
 
     Args:
         path: the file; None to leave nothing.
@@ -44,12 +50,14 @@ class TerminationLog:
         path = environment.get(VARIABLE)
         return cls(Path(path) if path else None)
 
-    def write(self, state: JobState, message: str | None, code: ExitCode) -> None:
+    def write(
+        self, state: JobState, message: str | None, code: ExitCode, last: LastCheckpointView | None = None
+    ) -> None:
         """Say how the job ended; if that cannot be written, the process ends as it would have."""
         if self._path is None:
             return
         try:
-            self._path.write_text(termination_message(state, message or "", code), encoding="utf-8")
+            self._path.write_text(termination_message(state, message or "", code, last), encoding="utf-8")
         except OSError as error:
             log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
 
@@ -84,10 +92,14 @@ def leave_on_sigterm(termination: TerminationLog) -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
-def termination_message(state: JobState, message: str, code: ExitCode) -> str:
+def termination_message(state: JobState, message: str, code: ExitCode, last: LastCheckpointView | None = None) -> str:
     """Return the file's content; a message that is too long for Kubernetes loses its end."""
+    completed = {}
+    if last is not None:
+        told = {"id": last.id, "kind": last.kind, "path": last.path, "time": last.completed}
+        completed = {"lastCheckpoint": told}
     while True:
-        said = json.dumps({"state": state, "message": message, "exitCode": int(code)}, ensure_ascii=False)
+        said = json.dumps({"state": state, "message": message, "exitCode": int(code), **completed}, ensure_ascii=False)
         excess = len(said.encode()) - LONGEST
         if excess <= 0:
             return said

@@ -125,6 +125,11 @@ class Process:
     def alive(self) -> bool:
         return self.exit_code is None
 
+    @property
+    def last(self) -> Completion | None:
+        """What it completed last."""
+        return self._last
+
     def end(self, code: int, state: JobState) -> None:
         self.exit_code, self.state = code, state
 

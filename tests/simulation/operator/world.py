@@ -30,7 +30,8 @@ from streamjob_operator.decisions.actions import (
     StopJob,
 )
 from streamjob_operator.decisions.memory import Memory, memory_of
-from streamjob_operator.observation import DriverPod, KnownSnapshot, Observation, PodPhase, StoredLog
+from streamjob_operator.observation import DriverPod, KnownSnapshot, Observation, PodPhase, Reach, StoredLog
+from streamjob_operator.observing import log_as_remembered, log_of_driver
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
@@ -102,6 +103,7 @@ class World:
     starts: list[Start] = field(default_factory=list)
     snapshots: dict[str, KnownSnapshot] = field(default_factory=dict)
     store_up: bool = True
+    in_reach: bool = True
     api_up: bool = True
     disposed: bool = False
     stop_ids: set[str] = field(default_factory=set)
@@ -230,15 +232,18 @@ class World:
         triggers = {}
         if process is not None and answers:
             triggers = {name: process.triggers[name] for name in wanted_triggers(status) if name in process.triggers}
+        pods = tuple(self._seen(pod) for pod in self.pods)
+        log = StoredLog(attempt=self.log.attempt, epoch=self.log.epoch, newest=self.log.newest)
+        if not self.in_reach:
+            log = (None if view is None else log_of_driver(view)) or log_as_remembered(status, pods)
         return Observation(
             now=self.now,
-            pods=tuple(self._seen(pod) for pod in self.pods),
+            pods=pods,
             job=view,
             policy=process.policy_view() if process is not None and answers else None,
             triggers=triggers,
-            log=StoredLog(attempt=self.log.attempt, epoch=self.log.epoch, newest=self.log.newest)
-            if self.store_up
-            else None,
+            log=log if self.store_up or not self.in_reach else None,
+            reach=Reach.STORE if self.in_reach else Reach.NO_CREDENTIALS,
             snapshots=tuple(self.snapshots.values()),
             revisions=tuple(self.revisions.values()),
             finalizer=read.finalizer,
@@ -455,13 +460,14 @@ class World:
 
     def _seen(self, pod: Pod) -> DriverPod:
         process = pod.process
-        phase, code, outcome, reason = PodPhase.RUNNING, None, None, ""
+        phase, code, outcome, completion, reason = PodPhase.RUNNING, None, None, None, ""
         if process is None:
             phase, reason = PodPhase.PENDING, "ImagePullBackOff"
         elif not process.alive and not pod.node_lost:
             code = process.exit_code
             phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
-            outcome = None if code == 137 or pod.silent_end else process.state
+            silent = code == 137 or pod.silent_end
+            outcome, completion = (None, None) if silent else (process.state, process.last)
         return DriverPod(
             name=pod.name,
             uid=pod.uid,
@@ -473,5 +479,6 @@ class World:
             deleting=pod.deleting,
             exit_code=code,
             outcome=outcome,
+            completion=completion,
             reason=reason,
         )

@@ -13,7 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from streamjob.client.models import LastCheckpointView, SnapshotKind
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, Superseded
+from streamjob.ids import CheckpointId
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.process import ProcessOptions, run_process
 from streamjob_runtime.stopping import Stopper
@@ -99,3 +101,17 @@ def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked
     process.stdout.close()
     said = json.loads((tmp_path / "log").read_text())
     assert (said["state"], said["exitCode"]) == ("STOPPED", 0)
+
+
+def test_what_was_completed_last_is_left_too(tmp_path: Path) -> None:
+    last = LastCheckpointView(
+        id=CheckpointId(7), kind=SnapshotKind.SAVEPOINT, triggered=1, completed=2.5, duration_ms=1,
+        checkpointed_size=1, state_size=1, path="s3://bucket/savepoints/a-7/manifest.json",
+    )  # fmt: skip
+    TerminationLog(tmp_path / "log").write(JobState.STOPPED, "x" * 9000, ExitCode.OK, last)
+
+    text = (tmp_path / "log").read_text()
+    assert len(text.encode()) <= LONGEST
+    assert json.loads(text)["lastCheckpoint"] == {
+        "id": 7, "kind": "savepoint", "path": "s3://bucket/savepoints/a-7/manifest.json", "time": 2.5,
+    }  # fmt: skip

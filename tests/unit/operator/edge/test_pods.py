@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.triggers import SnapshotKind
+from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.observation import DriverPod, PodPhase
+from streamjob_operator.observation import Completion, DriverPod, PodPhase
+from streamjob_operator.observing import log_as_remembered
 from streamjob_operator.pods import control_url, driver_pod
+from streamjob_operator.resources.status import CheckpointStatus, CompletedCheckpoint, StreamJobStatus
 from streamjob_operator.validating import Resources
 
 
@@ -54,6 +59,33 @@ def test_an_init_container_that_fails_is_the_reason() -> None:
     found = read({"phase": "Pending", "initContainerStatuses": init} | container({"waiting": {"reason": ""}}))
 
     assert (found.reason, found.message) == ("Error", "fetch: Error")
+
+
+def test_a_driver_that_ended_leaves_what_it_completed_last() -> None:
+    last = {"id": 9, "kind": "savepoint", "path": "file:///data/a-9/manifest.json", "time": 12.5}
+    said = json.dumps({"state": "STOPPED", "message": "", "exitCode": 0, "lastCheckpoint": last})
+    found = read({"phase": "Succeeded"} | container({"terminated": {"exitCode": 0, "message": said}}))
+
+    assert found.completion == Completion(
+        id=9, kind=RecordKind.SAVEPOINT, path="file:///data/a-9/manifest.json", epoch=0, attempt=7, time=12.5
+    )
+    assert log_as_remembered(StreamJobStatus(), [found]).newest == found.completion
+    older = CompletedCheckpoint(id=8, kind=SnapshotKind.CHECKPOINT, path="file:///data/8/manifest.json", attempt=7)
+    newer = older.replaced(id=3, attempt=8)
+    for known, newest in ((older, 9), (newer, 3)):
+        status = StreamJobStatus(checkpoint=CheckpointStatus(last_completed=known))
+        log = log_as_remembered(status, [found])
+        assert log.remembered
+        assert log.newest is not None
+        assert log.newest.id == newest
+
+
+@pytest.mark.parametrize("last", [None, 7, {}, {"id": "x", "kind": "savepoint", "path": "", "time": 1}, {"id": 1}])
+def test_a_completion_that_cannot_be_read_is_none(last: object) -> None:
+    said = json.dumps({"state": "STOPPED", "lastCheckpoint": last})
+    found = read({"phase": "Succeeded"} | container({"terminated": {"exitCode": 0, "message": said}}))
+
+    assert (found.completion, found.outcome) == (None, JobState.STOPPED)
 
 
 def test_a_driver_that_ended_leaves_its_exit_code_and_its_words() -> None:
