@@ -116,9 +116,9 @@ def restart(s: Situation, reason: str, message: str, *, from_outside: bool = Fal
     policy = RestartPolicy() if s.spec is None else s.spec.restart_policy
     restarts, then = _restarts(s, policy).after_failure(s.now, lambda: 0.5)
     if isinstance(then, GiveUp):
-        return _give_up(
-            s, "RestartsExhausted" if then.attempts else reason, f"after {then.attempts} restarts: {message}"
-        )
+        if not then.attempts:
+            return _give_up(s, reason, message)
+        return _give_up(s, "RestartsExhausted", f"after {then.attempts} restarts: {message}")
     failed = replace(
         memory, failures=restarts.attempt, last_failure=s.now, failure=message[:1000], failure_reason=reason
     )

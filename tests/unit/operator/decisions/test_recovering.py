@@ -176,7 +176,9 @@ def test_a_job_whose_policy_is_never_is_not_restarted() -> None:
 
     user.wait_for(LifecycleState.FAILED)
 
-    assert user.condition(ConditionType.STALLED).reason == "DriverFailed"
+    stalled = user.condition(ConditionType.STALLED)
+    assert stalled.reason == "DriverFailed"
+    assert stalled.message.startswith("driver ")
 
 
 def test_counting_begins_anew_after_a_quiet_time() -> None:
