@@ -295,6 +295,10 @@ def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> Sto
             attempt=attempt if last.attempt is None else last.attempt,
             time=0.0 if last.completed is None else last.completed.timestamp(),
         )
+        known.append(remembered)
+    newest = max(known, key=lambda each: (each.attempt, each.id), default=None)
+    if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
+        newest = replace(newest, kind=RecordKind.FINAL)
     return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest, remembered=True)
 
 
@@ -303,10 +307,6 @@ def _version(thing: Object) -> int:
 
 
 def _attempt(pod: Object) -> int | None:
-        known.append(remembered)
-    newest = max(known, key=lambda each: (each.attempt, each.id), default=None)
-    if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
-        newest = replace(newest, kind=RecordKind.FINAL)
     found = driver_pod(pod)
     return None if found is None else found.attempt
 
