@@ -38,6 +38,7 @@ from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.resting_logs import RestingLogs
 from streamjob_operator.restorable import compatibility
 from streamjob_operator.revision import Revision, revision_of
 from streamjob_operator.storing import Snapshots
@@ -156,6 +157,7 @@ class Observer:
         self._index = index
         self._wanted_triggers = wanted_triggers
         self._clock = clock
+        self._resting = RestingLogs(clock=clock)
 
     async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
         """Return what is to be seen of a StreamJob, and what became of further requests to its driver.
@@ -237,11 +239,17 @@ class Observer:
             return StoredLog()
         if self._stored.reach(location, storage) is not Reach.STORE:
             return log_as_remembered(resource.status, pods)
+        known = None if resource.deleted else self._resting.find(resource.uid, location, pods)
+        if known is not None:
+            return known
         try:
-            return await self._stored.log(resource.namespace, resource.name, location, storage)
+            log = await self._stored.log(resource.namespace, resource.name, location, storage)
         except StreamJobError as error:
             _log.warning("%s/%s: its log cannot be read: %s", resource.namespace, resource.name, error)
             return None
+        if not resource.deleted:
+            self._resting.keep(resource.uid, location, pods, log)
+        return log
 
 
 def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:
