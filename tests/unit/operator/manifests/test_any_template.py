@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.operator.manifests.samples import OWNER, container, pod, variables
 
@@ -36,6 +36,7 @@ TEMPLATES = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEMPLATES)
 def test_no_template_changes_what_runs_in_the_pod_and_how_it_ends(template: dict[str, Any]) -> None:
     try:
