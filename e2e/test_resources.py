@@ -333,7 +333,15 @@ def test_the_columns_tell_how_a_job_is(server: Server, stored: dict[str, Any]) -
     assert list(columns)[:7] == ["Name", "State", "Job", "Ready", "Checkpoint", "Taken", "Restarts"]
 
 
-@pytest.mark.parametrize("wanted", [{"savepoint": {}}, {"checkpoint": {}}, {"savepoint": {"disposeOnDelete": True}}])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"savepoint": {}},
+        {"checkpoint": {}},
+        {"savepoint": {"disposeOnDelete": True}},
+        {"savepoint": {"path": "s3://snapshots/departures-7-abc/manifest.json"}},
+    ],
+)
 def test_a_snapshot_is_accepted(server: Server, wanted: dict[str, Any]) -> None:
     made = server.create("StreamSnapshot", {"jobRef": {"name": "departures"}, **wanted})
 
@@ -351,6 +359,11 @@ def test_a_snapshot_is_accepted(server: Server, wanted: dict[str, Any]) -> None:
         ({"savepoint": {}}, "spec.jobRef: Required value"),
         ({"jobRef": {"name": "departures"}, "savepoint": {}, "backoffLimit": -2}, "spec.backoffLimit"),
         ({"jobRef": {"name": "departures"}, "savepoint": {"location": "nowhere"}}, "spec.savepoint.location"),
+        ({"jobRef": {"name": "departures"}, "savepoint": {"path": "nowhere"}}, "spec.savepoint.path"),
+        (
+            {"jobRef": {"name": "departures"}, "savepoint": {"location": "s3://a/b", "path": "s3://a/c"}},
+            "path names a savepoint that exists",
+        ),
     ],
 )
 def test_a_snapshot_that_cannot_be_taken_is_refused(server: Server, spec: dict[str, Any], said: str) -> None:
@@ -367,6 +380,10 @@ def test_a_snapshot_that_cannot_be_taken_is_refused(server: Server, spec: dict[s
         ({"savepoint": None, "checkpoint": {}}, "what is taken, and where to, cannot change"),
         ({"savepoint.location": "s3://snapshots/elsewhere"}, "what is taken, and where to, cannot change"),
         ({"savepoint.location": None}, "what is taken, and where to, cannot change"),
+        (
+            {"savepoint.location": None, "savepoint.path": "s3://snapshots/x/manifest.json"},
+            "what is taken, and where to, cannot change",
+        ),
     ],
 )
 def test_a_snapshot_stays_what_it_is(

@@ -77,7 +77,8 @@ class Storage(SpecPart):
     credentials_secret_ref: Reference | None = Field(
         default=None,
         description="A Secret with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if there is one, "
-        "`AWS_SESSION_TOKEN`. Without it the driver's service account has to do.",
+        "`AWS_SESSION_TOKEN`. Without it the driver's service account has to do, and the controller keeps away from "
+        "the store unless it may use credentials of its own.",
     )
 
 
