@@ -29,27 +29,27 @@ _CHECKS = tuple(check for check in CHECKS if check is not operators.functions)
 
 
 class Resources:
-    """Reads StreamJobs; what is wrong with a spec is found out once for each generation of it.
+    """Reads StreamJobs; what is wrong with a spec is found out once for each generation of it, the newest remembered.
 
     Args:
         most: how many specs are remembered.
     """
 
     def __init__(self, most: int = 5000) -> None:
-        self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
+        self._known: OrderedDict[str, tuple[int, _Known]] = OrderedDict()
         self._most = most
 
     def read(self, thing: Object) -> Resource:
         """Return a StreamJob as decisions take it; never raises for a wrong spec."""
         metadata = Metadata.model_validate(thing["metadata"])
-        key = (metadata.uid, metadata.generation)
-        if key not in self._known:
+        generation, known = self._known.get(metadata.uid, (None, None))
+        if known is None or generation != metadata.generation:
             spec, problems = read_problems(thing)
-            revision = None if spec is None or problems else revision_of(metadata.name, spec)
-            self._known[key] = spec, problems, revision
+            known = spec, problems, None if spec is None or problems else revision_of(metadata.name, spec)
+            self._known[metadata.uid] = metadata.generation, known
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
-        spec, problems, revision = self._known[key]
+        spec, problems, revision = known
         return Resource(
             name=metadata.name,
             namespace=metadata.namespace,

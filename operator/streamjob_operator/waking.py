@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -13,6 +14,7 @@ from streamjob.errors import StreamJobError
 
 _log = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
+_ROUTINE_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,52 @@ class _Object:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     errors: int = 0
+    waiting: asyncio.Future[None] | None = None
+
+
+class _Places:
+    """So many reconciles at the same time; what something happened to goes before routine looks.
+
+    Else whoever changes a spec would wait behind a thousand jobs to which nothing happened, once looks take long.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._routine: deque[asyncio.Future[None]] = deque()
+        self._given = 0
+
+    async def take(self, thing: _Object, *, urgent: bool) -> None:
+        if self._free > 0:
+            self._free -= 1
+            return
+        place = thing.waiting = asyncio.get_running_loop().create_future()
+        (self._urgent if urgent else self._routine).append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.give_back()
+            raise
+        finally:
+            thing.waiting = None
+
+    def hurry(self, thing: _Object) -> None:
+        """Note that something happened to what may be waiting already."""
+        if thing.waiting is not None:
+            self._urgent.append(thing.waiting)
+
+    def give_back(self) -> None:
+        self._given += 1
+        # Routine looks find what no event tells of: they wait longer, and not for ever.
+        first_routine = self._given % _ROUTINE_SHARE == 0
+        for queue in (self._routine, self._urgent) if first_routine else (self._urgent, self._routine):
+            while queue:
+                place = queue.popleft()
+                if not place.done():
+                    place.set_result(None)
+                    return
+        self._free += 1
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
@@ -81,7 +129,7 @@ class Loops(Generic[_Key]):
     ) -> None:
         self._reconcile = reconcile
         self._pace = pace
-        self._places = asyncio.Semaphore(concurrency)
+        self._places = _Places(concurrency)
         self._failed = failed
         self._chance = chance
         self._wait = wait
@@ -96,7 +144,9 @@ class Loops(Generic[_Key]):
         if found is None:
             found = self._objects[key] = _Object()
             found.task = asyncio.create_task(self._run(key, found), name=f"reconcile {key}")
-        found.woken.set()
+        if not found.woken.is_set():
+            found.woken.set()
+            self._places.hurry(found)
 
     def known(self) -> frozenset[_Key]:
         """Return the objects that have a loop."""
@@ -116,10 +166,15 @@ class Loops(Generic[_Key]):
 
     async def _run(self, key: _Key, thing: _Object) -> None:
         try:
+            delay = 0.0
             while not self._closed:
-                async with self._places:
+                # What a decision wants to see soon belongs to something that happened.
+                await self._places.take(thing, urgent=thing.woken.is_set() or delay < self._pace.interval)
+                try:
                     thing.woken.clear()
                     delay = await self._once(key, thing)
+                finally:
+                    self._places.give_back()
                 if delay == self.GONE and not thing.woken.is_set():
                     return
                 await self._wait(thing.woken, max(self._pace.pause, self._varied(delay)))

@@ -235,3 +235,69 @@ def test_closing_does_not_wait_for_ever() -> None:
         assert bench.loops.known() == frozenset()
 
     asyncio.run(scenario())
+
+
+def test_what_something_happened_to_goes_before_those_that_are_only_looked_at_again() -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+        leave, time_is_up = asyncio.Event(), asyncio.Event()
+
+        async def reconcile(key: str) -> float | None:
+            order.append(key)
+            if key == "slow":
+                await leave.wait()
+            return None
+
+        async def wait(event: asyncio.Event, _seconds: float) -> None:
+            either = {asyncio.create_task(event.wait()), asyncio.create_task(time_is_up.wait())}
+            _, pending = await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            for task in pending:
+                task.cancel()
+
+        async def settle() -> None:
+            for _ in range(30):
+                await asyncio.sleep(0)
+
+        loops: Loops[str] = Loops(reconcile, pace=PACE, concurrency=1, wait=wait)
+        for key in ("a", "b", "c", "d", "slow"):
+            loops.wake(key)
+        await settle()
+        assert order == ["a", "b", "c", "d", "slow"]
+
+        time_is_up.set()
+        await settle()
+        time_is_up.clear()
+        for key in ("d", "d", "new"):
+            loops.wake(key)
+        leave.set()
+        await settle()
+        assert sorted(order[5:]) == ["a", "b", "c", "d", "new"]
+        # One of those that are only looked at again may have its turn in between.
+        assert {"d", "new"} < set(order[5:8])
+        await loops.close()
+
+    asyncio.run(scenario())
+
+
+def test_those_that_are_only_looked_at_again_do_not_wait_for_ever() -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+
+        async def reconcile(key: str) -> float | None:
+            order.append(key)
+            await asyncio.sleep(0)
+            # The busy ones always want another look at once.
+            return 15.0 if key == "patient" else 0.0
+
+        async def wait(event: asyncio.Event, _seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        loops: Loops[str] = Loops(reconcile, pace=PACE, concurrency=1, wait=wait)
+        for key in ("patient", "busy 1", "busy 2", "busy 3"):
+            loops.wake(key)
+        while order.count("patient") < 3:
+            await asyncio.sleep(0)
+        assert len(order) < 40
+        await loops.close()
+
+    asyncio.run(scenario())
