@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import re
 import sys
@@ -219,10 +220,12 @@ def arguments() -> argparse.Namespace:
 async def bench(options: argparse.Namespace, cluster: Cluster, s3: S3Server, work: Path) -> None:
     """Measure, show it, and keep it behind every part."""
     begun, parts = time.time(), dict[str, object]()
-    fixed = {"interval": INTERVAL, "rate": options.rate}
+    loads: dict[str, float] = {}
+    fixed = {"interval": INTERVAL, "rate": options.rate, "loads": loads}
 
     def keep(**more: object) -> None:
         parts.update(more)
+        loads[next(iter(more))] = os.getloadavg()[0]
         command = machine.command_line("make bench-controller")
         where = machine.circumstances(begun, command)
         result = Controlled.model_validate({"circumstances": where, **fixed, **parts})

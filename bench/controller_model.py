@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.model import Circumstances, Model
+from pydantic import Field
 
 
 class Deployment(Model):
@@ -81,6 +82,7 @@ class Controlled(Model):
     Args:
         interval: between two checkpoints of a driver, as the spec has it.
         rate: changes per second, on average.
+        loads: the machine's load averages of a minute at the end of parts.
         unanswered: changes that nothing came of.
         peak_rss: the most bytes of memory that the controller had.
         served_without: requests per minute that the API server served while there was no controller.
@@ -91,6 +93,7 @@ class Controlled(Model):
     deployment: Deployment
     changes: tuple[Change, ...] = ()
     rate: float = 0.0
+    loads: dict[str, float] = Field(default_factory=dict)
     unanswered: int = 0
     idle: tuple[Idle, ...] = ()
     served_without: float | None = None

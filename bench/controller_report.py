@@ -79,6 +79,9 @@ def render(results: Controlled) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
     run = f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"
     parts = [_HEAD, run, _SETTING]
+    if results.loads:
+        loads = ", ".join(f"{load:.1f} ({part})" for part, load in results.loads.items())
+        parts += [f"Load averages of the machine at the end of parts, with whatever else it did: {loads}.\n"]
     if results.changes and results.idle:
         parts += ["## Goals\n", goals_table(results).markdown() + "\n"]
     parts += ["## Deployment\n", _DEPLOYMENT.format(jobs=jobs), deployment_table(results).markdown() + "\n"]
