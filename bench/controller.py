@@ -160,7 +160,7 @@ class Bench:
         (kind,) = self._chance.choices(_KINDS, _WEIGHTS)
         spec = self._specs[name]
         if kind == "interval":
-            others = [f"{each}s" for each in range(50, 71) if f"{each}s" != spec["checkpointing"]["interval"]]
+            others = [f"{each}s" for each in range(61, 91) if f"{each}s" != spec["checkpointing"]["interval"]]
             spec["checkpointing"]["interval"] = self._chance.choice(others)
             return kind, {"checkpointing": {"interval": spec["checkpointing"]["interval"]}}
         if kind == "parallelism":

@@ -58,7 +58,8 @@ _IDLE = """\
 its own count, the renewals of its Lease included ({lease:.0f} a minute); watches are beside that: one per kind, opened
 anew every five minutes. What is written is one status per job and completed checkpoint (every {interval} here), at most
 one per look (15 s); without checkpoints there is nothing to write. "All" is what the API server served to everybody by
-`apiserver_request_total`{without}. Requests to drivers grow with the jobs: each is asked three things every 15 s.
+`apiserver_request_total`{without}.
+Requests to drivers grow with the jobs: each is asked three things every 15 s.
 """
 
 
@@ -89,6 +90,8 @@ def render(results: Controlled) -> str:
         count = len(results.changes) + results.unanswered
         text = _CHANGES.format(count=count, rate=results.rate, jobs=jobs)
         parts += ["## Changed specs\n", text, changes_table(results.changes).markdown() + "\n"]
+        if results.left_out:
+            parts += [f"Left out, for they asked for nothing new (60s for 1m): {results.left_out}.\n"]
         if results.unanswered:
             parts += [f"Without an answer: {results.unanswered}.\n"]
     if results.idle:
@@ -97,6 +100,9 @@ def render(results: Controlled) -> str:
             "" if results.served_without is None else f"; {results.served_without:.0f} a minute without controller"
         )
         text = _IDLE.format(seconds=results.idle[0].seconds, lease=lease, interval=results.interval, without=without)
+        other = results.idle_circumstances
+        if other is not None:
+            text += f"\nOf another run: `{other.command}`, {other.begun} to {other.ended}.\n"
         parts += ["## Idle\n", text, idle_table(results.idle).markdown() + "\n"]
     return "\n".join(parts)
 
