@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.controller import StreamJobs, expected, last_visit, visits
-from e2e.harness.snapshots import is_completed, path_of, snapshots_of, wait_for_completed
+from e2e.harness.lifecycle import wait_until_ready
+from e2e.harness.snapshots import name_of, path_of, snapshots_of, wait_for_completed
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -20,23 +21,26 @@ def test_scheduled_savepoints_are_kept_by_number_and_those_that_go_take_their_fi
     assert jobs.is_stored(path_of(first))
     assert first["spec"]["savepoint"].get("disposeOnDelete") is not True
 
-    jobs.namespace.wait_gone("StreamSnapshot", first["metadata"]["name"])
+    jobs.namespace.wait_gone("StreamSnapshot", name_of(first))
     assert not jobs.is_stored(path_of(first))
 
+    jobs.change(NAME, savepoints={"schedule": "1h", "retention": {"maxCount": 2}})
+    wait_until_ready(jobs, NAME)
+    wait_for_completed(jobs, NAME, 2, "schedule")
     jobs.change(NAME, suspend=True)
     jobs.wait_for_state(NAME, "SUSPENDED")
-    kept = [each for each in snapshots_of(jobs, NAME, "schedule") if is_completed(each)]
-    jobs.change(NAME, savepoints={"schedule": "4s", "retention": {"maxCount": 1}})
-    (oldest, *_) = kept
-    assert len(kept) == 2
-    jobs.namespace.wait_gone("StreamSnapshot", oldest["metadata"]["name"])
-    assert not jobs.is_stored(path_of(oldest))
-    assert len(snapshots_of(jobs, NAME, "schedule")) <= 1
-    assert jobs.is_stored(by_hand["path"])
+    # The savepoint of the suspension counts among them.
+    before = wait_for_completed(jobs, NAME, 3)
+    jobs.change(NAME, savepoints={"schedule": "1h", "retention": {"maxCount": 1}})
+    left = wait_for_completed(jobs, NAME, 2)
+    (newest,) = snapshots_of(jobs, NAME, "suspend")
+    assert {path_of(each) for each in left} == {by_hand["path"], path_of(newest)}
+    for each in before:
+        assert jobs.is_stored(path_of(each)) is (name_of(each) in ("by-hand", name_of(newest)))
 
     jobs.namespace.write(visits(20, 40))
     jobs.namespace.write(last_visit())
-    jobs.change(NAME, suspend=False, savepoints={"schedule": "1h"})
+    jobs.change(NAME, suspend=False)
     jobs.wait_for_report(NAME, expected(40))
 
 
@@ -48,11 +52,11 @@ def test_a_schedule_by_cron_is_followed_and_savepoints_are_kept_by_age(jobs: Str
     (asked,) = wait_for_completed(jobs, NAME, 1, "nonce")
 
     (scheduled,) = wait_for_completed(jobs, NAME, 1, "schedule")
-    status = jobs.status(NAME)
-    assert status["savepoint"]["lastScheduled"] == scheduled["metadata"]["creationTimestamp"] or is_completed(scheduled)
+    assert jobs.status(NAME)["savepoint"]["lastScheduled"] <= scheduled["metadata"]["creationTimestamp"]
 
     jobs.change(NAME, savepoints={"schedule": "1h", "retention": {"maxAge": "1s"}})
-    jobs.namespace.wait_gone("StreamSnapshot", asked["metadata"]["name"])
-    assert not jobs.is_stored(path_of(asked))
-    assert jobs.is_stored(path_of(scheduled))
-    assert len(snapshots_of(jobs, NAME, "schedule")) == 1
+    older, newer = sorted((asked, scheduled), key=lambda each: (each["status"]["resultTimestamp"], name_of(each)))
+    jobs.namespace.wait_gone("StreamSnapshot", name_of(older))
+    assert not jobs.is_stored(path_of(older))
+    assert jobs.is_stored(path_of(newer))
+    assert [name_of(each) for each in snapshots_of(jobs, NAME)] == [name_of(newer)]

@@ -27,7 +27,7 @@ def snapshots_of(jobs: StreamJobs, job: str, origin: str | None = None) -> list[
         if each["spec"]["jobRef"]["name"] == job
         and origin in (None, (each["metadata"].get("labels") or {}).get(ORIGIN))
     ]
-    return sorted(found, key=lambda each: str(each["metadata"]["name"]))
+    return sorted(found, key=name_of)
 
 
 def is_completed(snapshot: Object) -> bool:
@@ -44,9 +44,14 @@ def wait_for_completed(
         found = snapshots_of(jobs, job, origin)
         if len(found) == count and all(map(is_completed, found)):
             return found
-        told = {each["metadata"]["name"]: (each.get("status") or {}).get("state") for each in found}
+        told = {name_of(each): (each.get("status") or {}).get("state") for each in found}
         assert time.monotonic() < end, f"after {within:g} s {job} has {told}, and not {count} that are complete"
         time.sleep(_POLL)
+
+
+def name_of(snapshot: Object) -> str:
+    """Return what a StreamSnapshot is called."""
+    return str(snapshot["metadata"]["name"])
 
 
 def path_of(snapshot: Object) -> str:
