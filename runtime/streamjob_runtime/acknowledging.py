@@ -24,7 +24,13 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob_runtime.chain import Chain
-from streamjob_runtime.channels.in_flight import channel_states, is_segment, segment_folder, segment_path
+from streamjob_runtime.channels.in_flight import (
+    channel_states,
+    is_segment,
+    names_in_flight,
+    segment_folder,
+    segment_path,
+)
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
@@ -65,7 +71,7 @@ class Acknowledger:
     Args:
         chain: the chain.
         nodes: what is fused into it.
-        segments: directories with the segments of the streams that it reads.
+        segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         publication: lets go of in-flight segments once they are held.
     """
 
@@ -152,8 +158,7 @@ class Acknowledger:
 
     def _hold_in_flight(self, checkpoint: CheckpointId, cut: ChainCut, directory: Path) -> tuple[str, ...]:
         paths = []
-        for producer, entries in cut.in_flight.items():
-            names = [segment.name for entry in entries for segment in entry.segments]
+        for producer, names in names_in_flight(cut).items():
             if names:
                 (directory / segment_folder(producer)).mkdir(parents=True)
             for name in names:

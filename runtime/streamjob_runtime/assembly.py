@@ -23,6 +23,7 @@ from streamjob_runtime.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.dataflow import Dataflow, DataflowBuilder, FilesRead
 from streamjob_runtime.download import Locate, download
+from streamjob_runtime.feedback import check_declared, declared
 from streamjob_runtime.outputs import ChainOutput, Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.spark_checkpoint.files_read import files_read
@@ -104,7 +105,7 @@ class Assembler:
         self._restored = restored
         self._workdir = workdir
         self._clock = clock
-        self._states = {chain.uid: restored.chain(chain.uid, plan) if restored else None for chain in plan.chains}
+        self._states = {chain.uid: restored.base(chain.uid) if restored else None for chain in plan.chains}
         self._logs = {chain.uid: self._log(chain.uid) for chain in plan.chains}
 
     def download(self, locate: Locate) -> None:
@@ -124,9 +125,8 @@ class Assembler:
                     rewind_event_time(checkpoint, state.batch, state.watermark or 0)
             log = self._logs[chain.uid]
             if log is not None and log.files:
-                candidates = [
-                    path for reader in self._plan.readers(chain.uid) for path in self._candidates(reader, chain.uid)
-                ]
+                holders = (*self._plan.readers(chain.uid), chain.uid)
+                candidates = [path for holder in holders for path in self._candidates(holder, chain.uid)]
                 files = [_named(file) for file in log.files]
                 download(files, locate, self._workdir.segments(chain.uid), candidates)
 
@@ -153,8 +153,12 @@ class Assembler:
             CannotRestore: files of a bounded source are gone.
         """
         plan = self._plan
-        channels = [(channel.source, channel.target) for channel in plan.channels]
-        publications = Publications([chain.uid for chain in plan.chains], channels, clock=self._clock)
+        publications = Publications(
+            [chain.uid for chain in plan.chains],
+            [(channel.source, channel.target) for channel in plan.channels],
+            feedback=[(channel.source, channel.target) for channel in plan.channels if channel.feedback],
+            clock=self._clock,
+        )
         finished = frozenset(chain.uid for chain in plan.chains if self._is_finished(chain.uid))
         streams: dict[ChainUid, Stream] = {}
         readings: dict[tuple[ChainUid, str], Reading] = {}
@@ -162,10 +166,16 @@ class Assembler:
         chains: dict[ChainUid, Chain] = {}
         acknowledgers: dict[ChainUid, Acknowledges] = {}
         for chain in plan.chains:
+            if plan.feeds_back(chain.uid):
+                streams[chain.uid] = self._open_stream(spark, chain)
+                readings.update(self._feedback_readings(chain, streams[chain.uid]))
+        for chain in plan.chains:
             self._restore(publications, chain.uid)
             dataflow = self._dataflow(spark, chain, readings)
             if plan.readers(chain.uid):
-                streams[chain.uid] = self._stream(spark, chain, dataflow.output, readings)
+                if chain.uid not in streams:
+                    streams[chain.uid] = self._open_stream(spark, chain)
+                self._let_read(streams[chain.uid], chain, dataflow.output, readings)
             nodes = _nodes(chain)
             state = self._states[chain.uid]
             if chain.uid in finished and state is not None and self._restored is not None:
@@ -178,6 +188,7 @@ class Assembler:
                 dataflow=dataflow,
                 output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid)),
                 read_by_others=chain.uid in streams,
+                in_loop=bool(chain.loop),
                 bounded=chain.bounded,
                 checkpoint=self._workdir.checkpoint(chain.uid),
                 publication=publication,
@@ -186,7 +197,8 @@ class Assembler:
                 on_status=on_status,
                 on_first_output=on_first_output,
             )
-            segments = {channel.source: self._workdir.segments(channel.source) for channel in chain.channels}
+            streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
+            segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
             acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication)
         return Assembled(chains, finished, acknowledgers, publication, streams)
 
@@ -204,9 +216,7 @@ class Assembler:
         elif finished:
             publications.restore_log(chain, (), 0, True, restored.manifest.id)
 
-    def _stream(
-        self, spark: SparkSession, chain: ChainPlan, output: DataFrame, readings: dict[tuple[ChainUid, str], Reading]
-    ) -> Stream:
+    def _open_stream(self, spark: SparkSession, chain: ChainPlan) -> Stream:
         log = self._logs[chain.uid]
         base = 0 if log is None else log.next - len(log.entries)
         directory = self._workdir.segments(chain.uid)
@@ -215,6 +225,19 @@ class Assembler:
         records = max(1, min(SEGMENT_RECORDS, share))
         stream = Stream(spark, str(directory), directory, base, segment_records=records)
         stream.extend(base, [entry.segments for entry in log.entries] if log is not None else [])
+        return stream
+
+    def _feedback_readings(self, chain: ChainPlan, stream: Stream) -> dict[tuple[ChainUid, str], Reading]:
+        """Return how chains read what comes back to them, before it is known what makes it."""
+        return {
+            (channel.target, channel.name): stream.reader(channel.target, declared(channel))
+            for channel in self._plan.channels
+            if channel.feedback and channel.source == chain.uid
+        }
+
+    def _let_read(
+        self, stream: Stream, chain: ChainPlan, output: DataFrame, readings: dict[tuple[ChainUid, str], Reading]
+    ) -> None:
         schema = output.schema
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
@@ -223,10 +246,16 @@ class Assembler:
                 f"{twice[0]!r}",
                 "give each column a name of its own",
             )
-        event_time = event_time_columns(schema)
-        for reader in self._plan.readers(chain.uid):
-            readings[(reader, chain.output)] = stream.reader(reader, schema, event_time)
-        return stream
+        for channel in self._plan.channels:
+            if channel.source != chain.uid:
+                continue
+            if channel.feedback:
+                check_declared(channel, schema)
+                continue
+            # In a loop a row may come round at any time, so there is no event time.
+            timeless = bool(self._plan.chain(channel.target).loop)
+            event_time = () if timeless else event_time_columns(schema)
+            readings[(channel.target, chain.output)] = stream.reader(channel.target, schema, event_time)
 
     def _dataflow(
         self, spark: SparkSession, chain: ChainPlan, readings: Mapping[tuple[ChainUid, str], Reading]

@@ -23,7 +23,8 @@ def test_what_is_wrong_is_said_with_the_fix(tmp_path: Path, text: str, what: str
 
 
 ALONE = sorted(
-    set(ONE_PROBLEM) - {"no inputs", "name of a source that is no table", "inputs that are no list", "feedback"}
+    set(ONE_PROBLEM)
+    - {"no inputs", "name of a source that is no table", "inputs that are no list", "nothing but feedback"}
 )
 
 
