@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,10 +175,12 @@ class Epoch:
                 )
             max_parallelism = self._job.loaded.spec.max_parallelism
             if resolution.manifest is not None:
-                self.restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
-                max_parallelism = check_compatible(
-                    self._job.loaded.spec, self._job.plan, self.restored, self._restore_from.allow_non_restored_state
+                restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
+                compared = check_compatible(
+                    self._job.loaded.spec, self._job.plan, restored, self._restore_from.allow_non_restored_state
                 )
+                self.restored = replace(restored, origins=compared.origins)
+                max_parallelism = compared.max_parallelism
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
