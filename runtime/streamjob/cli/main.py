@@ -37,7 +37,9 @@ LAZY: dict[str, Lazy] = {
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
     "validate": Lazy("Check a job file, and say all that is wrong with it.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains that a job is run as.", "streamjob.cli.plan:plan_command"),
-    "snapshots": Lazy("List, show, verify and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"),
+    "snapshots": Lazy(
+        "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
+    ),
 }
 
 

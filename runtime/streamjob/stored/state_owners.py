@@ -14,7 +14,7 @@ from typing import Any
 from streamjob.ids import OperatorUid
 from streamjob.job.sql import stateful_parts
 
-_KINDS = {
+KINDS = {
     "stateStoreSave": "aggregation",
     "sessionWindowStateStoreSaveExec": "aggregation",
     "symmetricHashJoin": "join",
@@ -38,7 +38,7 @@ def owners(
     uids = [OperatorUid(operator["uid"]) for operator in ordered]
     if len(uids) == 1:
         return ((uids[0],),) * len(names)
-    kinds = [_KINDS.get(name, name) for name in names]
+    kinds = [KINDS.get(name, name) for name in names]
     front = _matched(parts, kinds)
     if front is None:
         return (_all(uids, parts),) * len(names)
