@@ -76,6 +76,8 @@ def end_all(job: Observed, *, for_good: bool = True) -> None:
     """Let all chains read to the end."""
     for _ in range(3 * len(job.names) + 3):
         for chain in job.names:
+            job.begin(chain)
+        for chain in job.names:
             job.end(chain, for_good=for_good)
             job.run_batch(chain, 1000, 0)
             job.commit(chain)

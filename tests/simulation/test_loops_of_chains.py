@@ -31,7 +31,6 @@ MOMENTS = (
     "batches that a loop's end takes back",
     "switched half way",
     "aborted half way",
-    "goes on behind a failed stop",
     "restored rows in flight",
 )
 

@@ -32,8 +32,8 @@ class Changes:
 class Streams:
     """One log per producer, and its readers' positions.
 
-    A reader may read up to and including the first barrier that is not released for it; barriers of feedback channels
-    hold nobody back.
+    A reader may read up to and including the first barrier that is not released for it. One of a feedback channel is, by
+    the time it is there: it has come to its writer through its reader.
 
     Args:
         chains: the job's chains.
@@ -162,9 +162,7 @@ class Streams:
         reader, log = self._reader(producer, consumer), self._logs[producer]
         # The end of an inner channel is read by nobody: who would has ended with the whole loop.
         end = log.next - 1 if log.ended and (producer, consumer) in self._inner else log.next
-        barrier = None
-        if (producer, consumer) not in self._feedback:
-            barrier = log.first_barrier_behind(self._released[consumer])
+        barrier = log.first_barrier_behind(self._released[consumer])
         return max(reader.consumed, end if barrier is None else min(end, barrier + 1))
 
     def has_reached(self, producer: ChainUid, consumer: ChainUid, checkpoint: CheckpointId) -> bool:
