@@ -181,7 +181,7 @@ def test_a_failed_checkpoint_lets_a_loop_end() -> None:
     assert graph.job.has_ended(C)
 
 
-def test_a_stopping_snapshot_keeps_a_loop_from_ending() -> None:
+def test_what_is_on_its_way_back_is_in_a_snapshot_that_stops_the_job() -> None:
     graph = loop()
     graph.end("a")
     graph.read("b", a=2)
@@ -190,6 +190,20 @@ def test_a_stopping_snapshot_keeps_a_loop_from_ending() -> None:
     with pytest.raises(PublicationSealed):
         graph.read("b", c=1)
     assert names(graph) == ["c0"]
+
+
+def test_a_stopping_snapshot_keeps_a_loop_from_ending_until_it_has_failed() -> None:
+    graph = loop()
+    graph.read("b", c=1)
+    graph.end("a")
+    graph.trigger(1, seal=True)
+    graph.read("b", a=2)
+    graph.read("c", b=2)
+    assert set(graph.cuts) >= {"a", "b", "c"}
+    assert not graph.job.has_ended(B)
+
+    graph.abort(1)
+    assert graph.job.has_ended(B)
 
 
 def test_a_drained_loop_goes_on_behind_the_end_of_what_it_has_read() -> None:

@@ -7,11 +7,14 @@ from typing import Any, cast
 import pytest
 from tests.unit.runtime.test_full_channels import FakeStream
 
-from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.job.plan import ChannelPlan
 from streamjob.job.spec import ChannelPolicy
-from streamjob.protocol.channels import Segment
+from streamjob.protocol.channels import Backlog, Segment
 from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications
+from streamjob_runtime.chain_views import channel_view
 from streamjob_runtime.channels.in_flight import names_in_flight
+from streamjob_runtime.observing import ChainFigures
 from streamjob_runtime.publication import LoopTooFull, Publication
 
 A, B = ChainUid("a"), ChainUid("b")
@@ -74,3 +77,11 @@ def test_what_goes_round_is_kept_until_the_chain_that_wrote_it_has_hold_of_it() 
 
     loop.publication.unpin(CheckpointId(1), B)
     assert loop.stream.dropped == 1
+
+
+def test_what_goes_round_is_shown_as_a_share_of_the_quota() -> None:
+    channel = ChannelPlan(B, B, "b", OperatorUid("b"), "it is fed back", feedback=True)
+    policy = ChannelPolicy(capacity_bytes=10, capacity_records=1, feedback_bytes=400)
+    shown = channel_view(channel, Backlog(records=7, bytes=100), policy, writer=ChainFigures(), reader=ChainFigures())
+
+    assert (shown.feedback, shown.capacity_records, shown.capacity_bytes, shown.fill) == (True, None, 400, 0.25)
