@@ -232,7 +232,9 @@ class GraphRun(EpochRun):
         """Whether a chain that is through is so in later epochs, too."""
         if node.uid in self.graph.graph_oracle.loops:
             return not self._decided.is_drained(node.uid)
-        return self._source_ended(node, place) and self._drained.isdisjoint(node.producers)
+        # The chains of a loop are drained together, whichever of them knows.
+        drained = self._drained.union(each for each in self.graph.graph_oracle.loops if self._decided.is_drained(each))
+        return self._source_ended(node, place) and drained.isdisjoint(node.producers)
 
     def _has_work(self, node: Node, place: Place) -> bool:
         if not self._source_done(node, place) and self.graph.has_more(node.uid, place.offset):

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from tests.unit.job.texts import messages
 
 from streamjob import Job, feedback
 from streamjob.ids import ChainUid
-from streamjob.job import Plan, plan
+from streamjob.job import Feedback, JobSpec, Plan, plan
 from streamjob.job.drawing import as_json, as_mermaid, as_text
+from streamjob.job.loops import closes_a_cycle, loops_of
+from streamjob.protocol.cuts import Publications
 
 BOTH = "SELECT * FROM {} UNION ALL SELECT * FROM {}"
 COLUMNS = "timestamp TIMESTAMP, value BIGINT"
@@ -107,3 +111,47 @@ sinks: [{{name: out, input: step, format: console}}]
     (problem,) = messages(tmp_path, text)
 
     assert problem.startswith(f"operator 'step': has {timed}, in a loop with 'merge'")
+
+
+@st.composite
+def looped_jobs(draw: st.DrawFn) -> JobSpec:
+    """Return a job of a few operators, each of which reads some before it, and some of which read some behind them."""
+    count = draw(st.integers(1, 6))
+    job = Job("drawn")
+    for name in ("ends", "flows"):
+        job.source(name, format="csv", schema=COLUMNS, options={"path": name}, bounded=name == "ends")
+    for number in range(count):
+        before = ["ends", "flows", *(f"o{each}" for each in range(number))]
+        forward = draw(st.lists(st.sampled_from(before), min_size=1, max_size=2, unique=True))
+        back = draw(st.lists(st.integers(number, count - 1), max_size=1))
+        inputs: list[str | Feedback] = [*forward, *(feedback(f"o{each}", COLUMNS) for each in back)]
+        job.sql(f"o{number}", inputs=inputs, sql="SELECT 1", chain=draw(st.booleans()))
+    for number in draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=3, unique=True)):
+        job.sink(f"s{number}", input=f"o{number}", format="console")
+    spec = job.spec()
+    assume(all(closes_a_cycle(spec, e.name, o.name) for o in spec.operators for e in o.inputs if e.feedback))
+    return spec
+
+
+@given(looped_jobs())
+@settings(deadline=None)
+def test_chains_of_any_loop_read_nothing_but_channels_and_can_be_checkpointed(spec: JobSpec) -> None:
+    found = plan(spec)
+
+    back = {(each.source, each.target) for each in found.channels if each.feedback}
+    job = Publications(
+        [chain.uid for chain in found.chains], [(c.source, c.target) for c in found.channels], feedback=back
+    )
+    loops = loops_of(spec)
+    for chain in found.chains:
+        members = {each.uid for each in found.chains if chain.loop and each.loop == chain.loop}
+        assert set(job.loop(chain.uid)) == members
+        assert {loops.get(operator.name, ()) for operator in chain.operators} <= {chain.loop}
+        assert not (chain.loop and chain.sources)
+        leads_in = [
+            channel for channel in found.channels if channel.target in members and channel.source not in members
+        ]
+        assert bool(leads_in) is bool(chain.loop)
+    home = {each.name: chain.uid for chain in found.chains for each in chain.operators}
+    fed_back = {(home[edge.name], home[each.name]) for each in spec.operators for edge in each.inputs if edge.feedback}
+    assert back == fed_back
