@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copy
@@ -16,7 +17,17 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.integration.runtime.graphs import in_flight, output
+from tests.integration.runtime.graphs import (
+    add_rows,
+    difference,
+    in_flight,
+    job,
+    numbered,
+    output,
+    rows_of,
+    source,
+    sql,
+)
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
@@ -60,11 +71,11 @@ def write_flights(directory: Path) -> dict[str, int]:
 
 def distances(directory: Path, checkpointing: dict[str, Any], *, fused: bool) -> dict[str, Any]:
     """Return the example's job, with another input, a sink that records, and checkpoints all the time."""
-    job: dict[str, Any] = yaml.safe_load((FLIGHTS / "distances.yaml").read_text("utf-8"))
-    job["sources"][0]["options"] |= {"path": str(directory / "flights"), "maxFilesPerTrigger": 1}
-    for operator in job["operators"]:
+    spec: dict[str, Any] = yaml.safe_load((FLIGHTS / "distances.yaml").read_text("utf-8"))
+    spec["sources"][0]["options"] |= {"path": str(directory / "flights"), "maxFilesPerTrigger": 1}
+    for operator in spec["operators"]:
         operator["chain"] = fused
-    job["sinks"] = [
+    spec["sinks"] = [
         {
             "name": "nearer",
             "input": "distances",
@@ -72,9 +83,9 @@ def distances(directory: Path, checkpointing: dict[str, Any], *, fused: bool) ->
             "options": {"path": str(directory / "out" / "distances")},
         }
     ]
-    job["maxParallelism"] = 2
-    job["checkpointing"] = {"interval": "300ms", "numRetained": 5, **checkpointing}
-    return job
+    spec["maxParallelism"] = 2
+    spec["checkpointing"] = {"interval": "300ms", "numRetained": 5, **checkpointing}
+    return spec
 
 
 class Distances:
@@ -174,3 +185,25 @@ def test_a_drained_loop_goes_on_where_it_left_off(airports: Distances) -> None:
     last = airports.start()
     assert last.wait(LONG) == 0, last.output()
     assert airports.found() == airports.expected
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_rows_with_event_time_go_round_however_late_they_are(tmp_path: Path) -> None:
+    """What comes back is far behind the watermark of the source, which does not pass the loop."""
+    for number in range(3):
+        add_rows(tmp_path / "in", number, numbered(number * 30, 30))
+    again = "SELECT k, n, at FROM left_rows UNION ALL SELECT k, n + 1000, at - INTERVAL 1 DAY FROM again WHERE n < 3000"
+    inputs = ["left_rows", {"from": "again", "feedback": True, "schema": "k STRING, n BIGINT, at TIMESTAMP"}]
+    operators = [
+        {"name": "again", "inputs": inputs, "sql": again},
+        sql("found", ["again"], "SELECT k, n FROM again"),
+    ]
+    spec = job(tmp_path, [source("left_rows", tmp_path / "in", bounded=True)], operators, ["found"])
+    with job_runs(write_job(tmp_path, spec), tmp_path / "snapshots", "graph") as runs:
+        process = runs.start(environment={"PYTHONPATH": str(ROOT)})
+        assert process.wait(LONG) == 0, process.output()
+
+    rounds = [(row.k, row.n + 1000 * lap) for row in numbered(0, 90) for lap in range(4)]
+    assert not difference(Counter(rounds), rows_of(output(tmp_path, "found")))
