@@ -243,8 +243,8 @@ class JobSpec(Spec):
         ge=1,
         le=32768,
         strict=True,
-        description="State partitions, the upper bound of the parallelism; fixed in the state. Default: twice the "
-        "parallelism.",
+        description="State partitions, the upper bound of the parallelism. State that has another number is rewritten; "
+        "without one a restored job keeps the number of its state. Default: twice the parallelism.",
     )
     checkpointing: CheckpointingPolicy = Field(
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
