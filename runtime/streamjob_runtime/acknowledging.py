@@ -32,6 +32,7 @@ from streamjob_runtime.channels.in_flight import (
     segment_path,
 )
 from streamjob_runtime.publication import Publication
+from streamjob_runtime.spark_checkpoint.described import operator_names
 from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_commit, read_offsets
@@ -181,6 +182,7 @@ class Acknowledger:
         watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
         if self._chain.drained:
             watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
+        names = operator_names(held.directory, cut.batch) if held else {}
         ended = {
             uid
             for uid, producer in dataflow.channels.items()
@@ -195,6 +197,7 @@ class Acknowledger:
                 InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
                 for uid in dataflow.sources
             ),
+            stateful=tuple(names.values()),
             files=tuple(file for file in files if not is_segment(file.path)),
         )
         return ChainAcknowledgement(

@@ -74,6 +74,14 @@ def run(
     parallelism: Annotated[
         int | None, typer.Option(min=1, help="Task slots: how many tasks run at once.", metavar="N")
     ] = None,
+    max_parallelism: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="State partitions, the upper bound of --parallelism. State with another number is rewritten first.",
+            metavar="N",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,6 +106,8 @@ def run(
     overrides = list(set_ or ())
     if parallelism is not None:
         overrides.append(f"parallelism={parallelism}")
+    if max_parallelism is not None:
+        overrides.append(f"maxParallelism={max_parallelism}")
     options = ProcessOptions(
         file=file,
         overrides=tuple(overrides),

@@ -176,10 +176,11 @@ class Epoch:
             max_parallelism = self._job.loaded.spec.max_parallelism
             if resolution.manifest is not None:
                 restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
-                compared = check_compatible(
-                    self._job.loaded.spec, self._job.plan, restored, self._restore_from.allow_non_restored_state
-                )
-                self.restored = replace(restored, origins=compared.origins)
+                allow = self._restore_from.allow_non_restored_state
+                compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
+                # What this process has checkpointed is of the same code: there is nothing to ask Spark.
+                undecided = compared.undecided if self._held is None else {}
+                self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
                 max_parallelism = compared.max_parallelism
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
@@ -200,6 +201,7 @@ class Epoch:
             files = pool.submit(self._download, assembler, resolution)
             spark = job.spark(max_parallelism)
             files.result()
+        assembler.rewrite_state(spark, max_parallelism)
         assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
         try:
             return self._run_assembled(assembled, outputs, max_parallelism, workdir)

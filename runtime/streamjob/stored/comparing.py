@@ -16,7 +16,6 @@ from streamjob.stored.placing import Placed, place
 from streamjob.stored.refusals import (
     FinishedAndUnfinished,
     InFlightDataLost,
-    MaxParallelismChanged,
     NewStateInOldChain,
     NonRestoredState,
     PartChanged,
@@ -77,12 +76,8 @@ class _Comparing:
         if not spec.max_parallelism_is_given() or spec.max_parallelism == stored:
             why = f"its state has {stored} partitions"
             return stored, [Finding(kind=Kind.JOB, uid=spec.name, verdict=Verdict.RESTORED, why=why)]
-        error = MaxParallelismChanged(
-            f"The job asks for maxParallelism {spec.max_parallelism}, but the state in {self._uri} has {stored} "
-            "partitions",
-            f"set maxParallelism: {stored}, or start from nothing with --from none",
-        )
-        return stored, [_refused(Kind.JOB, spec.name, error)]
+        why = f"its state is rewritten from {stored} partitions to {spec.max_parallelism}"
+        return spec.max_parallelism, [Finding(kind=Kind.JOB, uid=spec.name, verdict=Verdict.REWRITTEN, why=why)]
 
     def _source(self, source: SourceSpec) -> Finding:
         former = self._former
@@ -202,8 +197,8 @@ class _Comparing:
         before = self._former.parts.get(uid)
         if before is not None and before[0] is not kind:
             return PartChanged(
-                f"The uid {uid!r} is of the kind {kind.value} here, and of another kind, {before[0].value}, in snapshot "
-                f"{self._uri}",
+                f"The uid {uid!r} is of the kind {kind.value} here, and of another kind, {before[0].value}, in "
+                f"snapshot {self._uri}",
                 f"give the {kind.value} another uid",
             )
         placed = self._placed.refusals.get(uid)

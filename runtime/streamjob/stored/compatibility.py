@@ -18,13 +18,16 @@ class Restored:
     """The snapshot that an epoch starts from.
 
     `fork` says that the log has gone on since: what was published behind the snapshot stays published. `origins` has
-    where each chain of the job begins.
+    where each chain of the job begins, `undecided` the chains whose state only Spark can compare with the job; `allow`:
+    state that the job has no place for is given up.
     """
 
     manifest: Manifest
     uri: str
     fork: bool
     origins: Mapping[ChainUid, Origin] = field(default_factory=dict)
+    undecided: Mapping[ChainUid, str] = field(default_factory=dict)
+    allow: bool = False
 
     def origin(self, chain: ChainUid) -> Origin:
         """Return where a chain of the job begins."""

@@ -9,10 +9,6 @@ class NonRestoredState(CannotRestore):
     """The snapshot has state of operators, or positions of sources, that the job does not have."""
 
 
-class MaxParallelismChanged(CannotRestore):
-    """The job asks for another number of state partitions than its state has."""
-
-
 class UnfinishedBeforeFinished(CannotRestore):
     """The job has an operator that is still to do its work before one that has done its own for good."""
 

@@ -30,7 +30,6 @@ from streamjob.stored.former import keeps_state
 from streamjob.stored.refusals import (
     FinishedAndUnfinished,
     InFlightDataLost,
-    MaxParallelismChanged,
     NewStateInOldChain,
     NonRestoredState,
     PartChanged,
@@ -46,7 +45,14 @@ COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"
 
 
 def source(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "format": "json", "schema": "k STRING, at TIMESTAMP", "options": {"path": name}, **fields}
+    return {
+        "name": name,
+        "format": "json",
+        "schema": "k STRING, at TIMESTAMP",
+        "options": {"path": name},
+        "watermark": {"column": "at", "delay": "0s"},
+        **fields,
+    }
 
 
 def query(name: str, reads: str, sql: str = "SELECT * FROM {}", **fields: Any) -> dict[str, Any]:
@@ -162,11 +168,13 @@ def test_the_number_of_partitions_is_that_of_the_state() -> None:
     assert start(now, snapshot(FUSED)).max_parallelism == 4
 
 
-def test_another_number_of_partitions_is_refused() -> None:
+def test_another_number_of_partitions_is_a_rewrite() -> None:
     now = job(query("clean", "events"), query("counts", "clean", COUNTS), maxParallelism=6)
 
-    with pytest.raises(MaxParallelismChanged, match=r"maxParallelism 6.* has 4 partitions"):
-        start(now, snapshot(FUSED))
+    comparison = start(now, snapshot(FUSED))
+
+    assert comparison.max_parallelism == 6
+    assert "rewritten from 4 partitions to 6" in of("job", comparison).why
 
 
 def test_state_without_a_place_is_refused_with_the_list_until_it_is_given_up() -> None:
@@ -185,6 +193,15 @@ def test_state_without_a_place_is_refused_with_the_list_until_it_is_given_up() -
         "counts": "dropped",
         "to-counts": "dropped",
     }
+
+
+def test_finished_operators_and_former_sinks_need_no_place() -> None:
+    done = ("events", "clean", "counts", "to-counts")
+    now = job(query("late", "others"), sources=[source("others")])
+
+    comparison = start(now, snapshot(FUSED, finished=done))
+
+    assert {uid: verdicts(comparison)[uid] for uid in done} == dict.fromkeys(done, "dropped")
 
 
 def test_what_keeps_no_state_may_go_without_a_word() -> None:
@@ -383,12 +400,11 @@ def test_all_causes_are_told_and_not_only_the_first() -> None:
     now = job(
         query("clean", "raw"),
         sources=[source("raw", uid="events") | {"format": "parquet"}],
-        maxParallelism=6,
     )
 
     causes: list[type[CannotRestore]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
 
-    assert causes == [MaxParallelismChanged, SourceFormatChanged, NonRestoredState]
+    assert causes == [SourceFormatChanged, NonRestoredState]
 
 
 def test_what_only_spark_can_tell_is_not_decided_by_the_graphs() -> None:
