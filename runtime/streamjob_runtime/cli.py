@@ -38,7 +38,8 @@ def run(
             "--from",
             help="What to go on from. latest: the last completed checkpoint, if there is one; none: nothing; or a"
             " snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
-            " last completed checkpoint makes a fork: what was published since stays, and is published again.",
+            " last completed checkpoint makes a fork: what was published since stays, and is published again."
+            " spark:DIRECTORY: the checkpoint of a plain Structured Streaming query, which has been stopped.",
             metavar="SNAPSHOT",
         ),
     ] = "latest",
