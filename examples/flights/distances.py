@@ -42,9 +42,12 @@ def ways(news: DataFrame) -> DataFrame:
         known, text = state.get if state.exists else (0 if airport == start else None, "{}")
         neighbours: dict[str, int] = json.loads(text)
         news = [row for frame in frames for row in frame.itertuples(index=False)]
-        fresh = {row.neighbour: int(row.miles) for row in news if isinstance(row.neighbour, str)}
         offers = [int(row.miles) for row in news if not isinstance(row.neighbour, str)]
-        neighbours.update(fresh)
+        fresh: dict[str, int] = {}
+        for row in news:
+            # Some routes are there with two distances, a mile apart.
+            if isinstance(row.neighbour, str) and row.miles < neighbours.get(row.neighbour, row.miles + 1):
+                neighbours[row.neighbour] = fresh[row.neighbour] = int(row.miles)
         nearest = min((each for each in (known, *offers) if each is not None), default=None)
         nearer = nearest is not None and (nearest != known or not state.exists)
         rows: list[tuple[str, int, str | None]] = [(airport, nearest, None)] if nearer and nearest is not None else []
@@ -67,8 +70,9 @@ def at_once(flown: Iterable[tuple[str, str, int]], start: str = START) -> dict[s
     """Return the miles from `start` to every airport that is reached, given all routes (Dijkstra, 1959)."""
     neighbours: dict[str, dict[str, int]] = {}
     for origin, dest, miles in flown:
-        neighbours.setdefault(origin, {})[dest] = miles
-        neighbours.setdefault(dest, {})[origin] = miles
+        for one, other in ((origin, dest), (dest, origin)):
+            known = neighbours.setdefault(one, {})
+            known[other] = min(miles, known.get(other, miles))
     found: dict[str, int] = {}
     waiting = [(0, start)] if start in neighbours else []
     while waiting:

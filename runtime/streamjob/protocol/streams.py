@@ -32,8 +32,8 @@ class Changes:
 class Streams:
     """One log per producer, and its readers' positions.
 
-    A reader may read up to and including the first barrier that is not released for it. One of a feedback channel is, by
-    the time it is there: it has come to its writer through its reader.
+    A reader may read up to and including the first barrier that is not released for it. In a feedback channel every one
+    is: it has come to its writer through its reader.
 
     Args:
         chains: the job's chains.
