@@ -148,9 +148,21 @@ def _frame(spark: SparkSession, view: View, manifest: Manifest, scratch: Path) -
     (chain,) = (each for each in manifest.chains if each.uid == view.chain)
     reader = spark.read.format("statestore").option("batchId", chain.batch).option("operatorId", view.operator.id)
     try:
-        return reader.options(**dict(view.options)).load(str(scratch / "chains" / view.chain))
+        frame = reader.options(**dict(view.options)).load(str(scratch / "chains" / view.chain))
     except Exception as error:
         raise _unreadable(view.title, error) from error
+    return _with_declared_fields(frame) if view.is_side_of_join else frame
+
+
+def _with_declared_fields(frame: DataFrame) -> DataFrame:
+    """Return the rows of one side of a join without the field that they have beyond their schema.
+
+    Spark keeps behind each row whether it has met a partner, and what takes a row as a whole stumbles over it.
+    """
+    from pyspark.sql.functions import struct
+
+    names = cast("StructType", frame.schema["value"].dataType).names
+    return frame.withColumn("value", struct(*(frame["value"].getField(name).alias(name) for name in names)))
 
 
 def _query(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from streamjob.ids import ChainUid
 from streamjob.stored.state_stores import DEFAULT_STORE, JOIN, StateOperator
 
+_SIDE = "joinSide"
 _NOT_A_NAME = re.compile(r"\W+")
 
 
@@ -35,6 +36,11 @@ class View:
         """The chain that it belongs to."""
         return self.operator.chain
 
+    @property
+    def is_side_of_join(self) -> bool:
+        """Whether it has the rows that wait on one side of a join."""
+        return any(name == _SIDE for name, _ in self.options)
+
 
 def views_of(operators: Sequence[StateOperator]) -> tuple[View, ...]:
     """Return the tables of some operators: `state`, or where there are several, `state_<which>`."""
@@ -52,7 +58,7 @@ def _parts(operator: StateOperator) -> Iterator[tuple[str, str, tuple[tuple[str,
     names = [store.name for store in operator.stores]
     if operator.name == JOIN:
         for side in ("left", "right"):
-            yield side, f", the rows of the {side} side", (("joinSide", side),), False
+            yield side, f", the rows of the {side} side", ((_SIDE, side),), False
         for name in names:
             yield name, f", store {name}", (("storeName", name),), True
         return
