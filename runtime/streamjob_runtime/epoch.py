@@ -178,8 +178,8 @@ class Epoch:
                 restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
                 allow = self._restore_from.allow_non_restored_state
                 compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
-                # What this process has checkpointed is of the same code: there is nothing to ask Spark.
-                undecided = compared.undecided if self._held is None else {}
+                # Where nothing has changed, a start is not to wait for Spark's planning.
+                undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
                 self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
                 max_parallelism = compared.max_parallelism
             return self._run_chains(outputs, resolution, max_parallelism)

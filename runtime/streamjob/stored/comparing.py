@@ -11,9 +11,11 @@ from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.snapshot.manifest import Manifest
+from streamjob.stored import verdicts
 from streamjob.stored.former import Former, keeps_state, records_in_flight
 from streamjob.stored.placing import Placed, place
 from streamjob.stored.refusals import (
+    ChainsChanged,
     FinishedAndUnfinished,
     InFlightDataLost,
     NewStateInOldChain,
@@ -51,6 +53,7 @@ class _Comparing:
         self._placed: Placed = place(plan, self._former)
         self._chain_of = {uid: chain for chain in plan.chains for uid in chain.uids()}
         self._unfinished = dict(self._before_finished())
+        self._changed: set[ChainUid] = set()
 
     def compare(self) -> Comparison:
         partitions, job = self._partitions()
@@ -62,12 +65,25 @@ class _Comparing:
             *self._channels(),
             *self._gone(),
         ]
+        if not verdicts.GRAFTS:
+            findings = self._refuse_grafts(findings)
         return Comparison(
             findings=tuple(findings),
             origins=self._placed.origins,
             max_parallelism=partitions,
             undecided=dict(self._undecided()),
+            changed=frozenset(self._changed),
         )
+
+    def _refuse_grafts(self, findings: list[Finding]) -> list[Finding]:
+        """Refuse what would need a checkpoint that is put together anew."""
+        concerned = [each for each in findings if each.verdict is Verdict.REWRITTEN and each.kind is not Kind.JOB]
+        error = ChainsChanged(
+            f"{', '.join(repr(each.uid) for each in concerned)} would go on in another chain, or beside other sources, "
+            f"than in snapshot {self._uri}",
+            "undo the change of the graph, or start from nothing with --from none",
+        )
+        return [_refused(each.kind, each.uid, error) if each in concerned else each for each in findings]
 
     def _partitions(self) -> tuple[int, list[Finding]]:
         spec, stored = self._spec, self._former.manifest.graph.get("maxParallelism")
@@ -257,6 +273,8 @@ class _Comparing:
             gone = [uid for uid in former.state.operators if uid not in chain.uids()]
             keeps = former.keepers or any(keeps_state(each.sql) is not False for each in chain.operators)
             if keeps and (functions or changed or gone or self._event_time_changed(chain)):
+                if changed or gone or self._event_time_changed(chain):
+                    self._changed.add(chain.uid)
                 concerned = dict.fromkeys([*changed, *functions, *gone]) or {chain.uid: None}
                 yield chain.uid, ", ".join(concerned)
 

@@ -8,6 +8,10 @@ from enum import StrEnum
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.stored.refusals import NonRestoredState
+
+GRAFTS = False
+"""Whether chains may go on from checkpoints that are put together anew, or such a change of the graph is refused."""
 
 
 class Verdict(StrEnum):
@@ -82,17 +86,23 @@ class Comparison:
         origins: where each chain of the job begins.
         max_parallelism: the number of state partitions to run with.
         undecided: chains whose state only Spark can compare with what the job's operators keep, and why.
+        changed: those of them that have changed, as far as the graphs tell.
     """
 
     findings: tuple[Finding, ...]
     origins: Mapping[ChainUid, Origin]
     max_parallelism: int
     undecided: Mapping[ChainUid, str] = field(default_factory=dict)
+    changed: frozenset[ChainUid] = frozenset()
 
     @property
     def refusals(self) -> tuple[CannotRestore, ...]:
-        """Why the job cannot start; none if it can. A cause that concerns several parts is there once."""
-        return tuple(dict.fromkeys(each.refusal for each in self.findings if each.refusal is not None))
+        """Why the job cannot start; none if it can. A cause that concerns several parts is there once.
+
+        State without a place comes first: what is new is often what the snapshot has by another uid.
+        """
+        causes = dict.fromkeys(each.refusal for each in self.findings if each.refusal is not None)
+        return tuple(sorted(causes, key=lambda cause: not isinstance(cause, NonRestoredState)))
 
     def decided(self, findings: Iterable[Finding]) -> Comparison:
         """Return the comparison with what Spark has found of some parts in the place of what it said of them."""

@@ -24,10 +24,12 @@ from streamjob.snapshot.manifest import (
     SinkState,
     SourceState,
 )
+from streamjob.stored import verdicts as rules
 from streamjob.stored.comparing import compare
 from streamjob.stored.compatibility import Restored, check_compatible
 from streamjob.stored.former import keeps_state
 from streamjob.stored.refusals import (
+    ChainsChanged,
     FinishedAndUnfinished,
     InFlightDataLost,
     NewStateInOldChain,
@@ -39,6 +41,13 @@ from streamjob.stored.refusals import (
     UnfinishedBeforeFinished,
 )
 from streamjob.stored.verdicts import Comparison, Finding, Origin
+
+
+@pytest.fixture(autouse=True)
+def grafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let checkpoints be put together anew."""
+    monkeypatch.setattr(rules, "GRAFTS", True)
+
 
 URI = "file:///store/manifest.json"
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"
@@ -278,6 +287,16 @@ def test_the_order_in_the_file_does_not_matter() -> None:
     assert comparison.undecided == {}
 
 
+def test_a_change_that_needs_a_checkpoint_put_together_anew_is_refused_unless_that_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rules, "GRAFTS", False)
+
+    with pytest.raises(ChainsChanged, match="'events', 'counts' would go on in another chain"):
+        start(SPLIT, snapshot(FUSED))
+    assert start(FUSED, snapshot(FUSED)).refusals == ()
+
+
 def test_a_source_more_is_read_from_its_beginning_and_the_chain_is_rewritten() -> None:
     then = snapshot(job(query("clean", "events"), query("counts", "clean", COUNTS)))
     both = {
@@ -392,8 +411,9 @@ def test_another_format_of_a_source_is_refused() -> None:
 def test_a_uid_stays_with_what_it_was_of() -> None:
     now = job(query("clean", "raw"), query("counts", "clean", COUNTS, uid="events"), sources=[source("raw")])
 
-    with pytest.raises(PartChanged, match="'events' is of the kind operator here, and of another kind, source"):
-        start(now, snapshot(FUSED))
+    causes = {type(error): str(error) for error in compared(now, snapshot(FUSED)).refusals}
+
+    assert "'events' is of the kind operator here, and of another kind, source" in causes[PartChanged]
 
 
 def test_all_causes_are_told_and_not_only_the_first() -> None:
@@ -404,7 +424,7 @@ def test_all_causes_are_told_and_not_only_the_first() -> None:
 
     causes: list[type[CannotRestore]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
 
-    assert causes == [SourceFormatChanged, NonRestoredState]
+    assert causes == [NonRestoredState, SourceFormatChanged]
 
 
 def test_what_only_spark_can_tell_is_not_decided_by_the_graphs() -> None:
