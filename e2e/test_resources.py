@@ -280,17 +280,6 @@ def test_a_name_that_is_too_long_for_pods_is_refused(server: Server) -> None:
         server.create("StreamJob", SPEC, name="n" * 49)
 
 
-def test_max_parallelism_changes_only_without_the_old_state(server: Server, stored: dict[str, Any]) -> None:
-    stored = server.get("StreamJob", "stored")
-    other = with_changes(stored["spec"], {"maxParallelism": 16})
-    with pytest.raises(Refused, match="maxParallelism is fixed in the state"):
-        server.update("StreamJob", stored, other)
-
-    assert server.update("StreamJob", stored, {**other, "upgradeMode": "stateless"})
-    redeployed = {**other, "savepointRedeployNonce": 1, "initialSavepointPath": "s3://a/b"}
-    assert server.update("StreamJob", stored, redeployed)["spec"]["maxParallelism"] == 16
-
-
 def test_a_job_is_scaled(server: Server, stored: dict[str, Any]) -> None:
     assert server.get("StreamJob", "stored", "scale")["spec"]["replicas"] == 2
 

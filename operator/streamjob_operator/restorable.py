@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from streamjob.errors import CannotRestore, StreamJobError
+from streamjob.errors import StreamJobError
 from streamjob.job.plan import plan
 from streamjob.job.reading import read_spec
-from streamjob.stored.compatibility import Restored, check_compatible
+from streamjob.snapshot.manifest import Manifest
+from streamjob.stored.comparing import compare
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.observation import Compatibility, StoredLog
 from streamjob_operator.resources.base import Metadata
@@ -42,19 +43,14 @@ async def compatibility(
         manifest = await stored.manifest(resource.namespace, log.newest.path, storage)
     except StreamJobError:
         return None
-    problem = _problem(resource, spec, Restored(manifest, log.newest.path, fork=False))
-    return Compatibility(
-        revision=wanted.name, compatible=problem is None, problems=() if problem is None else (problem,)
-    )
+    problems = _problems(resource, spec, manifest, log.newest.path)
+    return Compatibility(revision=wanted.name, compatible=not problems, problems=problems)
 
 
-def _problem(resource: Resource, spec: StreamJobSpec, restored: Restored) -> str | None:
+def _problems(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
     file = StreamJob(metadata=Metadata(name=resource.name, namespace=resource.namespace), spec=spec).job_file()
     job = read_spec(file).spec
     if job is None:
-        return None
-    try:
-        check_compatible(job, plan(job), restored, spec.allow_non_restored_state)
-    except CannotRestore as error:
-        return str(error)
-    return None
+        return ()
+    compared = compare(job, plan(job), manifest, uri, spec.allow_non_restored_state)
+    return tuple(str(error) for error in compared.refusals)

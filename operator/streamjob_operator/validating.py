@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from streamjob.job.checks import CHECKS, Subject, operators
-from streamjob.job.plan import plan_problems
 from streamjob.job.problem import by_part
 from streamjob.job.reading import read_spec
 from streamjob_operator.cluster.kinds import Object
@@ -97,7 +96,6 @@ def _job_problems(resource: StreamJob) -> tuple[str, ...]:
     if reading.spec is not None:
         subject = Subject(reading.spec, _IN_THE_POD, {}, _trust_spark, reading.unread, reading.complete)
         found = [problem for check in _CHECKS for problem in check(subject)]
-        found += plan_problems(reading.spec)
         problems += [each for each in found if each.where not in reading.broken]
     return tuple(str(problem) for problem in by_part(problems))
 

@@ -24,8 +24,15 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob_runtime.chain import Chain
-from streamjob_runtime.channels.in_flight import channel_states, is_segment, segment_folder, segment_path
+from streamjob_runtime.channels.in_flight import (
+    channel_states,
+    is_segment,
+    names_in_flight,
+    segment_folder,
+    segment_path,
+)
 from streamjob_runtime.publication import Publication
+from streamjob_runtime.spark_checkpoint.described import operator_names
 from streamjob_runtime.spark_checkpoint.files import CutFiles
 from streamjob_runtime.spark_checkpoint.hold import Hold, hold
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_commit, read_offsets
@@ -65,7 +72,7 @@ class Acknowledger:
     Args:
         chain: the chain.
         nodes: what is fused into it.
-        segments: directories with the segments of the streams that it reads.
+        segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         publication: lets go of in-flight segments once they are held.
     """
 
@@ -152,8 +159,7 @@ class Acknowledger:
 
     def _hold_in_flight(self, checkpoint: CheckpointId, cut: ChainCut, directory: Path) -> tuple[str, ...]:
         paths = []
-        for producer, entries in cut.in_flight.items():
-            names = [segment.name for entry in entries for segment in entry.segments]
+        for producer, names in names_in_flight(cut).items():
             if names:
                 (directory / segment_folder(producer)).mkdir(parents=True)
             for name in names:
@@ -176,6 +182,7 @@ class Acknowledger:
         watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
         if self._chain.drained:
             watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
+        names = operator_names(held.directory, cut.batch) if held else {}
         ended = {
             uid
             for uid, producer in dataflow.channels.items()
@@ -190,6 +197,7 @@ class Acknowledger:
                 InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
                 for uid in dataflow.sources
             ),
+            stateful=tuple(names.values()),
             files=tuple(file for file in files if not is_segment(file.path)),
         )
         return ChainAcknowledgement(

@@ -62,6 +62,7 @@ class Chain:
         dataflow: the query.
         output: where its batches go.
         read_by_others: whether other chains read what it hands out.
+        in_loop: whether it reads what comes of its own output.
         bounded: whether all its input ends.
         checkpoint: Spark's checkpoint directory, restored if `start` is behind a batch.
         publication: the publication lock and what it guards.
@@ -79,6 +80,7 @@ class Chain:
         dataflow: Dataflow,
         output: ChainOutput,
         read_by_others: bool,
+        in_loop: bool,
         bounded: bool,
         checkpoint: Path,
         publication: Publication,
@@ -94,6 +96,7 @@ class Chain:
         self.bounded = bounded
         self._spark = spark
         self._read_by_others = read_by_others
+        self._in_loop = in_loop
         self._publication = publication
         self._start = start
         self._clock_ms = clock_ms
@@ -271,15 +274,17 @@ class Chain:
     def _has_read_all(self) -> bool:
         """Return whether nothing comes any more that the chain is to read."""
         with self._publication.lock:
-            self._close_gate_if_drained()
+            self._close_gate_if_over()
             return self._gate.closed or (self.bounded and self._publication.input_ended(self.uid))
 
-    def _close_gate_if_drained(self) -> None:
-        """If the chain drains and its channels have ended, let no batch begin any more; under the publication lock."""
-        if self._draining.is_set() and self._publication.input_ended(self.uid):
+    def _close_gate_if_over(self) -> None:
+        """Let no batch begin behind the end of a loop or of a drained chain's channels; under the publication lock."""
+        if (self._in_loop or self._draining.is_set()) and self._publication.input_ended(self.uid):
             self._gate.close_behind(self.last_published)
 
     def _is_drained(self) -> bool:
+        if self._in_loop:
+            return self._publication.is_drained(self.uid)
         # What is bounded may have come to its end before the gate was closed, and is finished for good then.
         return self._gate.closed and (
             self._gate.refused or not self.bounded or self._publication.input_drained(self.uid)
@@ -288,7 +293,8 @@ class Chain:
     def _flush(self) -> None:
         """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
         last = last_committed(self.checkpoint)
-        if last is None or not self._has_state(last):
+        # A loop knows no event time, and has ended already: nothing may come of it any more.
+        if last is None or self._in_loop or not self._has_state(last):
             return
         while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
             if self._gate.closed:
@@ -323,8 +329,9 @@ class Chain:
             self._note_watermarks(previous)
             self._publication.committed(self.uid, previous)
             if self._reading:
-                self._close_gate_if_drained()
+                self._close_gate_if_over()
             self._gate.enter(batch)
+            self._publication.begin(self.uid, batch)
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)

@@ -83,16 +83,20 @@ def channel_view(
         writer: what was seen of the chain that writes.
         reader: what was seen of the chain that reads.
     """
-    by_records = backlog.records / policy.capacity_records if policy.capacity_records else 0.0
+    # Nobody waits for room in a feedback channel: its capacity is the quota of its loop.
+    most_records = None if channel.feedback else policy.capacity_records
+    most_bytes = policy.feedback_bytes if channel.feedback else policy.capacity_bytes
+    by_records = backlog.records / most_records if most_records else 0.0
     written, read = min(writer.watermarks.values(), default=None), reader.watermarks.get(channel.uid)
     return ChannelView(
         source=channel.source,
         target=channel.target,
         records=backlog.records,
         bytes=backlog.bytes,
-        capacity_records=policy.capacity_records,
-        capacity_bytes=policy.capacity_bytes,
-        fill=max(backlog.bytes / policy.capacity_bytes, by_records),
+        capacity_records=most_records,
+        capacity_bytes=most_bytes,
+        fill=max(backlog.bytes / most_bytes, by_records),
+        feedback=channel.feedback,
         lag_ms=None if not _is_time(written) else _lag(written, read),
         work_seconds=backlog.records / reader.in_rate if reader.in_rate >= _STANDING else None,
     )

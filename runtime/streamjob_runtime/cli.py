@@ -39,7 +39,8 @@ def run(
             "--from",
             help="What to go on from. latest: the last completed checkpoint, if there is one; none: nothing; or a"
             " snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
-            " last completed checkpoint makes a fork: what was published since stays, and is published again.",
+            " last completed checkpoint makes a fork: what was published since stays, and is published again."
+            " spark:DIRECTORY: the checkpoint of a plain Structured Streaming query, which has been stopped.",
             metavar="SNAPSHOT",
         ),
     ] = "latest",
@@ -75,6 +76,14 @@ def run(
     parallelism: Annotated[
         int | None, typer.Option(min=1, help="Task slots: how many tasks run at once.", metavar="N")
     ] = None,
+    max_parallelism: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="State partitions, the upper bound of --parallelism. State with another number is rewritten first.",
+            metavar="N",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,6 +112,8 @@ def run(
     overrides = list(set_ or ())
     if parallelism is not None:
         overrides.append(f"parallelism={parallelism}")
+    if max_parallelism is not None:
+        overrides.append(f"maxParallelism={max_parallelism}")
     options = ProcessOptions(
         file=file,
         overrides=tuple(overrides),

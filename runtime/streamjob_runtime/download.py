@@ -53,6 +53,7 @@ def download(
     target: Path,
     local_candidates: Sequence[Path] = (),
     threads: int = 8,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> DownloadStatistics:
     """Create the files of a snapshot's chain below `target`, each verified by its SHA-256.
 
@@ -64,6 +65,7 @@ def download(
         target: a directory that does not exist yet or is empty; after an error it holds some of the files.
         local_candidates: directories of holds on the same file system that may have some of the files.
         threads: reads at a time.
+        progress: is told the bytes of files that have come from the store; from several threads.
 
     Raises:
         SnapshotFileMissing: an object is not in the store, or is too short.
@@ -78,7 +80,7 @@ def download(
     with ThreadPoolExecutor(threads, thread_name_prefix="download") as pool:
         linked = list(pool.map(lambda ref: _link(ref, target, local_candidates), refs))
         remote = [ref for ref, done in zip(refs, linked, strict=True) if not done]
-        reads = [pool.submit(_fetch, group, locate, target) for group in merge_reads(remote)]
+        reads = [pool.submit(_fetch, group, locate, target, progress) for group in merge_reads(remote)]
         try:
             for read in reads:
                 read.result()
@@ -138,7 +140,12 @@ def _link(ref: FileRef, target: Path, candidates: Sequence[Path]) -> bool:
     return False
 
 
-def _fetch(group: tuple[FileRef, ...], locate: Locate, target: Path) -> None:
+def _fetch(group: tuple[FileRef, ...], locate: Locate, target: Path, progress: Callable[[int], None]) -> None:
+    _fetch_group(group, locate, target)
+    progress(sum(ref.length for ref in group))
+
+
+def _fetch_group(group: tuple[FileRef, ...], locate: Locate, target: Path) -> None:
     store, key = locate(group[0].object)
     if len(group) == 1:
         ref = group[0]

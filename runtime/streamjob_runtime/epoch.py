@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,10 +175,13 @@ class Epoch:
                 )
             max_parallelism = self._job.loaded.spec.max_parallelism
             if resolution.manifest is not None:
-                self.restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
-                max_parallelism = check_compatible(
-                    self._job.loaded.spec, self._job.plan, self.restored, self._restore_from.allow_non_restored_state
-                )
+                restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
+                allow = self._restore_from.allow_non_restored_state
+                compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
+                # Where nothing has changed, a start is not to wait for Spark's planning.
+                undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
+                self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
+                max_parallelism = compared.max_parallelism
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
@@ -198,6 +201,7 @@ class Epoch:
             files = pool.submit(self._download, assembler, resolution)
             spark = job.spark(max_parallelism)
             files.result()
+        assembler.rewrite_state(spark, max_parallelism)
         assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
         try:
             return self._run_assembled(assembled, outputs, max_parallelism, workdir)

@@ -127,6 +127,7 @@ def _run_job(
     from streamjob_runtime.clock import steady_clock
     from streamjob_runtime.control import RunningJob
     from streamjob_runtime.epoch import Job
+    from streamjob_runtime.from_spark import FROM_SPARK, take_over
     from streamjob_runtime.ledger import RestoreFrom
     from streamjob_runtime.metered_store import MeteredStore
     from streamjob_runtime.metrics import Metrics
@@ -147,6 +148,8 @@ def _run_job(
         spark=spark.session,
     )
     named = options.restore_from
+    if named.startswith(FROM_SPARK):
+        named = take_over(named, loaded, job.plan, job_id, metered, job.clock)
     restore_from = RestoreFrom(
         named if named in (LATEST, NONE) else snapshot_reference(named),
         options.claim_mode,

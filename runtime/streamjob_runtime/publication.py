@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import itemgetter
 
+from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Backlog
@@ -22,6 +23,10 @@ from streamjob_runtime.channels.stream import Stream
 OnCut = Callable[[CheckpointId, ChainCut], None]
 
 _LOOK_SECONDS = 0.5
+
+
+class LoopTooFull(StreamJobError):
+    """What goes round in a loop takes more room than it may."""
 
 
 class Publication:
@@ -40,7 +45,7 @@ class Publication:
         self._streams: dict[ChainUid, Stream] = {}
         self._policy = policy or ChannelPolicy()
         self._changed = threading.Condition(threading.RLock())
-        self._pins: dict[tuple[CheckpointId, ChainUid], frozenset[ChainUid]] = {}
+        self._pins: dict[tuple[CheckpointId, ChainUid], set[ChainUid]] = {}
         self._droppable: dict[ChainUid, int] = {}
         self._blocked_seconds: dict[ChainUid, float] = {}
 
@@ -55,16 +60,23 @@ class Publication:
             self._streams.update(streams)
             for producer, consumer in self._publications.channels:
                 self._serve(producer, consumer, self._publications.frontier(producer, consumer))
+            self._execute(self._publications.open())
+
+    def begin(self, chain: ChainUid, batch: BatchId) -> None:
+        """Note that a batch runs."""
+        with self._changed:
+            self._publications.begin(chain, batch)
 
     def publish(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
         """Make a batch the chain's last published one.
 
         Behind the cut of a snapshot that stops the job, block until that has failed, or until `over`. Raises what
-        `Publications.publish` raises.
+        `Publications.publish` raises, and LoopTooFull.
         """
         with self._changed:
             self._wait_while_sealed(chain, over)
             self._execute(self._publications.publish(chain, batch))
+            self._check_quota(chain)
 
     def committed(self, chain: ChainUid, batch: BatchId) -> None:
         """Note that Spark has committed a published batch. Raises what `Publications.committed` raises."""
@@ -76,6 +88,11 @@ class Publication:
         with self._changed:
             self._wait_while_sealed(chain, over)
             self._execute(self._publications.end(chain, drained=drained))
+
+    def is_drained(self, chain: ChainUid) -> bool:
+        """Return whether the chain is done in this epoch only."""
+        with self._changed:
+            return self._publications.is_drained(chain)
 
     def last_published(self, chain: ChainUid) -> BatchId:
         """Return the chain's last published batch, NO_BATCH if there is none."""
@@ -155,6 +172,16 @@ class Publication:
         while self._publications.is_sealed(chain) and not over():
             self._changed.wait(_LOOK_SECONDS)
 
+    def _check_quota(self, chain: ChainUid) -> None:
+        loop = self._publications.loop(chain)
+        stored, quota = self._publications.stored_bytes(chain), self._policy.feedback_bytes
+        if stored > quota and self._publications.feeds_back(chain):
+            raise LoopTooFull(
+                f"The loop of {', '.join(loop)} has {stored} bytes on their way back from chain {chain!r}, and "
+                f"channels.feedbackBytes allows {quota}",
+                "let fewer rows go round, such as only those that change something, or raise channels.feedbackBytes",
+            )
+
     def _has_room(self, chain: ChainUid) -> bool:
         backlog = self._publications.backlog(chain)
         records = self._policy.capacity_records
@@ -169,8 +196,9 @@ class Publication:
             self._serve(producer, consumer, frontier)
         if effects.checkpoint is not None:
             for cut in effects.cuts:
-                if cut.in_flight:
-                    self._pins[(effects.checkpoint, cut.chain)] = frozenset(cut.in_flight)
+                own = {cut.chain} if any(each.entries for each in cut.fed_back.values()) else set[ChainUid]()
+                if pinned := own.union(cut.in_flight):
+                    self._pins[(effects.checkpoint, cut.chain)] = pinned
                 self.on_cut(effects.checkpoint, cut)
         for producer, below in effects.dropped.items():
             self._droppable[producer] = max(below, self._droppable.get(producer, 0))
@@ -181,6 +209,6 @@ class Publication:
         self._streams[producer].serve(consumer, frontier, self._policy.max_batch_records)
 
     def _drop_unpinned(self) -> None:
-        pinned = frozenset[ChainUid]().union(*self._pins.values())
+        pinned = set[ChainUid]().union(*self._pins.values())
         for producer in [producer for producer in self._droppable if producer not in pinned]:
             self._streams[producer].drop(self._droppable.pop(producer))

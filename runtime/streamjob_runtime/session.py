@@ -63,7 +63,7 @@ class SessionSettings:
     Args:
         name: the job's name.
         parallelism: task slots, that is local cores.
-        max_parallelism: state partitions; fixed in the state.
+        max_parallelism: state partitions.
         workdir: directory for Spark's scratch files.
         conf: the job's `sparkConf`.
         python_path: directories in which the Python workers find the job's modules.

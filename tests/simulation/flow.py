@@ -47,18 +47,24 @@ class Work(IntEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """A chain of the graph: `inputs` are other chains, and SOURCE; a batch takes it so many steps."""
+    """A chain of the graph: `inputs` are other chains, and SOURCE; a batch takes it so many steps.
+
+    `feedback` are chains that it reads, too, but takes no record from more than `laps` times. What is in a loop knows
+    no event time.
+    """
 
     uid: ChainUid
     work: Work
     inputs: tuple[ChainUid, ...]
     has_sink: bool
     steps: int = 1
+    feedback: tuple[ChainUid, ...] = ()
+    laps: int = 0
 
     @property
     def producers(self) -> tuple[ChainUid, ...]:
         """The chains that it reads."""
-        return tuple(each for each in self.inputs if each != SOURCE)
+        return (*(each for each in self.inputs if each != SOURCE), *self.feedback)
 
 
 @dataclass
@@ -133,10 +139,10 @@ def process(
     """
     passed = watermark_of(node, state)
     records: list[Record] = []
-    for origin in node.inputs:
+    for origin in (*node.inputs, *node.feedback):
         for record in reads.get(origin, ()):
             _check_order(node, state, record, passed)
-            records += _take(node, state, origin, record)
+            records += _take_again(node, record) if origin in node.feedback else _take(node, state, origin, record)
     for origin, watermark in watermarks.items():
         state.watermarks[origin] = max(watermark, state.watermarks.get(origin, 0))
     records += _pass_time(node, state, watermark_of(node, state))
@@ -156,6 +162,14 @@ def _check_order(node: Node, state: FlowState, record: Record, watermark: int) -
         if record.time <= state.newest.get(line, -1):
             raise Violation(f"{record.id} comes to chain {node.uid} behind time {state.newest[line]} of its key")
         state.newest[line] = record.time
+
+
+def _take_again(node: Node, record: Record) -> Iterable[Record]:
+    """Take what has gone round, unless it has so often enough."""
+    mark = f"{node.uid}~"
+    if record.id.count(mark) == node.laps:
+        return ()
+    return (record._replace(id=f"{mark}({record.id})", path=record.path and record.path + mark),)
 
 
 def _take(node: Node, state: FlowState, origin: ChainUid, record: Record) -> Iterable[Record]:
@@ -193,7 +207,7 @@ def _pass_time(node: Node, state: FlowState, watermark: int) -> list[Record]:
 
 
 def run_to_the_end(
-    nodes: Iterable[Node],
+    nodes: Sequence[Node],
     states: Mapping[ChainUid, FlowState],
     pending: Mapping[tuple[ChainUid, ChainUid], Sequence[Record]],
 ) -> dict[ChainUid, list[Row]]:
@@ -204,13 +218,42 @@ def run_to_the_end(
         states: of all chains.
         pending: what a chain has still to read of each of its inputs.
     """
-    emitted: dict[ChainUid, list[Record]] = {SOURCE: []}
-    rows: dict[ChainUid, list[Row]] = {}
-    for node in nodes:
-        reads = {each: [*pending.get((each, node.uid), ()), *emitted[each]] for each in node.inputs}
-        outcome = process(node, states[node.uid], reads, dict.fromkeys(node.inputs, END_OF_TIME_MS))
-        emitted[node.uid], rows[node.uid] = outcome.records, outcome.rows
+    waiting = {channel: list(records) for channel, records in pending.items()}
+    rows: dict[ChainUid, list[Row]] = {node.uid: [] for node in nodes}
+    for group in in_groups(tuple(nodes)):
+        looped = is_loop(group)
+        again = True
+        while again:
+            for node in group:
+                reads = {each: waiting.pop((each, node.uid), []) for each in (*node.inputs, *node.feedback)}
+                ends = {} if looped else dict.fromkeys(node.inputs, END_OF_TIME_MS)
+                outcome = process(node, states[node.uid], reads, ends)
+                rows[node.uid] += outcome.rows
+                for reader in nodes:
+                    if node.uid in reader.producers:
+                        waiting.setdefault((node.uid, reader.uid), []).extend(outcome.records)
+            again = looped and any(waiting.get((each, node.uid)) for node in group for each in node.producers)
     return rows
+
+
+def in_groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
+    """Return the loops of a graph, and each other chain by itself, behind all that they read from."""
+    before: dict[ChainUid, set[ChainUid]] = {node.uid: set(node.producers) for node in nodes}
+    for _ in nodes:
+        for producers in before.values():
+            producers |= {further for each in tuple(producers) for further in before[each]}
+    groups = {
+        frozenset(each.uid for each in nodes if each.uid in before[node.uid] and node.uid in before[each.uid])
+        or frozenset([node.uid])
+        for node in nodes
+    }
+    ordered = sorted(groups, key=lambda group: len(set().union(*(before[each] for each in group)) | group))
+    return [tuple(node for node in nodes if node.uid in group) for group in ordered]
+
+
+def is_loop(group: Sequence[Node]) -> bool:
+    """Return whether a group of `in_groups` is a loop."""
+    return any(node.feedback for node in group)
 
 
 def batch_result(

@@ -108,7 +108,9 @@ class GraphRun(EpochRun):
         self._event_time: dict[ChainUid, dict[str, int]] = {}
         self._streams = {producer: LocalStream(0, {}) for producer, _ in self.graph.channels}
         self._places: dict[ChainUid, dict[BatchId, Place]] = {}
-        publications = Publications(self.chains, self.graph.channels, clock=self.world.clock.now)
+        publications = Publications(
+            self.chains, self.graph.channels, feedback=self.graph.feedback, clock=self.world.clock.now
+        )
         self._decided = publications
         self.publication = Publication(publications, BOUNDS)
         self.publication.on_cut = self._on_cut
@@ -160,7 +162,9 @@ class GraphRun(EpochRun):
         self.report(chain, m.ChainStatus.RUNNING)
         try:
             while not self._is_through(node, place):
-                yield Wait(partial(self._has_work, node, place))
+                # Spark runs batches without data, too, where a function keeps state.
+                if chain not in self.graph.graph_oracle.loops or self.world.choices.pick(4) < 3:
+                    yield Wait(partial(self._has_work, node, place))
                 batch = BatchId(batch + 1)
                 ends, count = self._plan(node, place)
                 # A batch that has begun reads what it was to read.
@@ -171,6 +175,12 @@ class GraphRun(EpochRun):
                     yield Wait(partial(self._has_room, node))
                     drained_meanwhile = self.draining and not drained_before
                     self.graph.graph_oracle.moments["drains while a writer waits for room"] += drained_meanwhile
+                if chain in self.graph.graph_oracle.loops:
+                    yield Pause("plan")
+                    if self._decided.has_ended(chain):
+                        self.graph.graph_oracle.moments["batches that a loop's end takes back"] += 1
+                        break
+                    publication.begin(chain, batch)
                 for _ in range(node.steps):
                     yield Pause("compute")
                 place, outcome = self._compute(node, place, ends, 0 if source_done else count, source_done)
@@ -204,6 +214,8 @@ class GraphRun(EpochRun):
             self.graph.graph_oracle.moments["goes on behind a failed stop"] += not self._decided.is_sealed(chain)
 
     def _is_through(self, node: Node, place: Place) -> bool:
+        if node.uid in self.graph.graph_oracle.loops:
+            return self._decided.has_ended(node.uid)
         return self._inputs_ended(node, place) and watermark_of(node, place.state) == END_OF_TIME_MS
 
     def _inputs_ended(self, node: Node, place: Place) -> bool:
@@ -218,7 +230,11 @@ class GraphRun(EpochRun):
 
     def _ended_for_good(self, node: Node, place: Place) -> bool:
         """Whether a chain that is through is so in later epochs, too."""
-        return self._source_ended(node, place) and self._drained.isdisjoint(node.producers)
+        if node.uid in self.graph.graph_oracle.loops:
+            return not self._decided.is_drained(node.uid)
+        # The chains of a loop are drained together, whichever of them knows.
+        drained = self._drained.union(each for each in self.graph.graph_oracle.loops if self._decided.is_drained(each))
+        return self._source_ended(node, place) and drained.isdisjoint(node.producers)
 
     def _has_work(self, node: Node, place: Place) -> bool:
         if not self._source_done(node, place) and self.graph.has_more(node.uid, place.offset):
@@ -247,7 +263,7 @@ class GraphRun(EpochRun):
         for producer, end in ends.items():
             reads[producer] = self._streams[producer].read(place.consumed[producer], end)
             watermark = self.publication.watermark_at(producer, end)
-            if watermark is not None:
+            if watermark is not None and node.uid not in self.graph.graph_oracle.loops:
                 watermarks[producer] = watermark
         if SOURCE in node.inputs:
             reads[SOURCE] = self.graph.read_source(node.uid, place.offset, count)
@@ -267,7 +283,8 @@ class GraphRun(EpochRun):
                 segments.append(Segment(name=segment, records=len(records), length=len(content)))
             watermark = watermark_of(node, place.state)
             # That a stream has ended, its last entry says, and no watermark before it.
-            output = Output(segments=tuple(segments), watermark_ms=None if watermark == END_OF_TIME_MS else watermark)
+            timeless = watermark == END_OF_TIME_MS or node.uid in self.graph.graph_oracle.loops
+            output = Output(segments=tuple(segments), watermark_ms=None if timeless else watermark)
         return Batch(
             batch=batch,
             positions={source_of(node.uid): place.offset} if SOURCE in node.inputs else {},
@@ -318,12 +335,18 @@ class GraphRun(EpochRun):
             for entry in entries
             for segment in entry.segments
         }
+        segments |= {
+            segment_path(chain, segment.name): self._streams[chain].file(segment.name)
+            for fed_back in cut.fed_back.values()
+            for entry in fed_back.entries
+            for segment in entry.segments
+        }
         self.publication.unpin(checkpoint, chain)
         yield Wait(lambda: checkpoint in self.aborted or self._decided.is_committed(checkpoint, chain))
         if checkpoint in self.aborted:
             return
         place = self._places[chain][cut.batch]
-        assert place.consumed == cut.consumed
+        assert place.consumed == cut.consumed or (cut.ended and chain in self.graph.graph_oracle.loops)
         contents = {state_path(chain): place.state.encode(), **segments}
         try:
             files = yield from self.store_files(start, contents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.simulation.flow import (
     SOURCE,
@@ -13,6 +14,8 @@ from tests.simulation.flow import (
     Work,
     batch_result,
     decode,
+    in_groups,
+    is_loop,
     run_to_the_end,
     source_records,
     watermark_of,
@@ -90,6 +93,53 @@ def draw_graph(choices: Choices) -> tuple[Node, ...]:
     )
 
 
+def draw_loops(choices: Choices) -> tuple[Node, ...]:
+    """Return a graph as of `draw_graph`, some of whose chains are in loops."""
+    nodes = draw_graph(choices)
+    for _ in range(1 + choices.pick(2)):
+        pairs = [(reader, writer) for reader in nodes for writer in nodes if SOURCE not in reader.inputs]
+        pairs = pairs or [(nodes[-1], nodes[-1])]
+        reader, writer = pairs[choices.pick(len(pairs))]
+        looped = tuple(
+            replace(node, feedback=(writer.uid,), laps=1) if node is reader and not node.feedback else node
+            for node in nodes
+        )
+        members = loops_of(looped)
+        if reader.uid in members and writer.uid in members[reader.uid] and _comes_behind(nodes, reader, writer):
+            nodes = looped
+    nodes = nodes if loops_of(nodes) else _one_loop(nodes)
+    members = loops_of(nodes)
+    if any(SOURCE in node.inputs for node in nodes if node.uid in members):
+        nodes = _one_loop(nodes)
+        members = loops_of(nodes)
+    single = sum(bool(node.feedback) for node in nodes) == 1
+    laps = 1 + choices.pick(3) if single else 1
+    return tuple(replace(node, work=Work.PASS, laps=laps) if node.uid in members else node for node in nodes)
+
+
+def _one_loop(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return a line of chains, the second of which reads the last one's output."""
+    first, *others = nodes
+    line = [replace(node, inputs=(nodes[number].uid,), feedback=()) for number, node in enumerate(others)]
+    line[0] = replace(line[0], feedback=(line[-1].uid,))
+    return (replace(first, feedback=()), *line)
+
+
+def _comes_behind(nodes: tuple[Node, ...], reader: Node, writer: Node) -> bool:
+    """Return whether a chain reads, directly or through others, what another writes, or is the same."""
+    behind = {reader.uid}
+    for node in nodes:
+        if behind.intersection(node.inputs):
+            behind.add(node.uid)
+    return writer.uid in behind
+
+
+def loops_of(nodes: tuple[Node, ...]) -> dict[ChainUid, tuple[ChainUid, ...]]:
+    """Return the chains that are in loops, each with all of its loop."""
+    loops = [tuple(node.uid for node in group) for group in in_groups(nodes) if is_loop(group)]
+    return {chain: loop for loop in loops for chain in loop}
+
+
 def drawn_limits(choices: Choices, nodes: tuple[Node, ...]) -> dict[ChainUid, int | None]:
     """Return where the sources of a graph end, None for one that has no end yet."""
     return {node.uid: LIMITS[choices.pick(len(LIMITS))] for node in nodes if SOURCE in node.inputs}
@@ -113,6 +163,7 @@ class GraphOracle(Oracle):
     def __init__(self, nodes: tuple[Node, ...], limits: Mapping[ChainUid, int | None], min_retained: int) -> None:
         super().__init__(MemoryStore(), ModelSink(), min_retained)
         self.nodes = nodes
+        self.loops = loops_of(nodes)
         self.limits = limits
         self.drains: list[dict[ChainUid, int]] = []
         self.moments = Counter(dict.fromkeys(MOMENTS, 0))
@@ -173,10 +224,10 @@ class GraphOracle(Oracle):
                 raise Violation(f"{what}: channel {channel.source} -> {channel.target} ends without its writer")
 
     def _check_drained(self, what: str, manifest: Manifest, states: Mapping[ChainUid, FlowState]) -> None:
-        if any(channel.entries for channel in manifest.channels):
+        if any(entry.segments or not self.is_inner(each) for each in manifest.channels for entry in each.entries):
             raise Violation(f"{what} is drained, and something is in flight")
         for node in self.nodes:
-            if watermark_of(node, states[node.uid]) != END_OF_TIME_MS:
+            if node.uid not in self.loops and watermark_of(node, states[node.uid]) != END_OF_TIME_MS:
                 raise Violation(f"{what} is drained, and chain {node.uid} is not flushed")
 
     def _check_channels(self, what: str, manifest: Manifest) -> None:
@@ -187,7 +238,8 @@ class GraphOracle(Oracle):
                 raise Violation(f"{name} does not hold the entries from {channel.consumed} to below {channel.next}")
             if ends.setdefault(channel.source, end) != end:
                 raise Violation(f"{name} ends at {end}, and another channel at {ends[channel.source]}")
-            if channel.entries and not manifest.unaligned:
+            left_behind = manifest.drained and self.is_inner(channel)
+            if channel.entries and not (manifest.unaligned or left_behind or self.is_feedback(channel)):
                 raise Violation(f"{name} holds entries, and the snapshot is aligned")
             if any(entry.barrier is not None and entry.barrier > manifest.id for entry in channel.entries):
                 raise Violation(f"{name} holds the barrier of a later checkpoint")
@@ -200,6 +252,8 @@ class GraphOracle(Oracle):
         """What a reader knows of its input's time, or will once it has read on, is what the producer has told."""
         nodes = {node.uid: node for node in self.nodes}
         for channel in manifest.channels:
+            if channel.source in self.loops or channel.target in self.loops:
+                continue
             told = watermark_of(nodes[channel.source], states[channel.source])
             known = states[channel.target].watermarks.get(channel.source, 0)
             will_be = max([known, *(entry.watermark or 0 for entry in channel.entries)])
@@ -221,6 +275,7 @@ class GraphOracle(Oracle):
         moments = {
             "aligned": not manifest.unaligned,
             "unaligned": manifest.unaligned,
+            **self._moments_of_loops(manifest),
             "rows in flight": any(entry.segments for each in manifest.channels for entry in each.entries),
             "obsolete barriers in flight": EntryKind.BARRIER in in_flight,
             "ends in flight": EntryKind.END in in_flight,
@@ -235,6 +290,32 @@ class GraphOracle(Oracle):
             and positions_in(manifest) != self.drains[-1],
         }
         self.moments.update({moment: int(reached) for moment, reached in moments.items()})
+
+    def _moments_of_loops(self, manifest: Manifest) -> dict[str, bool]:
+        if not self.loops:
+            return {}
+        finished = {operator.chain for operator in manifest.operators if operator.finished}
+        goes_round = any(
+            entry.segments for each in manifest.channels if self.is_feedback(each) for entry in each.entries
+        )
+        return {
+            "rows go round in aligned": goes_round and not manifest.unaligned,
+            "rows go round in unaligned": goes_round and manifest.unaligned,
+            "rows go round in savepoints": goes_round and manifest.kind == "savepoint",
+            "loops have ended, not all else": bool(finished.intersection(self.loops))
+            and len(finished) < len(self.nodes),
+            "drained loops": manifest.drained and not finished.issuperset(self.loops),
+            "drained loops leave barriers or ends": manifest.drained
+            and any(each.entries for each in manifest.channels),
+        }
+
+    def is_feedback(self, channel: ChannelState) -> bool:
+        """Return whether a channel closes a cycle."""
+        return any(node.uid == channel.target and channel.source in node.feedback for node in self.nodes)
+
+    def is_inner(self, channel: ChannelState) -> bool:
+        """Return whether both ends of a channel are in one loop."""
+        return channel.source in self.loops.get(channel.target, ())
 
     def _in_flight_again(self, manifest: Manifest) -> bool:
         """Whether a checkpoint of a later epoch holds rows that were in flight in the one before."""
@@ -279,6 +360,11 @@ class GraphWorld(World):
     def channels(self) -> tuple[tuple[ChainUid, ChainUid], ...]:
         """The pairs of producer and reader."""
         return tuple((producer, node.uid) for node in self.nodes.values() for producer in node.producers)
+
+    @property
+    def feedback(self) -> tuple[tuple[ChainUid, ChainUid], ...]:
+        """The channels that close a cycle."""
+        return tuple((producer, node.uid) for node in self.nodes.values() for producer in node.feedback)
 
     @property
     def left_behind(self) -> list[str]:

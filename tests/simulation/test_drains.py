@@ -42,6 +42,12 @@ SHAPES: dict[str, tuple[Node, ...]] = {
         Node(C, Work.JOIN, (A, B), has_sink=True, steps=3),
         Node(D, Work.JOIN, (C, SOURCE), has_sink=True),
     ),
+    "a loop": (
+        Node(A, Work.PASS, (SOURCE,), has_sink=True),
+        Node(B, Work.PASS, (A,), has_sink=False, feedback=(C,), laps=2),
+        Node(C, Work.PASS, (B,), has_sink=True, steps=3),
+        Node(D, Work.WINDOW, (C,), has_sink=True),
+    ),
 }
 """In the join, b's source is bounded; no other source has an end."""
 STATELESS = (

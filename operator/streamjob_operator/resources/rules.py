@@ -47,15 +47,6 @@ STREAM_JOB_SPEC = (
         "parallelism is above maxParallelism, the number of state partitions",
     ),
     rule(
-        """self.upgradeMode == 'stateless' || !has(self.maxParallelism) || !has(oldSelf.maxParallelism)
-        || self.maxParallelism == oldSelf.maxParallelism
-        || (has(self.savepointRedeployNonce) && (!has(oldSelf.savepointRedeployNonce)
-        || self.savepointRedeployNonce != oldSelf.savepointRedeployNonce))""",
-        "maxParallelism is fixed in the state; it can change only with upgradeMode stateless, or with another "
-        "snapshot by savepointRedeployNonce",
-        ".maxParallelism",
-    ),
-    rule(
         """self.upgradeMode == 'stateless' || (has(self.checkpointing) && has(self.checkpointing.location))
         || (has(self.job) && has(self.job.checkpointing) && has(self.job.checkpointing.location))""",
         "state needs a place: set checkpointing.location, or upgradeMode: stateless",

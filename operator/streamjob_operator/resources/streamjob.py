@@ -61,8 +61,8 @@ class StreamJobSpec(SpecPart):
         ge=1,
         le=32768,
         strict=True,
-        description="State partitions, the upper bound of the parallelism; fixed in the state. Goes before that of "
-        "`job`.",
+        description="State partitions, the upper bound of the parallelism. State that has another number is rewritten. "
+        "Goes before that of `job`.",
     )
     upgrade_mode: UpgradeMode = Field(
         default="savepoint",

@@ -37,7 +37,10 @@ LAZY: dict[str, Lazy] = {
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
     "validate": Lazy("Check a job file, and say all that is wrong with it.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains that a job is run as.", "streamjob.cli.plan:plan_command"),
-    "snapshots": Lazy("List, show, verify and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"),
+    "check": Lazy("Say what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
+    "snapshots": Lazy(
+        "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
+    ),
 }
 
 
@@ -144,7 +147,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("run", "validate", "plan"):
+for _name in ("run", "validate", "plan", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
 _register("checkpoint", control.checkpoint)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 snapshots_app = typer.Typer(
     name="snapshots",
-    help="List, show, verify and delete stored checkpoints and savepoints. No job need run.",
+    help="List, show, verify, inspect and delete stored checkpoints and savepoints. No job need run.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -103,6 +103,50 @@ def verify_command(
         )
         if not result.whole:
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+
+
+@snapshots_app.command("inspect")
+def inspect_command(
+    location: Place,
+    snapshot: Id = None,
+    namespace: Namespace = None,
+    name: Name = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(help="Show the rows of this operator's state. Needs the extra runtime.", metavar="UID"),
+    ] = None,
+    channel: Annotated[
+        str | None,
+        typer.Option(help="Show the records in flight between two chains. Needs the extra runtime.", metavar="FROM:TO"),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            help="Show the rows of a query instead, over the views that --operator and --channel show.",
+            metavar="QUERY",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows that are shown of each view or query.", metavar="N")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the state in a snapshot: stores and sizes; or an operator's state as a table, without its job.
+
+    Without ID: the newest. Nothing is written to the store.
+    """
+    from streamjob.cli import inspection
+    from streamjob.cli import snapshot_tables as tables
+
+    with _opened(location, namespace, name) as (jobs, single):
+        found = single or _one(jobs).named(None if snapshot is None else CheckpointId(snapshot))
+        if found.manifest is None:
+            _emit(as_json, [tables.details(found)], lambda: tables.print_details(found))
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+        if operator is None and channel is None and sql is None:
+            inspection.show_overview(found, as_json=as_json)
+            return
+        inspection.show_rows(
+            found, found.manifest, operator=operator, channel=channel, sql=sql, limit=limit, as_json=as_json
+        )
 
 
 @snapshots_app.command("delete")

@@ -106,13 +106,16 @@ class ChannelView(View):
     capacity_records: int | None = Field(
         default=None, description="Records in flight at which the writer waits; null for any number."
     )
-    capacity_bytes: int = Field(description="Bytes in flight at which the writer waits.")
+    capacity_bytes: int = Field(
+        description="Bytes in flight at which the writer waits; in a feedback channel, at which the job fails."
+    )
     fill: float = Field(
         default=0.0, description="Share of the capacity that is in flight; the last batch may bring it above 1."
     )
     lag_ms: int | None = Field(
         default=None, description="Watermark of the writer minus that of the reader, in ms; null unless both have one."
     )
+    feedback: bool = Field(default=False, description="Whether the channel closes a loop.")
     work_seconds: float | None = Field(
         default=None,
         description="Seconds that the reader needs at its present rate for what is in flight; null while it stands.",

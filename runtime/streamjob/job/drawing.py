@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from streamjob.durations import format_duration
 from streamjob.job.fusing import inputs_of
 from streamjob.job.graph import graph_of
-from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.plan import ChainPlan, ChannelPlan, Plan
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
 
 
@@ -24,11 +24,19 @@ def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
                 "output": chain.output,
                 "outputMode": chain.output_mode,
                 "bounded": chain.bounded,
+                "loop": list(chain.loop),
             }
             for chain in plan.chains
         ],
         "channels": [
-            {"from": each.source, "to": each.target, "name": each.name, "uid": each.uid, "reason": each.reason}
+            {
+                "from": each.source,
+                "to": each.target,
+                "name": each.name,
+                "uid": each.uid,
+                "reason": each.reason,
+                "feedback": each.feedback,
+            }
             for each in plan.channels
         ],
         "graph": graph_of(spec),
@@ -42,12 +50,13 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
     parts += [_count(spec.parallelism, "task slot"), _count(spec.max_parallelism, "state partition")]
     lines = [f"{spec.name}: {', '.join(parts)}, a checkpoint every {format_duration(spec.checkpointing.interval)}"]
     for chain in plan.chains:
-        lines += ["", f"chain {chain.uid} ({chain.output_mode})", *_rows(chain, plan)]
+        looped = f", in the loop of {', '.join(chain.loop)}" if chain.loop else ""
+        lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan)]
     return "\n".join(lines)
 
 
 def as_mermaid(spec: JobSpec, plan: Plan) -> str:
-    """Return the plan as a Mermaid flowchart: chains as boxes, channels as thick arrows that say why."""
+    """Return the plan as a Mermaid flowchart: chains as boxes, channels as thick arrows that say why, or dotted."""
     ids = {node.name: f"n{index}" for index, node in enumerate(spec.nodes())}
     lines = ["flowchart LR"]
     for index, chain in enumerate(plan.chains):
@@ -57,17 +66,24 @@ def as_mermaid(spec: JobSpec, plan: Plan) -> str:
         lines += [f'    {ids[each.name]}[["{each.name}<br/>{each.format}, {each.delivery}"]]' for each in chain.sinks]
         lines.append("  end")
     for chain in plan.chains:
-        reasons = {channel.name: channel.reason for channel in chain.channels}
+        reasons = {channel.name: channel for channel in chain.channels}
         for operator in chain.operators:
             for name in inputs_of(operator):
-                arrow = f'== "{reasons[name]}" ==>' if name in reasons else "-->"
+                arrow = _arrow(reasons[name]) if name in reasons else "-->"
                 lines.append(f"  {ids[name]} {arrow} {ids[operator.name]}")
         lines += [f"  {ids[each.input]} --> {ids[each.name]}" for each in chain.sinks]
     return "\n".join(lines)
 
 
+def _arrow(channel: ChannelPlan) -> str:
+    return f'-. "{channel.reason}" .->' if channel.feedback else f'== "{channel.reason}" ==>'
+
+
 def _rows(chain: ChainPlan, plan: Plan) -> list[str]:
-    rows = [("channel", each.name, f"from chain {each.source}: {each.reason}") for each in chain.channels]
+    rows = [
+        ("feedback" if each.feedback else "channel", each.name, f"from chain {each.source}: {each.reason}")
+        for each in chain.channels
+    ]
     nodes: list[Node] = [*chain.sources, *chain.operators, *chain.sinks]
     rows += [(_kind(each), each.name, _summary(each)) for each in nodes]
     if readers := plan.readers(chain.uid):

@@ -44,14 +44,20 @@ class OperatorHandle(Handle):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """An input that closes a cycle."""
+    """An input that closes a cycle, and its columns as `name TYPE, …`."""
 
     input: Handle | str
+    schema: str
 
 
-def feedback(input: Handle | str) -> Feedback:  # noqa: A002 - the file's word
-    """Mark an input of an operator as the edge that closes a cycle."""
-    return Feedback(input)
+def feedback(input: Handle | str, schema: str) -> Feedback:  # noqa: A002 - the file's word
+    """Mark an input of an operator as the edge that closes a cycle.
+
+    Args:
+        input: the operator whose rows come back, by name as long as it is not declared yet.
+        schema: the columns of its rows, as `name TYPE, …`.
+    """
+    return Feedback(input, schema)
 
 
 class Job:
@@ -235,7 +241,9 @@ class Job:
         **code: str,
     ) -> None:
         edges = [
-            {"from": self._name_of(each.input), "feedback": True} if isinstance(each, Feedback) else self._name_of(each)
+            {"from": self._name_of(each.input), "feedback": True, "schema": each.schema}
+            if isinstance(each, Feedback)
+            else self._name_of(each)
             for each in inputs
         ]
         mode = None if output_mode == "append" else output_mode

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NewType
 
+from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, OperatorSpec, OutputMode, SourceSpec
 
 Edge = tuple[str, str]
@@ -26,15 +27,17 @@ def channel_edges(
     """Return the edges between operators that cannot be fused, with the reasons.
 
     Args:
-        spec: the job; its graph has no cycle.
+        spec: the job; feedback aside, its graph has no cycle.
         ordered: its operators, each after its inputs.
         fits: whether an operator of append mode can be part of a query that has another output mode; asked only where
             there is such a query.
     """
     channels: dict[Edge, tuple[Reason, ...]] = {}
+    loops = loops_of(spec)
     for operator in ordered:
         for name in inputs_of(operator):
-            if reasons := [*_several_readers(spec, name), *_not_chained(spec, name, operator)]:
+            others = [*_several_readers(spec, name), *_not_chained(spec, name, operator)]
+            if reasons := _fed_back(name, operator) or [*_into_loop(name, operator, loops), *others]:
                 channels[name, operator.name] = tuple(reasons)
     parts = spec.inputs()
     unending = {each.name for each in spec.sources if not each.bounded}
@@ -64,6 +67,16 @@ def channel_edges(
 def inputs_of(operator: OperatorSpec) -> tuple[str, ...]:
     """Return what an operator reads, each once."""
     return tuple(dict.fromkeys(edge.name for edge in operator.inputs))
+
+
+def _fed_back(name: str, reader: OperatorSpec) -> list[Reason]:
+    return [Reason("it is fed back")] if any(each.name == name and each.feedback for each in reader.inputs) else []
+
+
+def _into_loop(name: str, reader: OperatorSpec, loops: Mapping[str, tuple[str, ...]]) -> list[Reason]:
+    if name not in loops.get(reader.name, (name,)):
+        return [Reason(f"operator {reader.name!r} is in a loop, which has an end of its own")]
+    return []
 
 
 def _several_readers(spec: JobSpec, name: str) -> list[Reason]:

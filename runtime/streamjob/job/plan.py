@@ -6,12 +6,12 @@ do it, see `streamjob.job.fusing`.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
-from streamjob.errors import InvalidJob
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.fusing import Edge, Reason, channel_edges, inputs_of
-from streamjob.job.problem import Problem
+from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, OutputMode, SinkSpec, SourceSpec
 from streamjob.job.sql import NotAQuery, read_query
 
@@ -26,6 +26,8 @@ class ChannelPlan:
         name: what its rows are called in the job, which is the table's name in the SQL of the chain that reads it.
         uid: the uid of the operator or source of that name.
         reason: why it is there, for people.
+        feedback: it closes a cycle.
+        schema_ddl: the columns of a feedback channel.
     """
 
     source: ChainUid
@@ -33,6 +35,8 @@ class ChannelPlan:
     name: str
     uid: OperatorUid
     reason: str
+    feedback: bool = False
+    schema_ddl: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class ChainPlan:
         output_mode: Spark's output mode of the query.
         channels: what it reads from other chains.
         bounded: everything that it reads, directly and through channels, will end.
+        loop: the operators of the loop that it is a part of; none if it is in no loop.
     """
 
     uid: ChainUid
@@ -58,6 +63,7 @@ class ChainPlan:
     output_mode: OutputMode
     channels: tuple[ChannelPlan, ...] = ()
     bounded: bool = False
+    loop: tuple[str, ...] = ()
 
     def uids(self) -> tuple[OperatorUid, ...]:
         """Return the uids of all that runs in the chain: sources, operators, sinks."""
@@ -70,7 +76,7 @@ class Plan:
     """How a job runs.
 
     Args:
-        chains: its chains, each after those that it reads.
+        chains: its chains, each after those that it reads, feedback aside.
         channels: the channels between them, by the chain that reads, in the order of the chains.
     """
 
@@ -88,15 +94,13 @@ class Plan:
         """Return the chains that read what the chain `uid` writes into its channels; none if it has none."""
         return tuple(each.target for each in self.channels if each.source == uid)
 
+    def feeds_back(self, uid: ChainUid) -> bool:
+        """Return whether a feedback channel leads away from a chain."""
+        return any(each.feedback for each in self.channels if each.source == uid)
+
 
 def plan(spec: JobSpec) -> Plan:
-    """Return how a valid job runs, in as few chains as possible.
-
-    Raises:
-        InvalidJob: the job needs what no plan can give.
-    """
-    if problems := plan_problems(spec):
-        raise InvalidJob(f"job {spec.name!r}", problems)
+    """Return how a valid job runs, in as few chains as possible."""
     ordered = in_order(spec)
     edges = channel_edges(spec, ordered, _is_the_same_in)
     fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
@@ -108,30 +112,23 @@ def plan(spec: JobSpec) -> Plan:
     return Plan(tuple(chains.values()), tuple(channel for chain in chains.values() for channel in chain.channels))
 
 
-def plan_problems(spec: JobSpec) -> list[Problem]:
-    """Return why a job cannot be planned; none if it can. Unknown inputs and cycles are not its business."""
-    return [
-        Problem(
-            f"operator {operator.name!r}",
-            f"the input {edge.name!r} is marked as feedback, and this version runs no loops",
-            "write the loop as state of one operator",
-        )
-        for operator in spec.operators
-        for edge in operator.inputs
-        if edge.feedback
-    ]
-
-
 def in_order(spec: JobSpec) -> tuple[OperatorSpec, ...]:
-    """Return the operators, each after its inputs, otherwise in the order of the file; a cycle's are left out."""
+    """Return the operators, each after its inputs but for feedback, otherwise in the order of the file.
+
+    Those of a cycle that no feedback input closes are left out.
+    """
     done = {each.name for each in spec.sources}
     waiting = list(spec.operators)
     ordered: list[OperatorSpec] = []
-    while ready := next((each for each in waiting if all(edge.name in done for edge in each.inputs)), None):
+    while ready := next((each for each in waiting if _is_ready(each, done)), None):
         waiting.remove(ready)
         ordered.append(ready)
         done.add(ready.name)
     return tuple(ordered)
+
+
+def _is_ready(operator: OperatorSpec, done: Set[str]) -> bool:
+    return all(edge.name in done for edge in operator.inputs if not edge.feedback)
 
 
 def consumers(spec: JobSpec, name: str) -> list[str]:
@@ -159,6 +156,7 @@ def _chain(
         for name in inputs_of(operator):
             if found := edges.get((name, operator.name)):
                 reasons.setdefault(name, {}).update(dict.fromkeys(found))
+    back = {edge.name: edge.schema_ddl for each in operators for edge in each.inputs if edge.feedback}
     uid = ChainUid(last.uid)
     parts = spec.inputs()
     return ChainPlan(
@@ -169,9 +167,20 @@ def _chain(
         output=last.name,
         output_mode=last.output_mode if isinstance(last, OperatorSpec) else "append",
         channels=tuple(
-            ChannelPlan(earlier[name].uid, uid, name, parts[name].uid, "; ".join(why)) for name, why in reasons.items()
+            ChannelPlan(
+                # A chain has the uid of what leaves it, also one that comes later.
+                source=ChainUid(parts[name].uid),
+                target=uid,
+                name=name,
+                uid=parts[name].uid,
+                reason="; ".join(why),
+                feedback=name in back,
+                schema_ddl=back.get(name),
+            )
+            for name, why in reasons.items()
         ),
-        bounded=all(each.bounded for each in sources) and all(earlier[name].bounded for name in reasons),
+        bounded=all(each.bounded for each in sources) and all(earlier[name].bounded for name in reasons.keys() - back),
+        loop=loops_of(spec).get(last.name, ()),
     )
 
 

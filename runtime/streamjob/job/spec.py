@@ -139,6 +139,13 @@ class ChannelPolicy(Spec):
         strict=True,
         description="Most records that a chain takes from its channels into one batch.",
     )
+    feedback_bytes: int = Field(
+        default=10_737_418_240,
+        ge=1,
+        strict=True,
+        description="What may go round in a loop through one feedback channel, in bytes on disk: nobody waits for room "
+        "there, so a loop that needs more fails the job.",
+    )
 
 
 class Watermark(Spec):
@@ -184,6 +191,11 @@ class Input(Spec):
 
     name: NodeName = Field(alias="from", description="The source or operator that is read.")
     feedback: bool = Field(default=False, description="The edge closes a cycle.")
+    schema_ddl: str | None = Field(
+        default=None,
+        alias="schema",
+        description="The columns, as `name TYPE, …`; only feedback needs it, and does.",
+    )
 
 
 class OperatorSpec(Node):
@@ -231,8 +243,8 @@ class JobSpec(Spec):
         ge=1,
         le=32768,
         strict=True,
-        description="State partitions, the upper bound of the parallelism; fixed in the state. Default: twice the "
-        "parallelism.",
+        description="State partitions, the upper bound of the parallelism. State that has another number is rewritten; "
+        "without one a restored job keeps the number of its state. Default: twice the parallelism.",
     )
     checkpointing: CheckpointingPolicy = Field(
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."

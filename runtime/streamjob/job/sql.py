@@ -79,6 +79,33 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
     return _describe(tree)
 
 
+def stateful_parts(sql: str) -> tuple[str, ...] | None:
+    """Return what keeps state in a query over streams: `aggregation`, `join`, `limit`; None if that cannot be told."""
+    from sqlglot import exp
+
+    if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
+        return None
+    try:
+        tree = _parse(sql)
+    except (_Unread, NotAQuery):
+        return None
+    if tree.find(exp.CTE):
+        return None
+    parts: list[str] = []
+    for query in tree.find_all(exp.Query):
+        if not _reads_tables(query):
+            continue
+        if query.args.get("limit"):
+            parts.append("limit")
+        if isinstance(query, exp.Union):
+            parts += ["aggregation"] * bool(query.args.get("distinct"))
+        elif isinstance(query, exp.Select):
+            parts += ["aggregation"] * bool(query.args.get("distinct"))
+            parts += ["aggregation"] * bool(query.args.get("group") or _aggregate(query))
+            parts += ["join" for join in query.args.get("joins") or () if _reads_tables(join.this)]
+    return tuple(parts)
+
+
 class _Unread(Exception):
     """sqlglot does not read a text as a query; the message says why."""
 
@@ -157,7 +184,7 @@ def _aggregation(tree: exp.Query) -> str | None:
     from sqlglot import exp
 
     for query in tree.find_all(exp.Query):
-        if not any(_table(table) for table in query.find_all(exp.Table)):
+        if not _reads_tables(query):
             continue
         if isinstance(query, exp.Union) and query.args.get("distinct"):
             return "UNION (without ALL)"
@@ -167,11 +194,26 @@ def _aggregation(tree: exp.Query) -> str | None:
             return "GROUP BY"
         if query.args.get("distinct"):
             return "DISTINCT"
-        for call in query.find_all(exp.AggFunc):
-            in_window = isinstance(call.find_ancestor(exp.Window, exp.Select), exp.Window)
-            if not in_window and call.find_ancestor(exp.Select) is query:
-                return f"{call.sql_name()}()"
+        if (call := _aggregate(query)) is not None:
+            return f"{call.sql_name()}()"
     return None
+
+
+def _aggregate(query: exp.Select) -> exp.AggFunc | None:
+    """Return an aggregate of the query itself that makes one row of several."""
+    from sqlglot import exp
+
+    for call in query.find_all(exp.AggFunc):
+        in_window = isinstance(call.find_ancestor(exp.Window, exp.Select), exp.Window)
+        if not in_window and call.find_ancestor(exp.Select) is query:
+            return call
+    return None
+
+
+def _reads_tables(tree: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return any(_table(table) for table in tree.find_all(exp.Table))
 
 
 def _state_joins(tree: exp.Query) -> list[Join]:
@@ -200,7 +242,7 @@ def _modes(tree: exp.Query) -> frozenset[OutputMode]:
     from sqlglot import exp
 
     modes: set[OutputMode] = {"append", "update", "complete"}
-    joins = [join for join in tree.find_all(exp.Join) if any(_table(table) for table in join.this.find_all(exp.Table))]
+    joins = [join for join in tree.find_all(exp.Join) if _reads_tables(join.this)]
     if joins:
         modes.discard("complete")
     if any(query.args.get("limit") for query in tree.find_all(exp.Query)):
@@ -223,7 +265,7 @@ def _unsupported(tree: exp.Query) -> list[str]:
             isinstance(each.parent, exp.Subquery)
             and isinstance(each.parent.parent, exp.Select | exp.Binary | exp.Alias)
         )
-        if in_expression and any(_table(table) for table in each.find_all(exp.Table)):
+        if in_expression and _reads_tables(each):
             found.append("a subquery in an expression")
     return list(dict.fromkeys(found))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from streamjob.ids import OperatorUid
 from streamjob.job.checks import CHECKS, Subject
-from streamjob.job.plan import plan_problems
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.spec import JobSpec
 
@@ -34,4 +33,4 @@ def validate(
 def examine(subject: Subject) -> list[Problem]:
     """Return the problems of a job, of which parts may be missing, since they could not be read."""
     problems = [problem for check in CHECKS for problem in check(subject)]
-    return by_part([*problems, *plan_problems(subject.spec)])
+    return by_part(problems)

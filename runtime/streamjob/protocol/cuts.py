@@ -4,25 +4,29 @@ Publication is the last act of a batch. A chain's cut is its last published batc
 reached it: at the trigger for a chain that reads sources only, else with the batch behind which every stream that it
 reads is consumed up to the barrier or to its end. A chain that is cut forwards the barrier into its own stream. An
 unaligned checkpoint cuts all chains at its trigger, and a switched one all that are left; what is in flight between two
-cuts belongs to the checkpoint then. Source: Carbone et al., Lightweight Asynchronous Snapshots (2015), and FLIP-76.
+cuts belongs to the checkpoint then. Feedback channels take no part in this, see `streamjob.protocol.loops`. Source:
+Carbone et al., Lightweight Asynchronous Snapshots (2015), and FLIP-76.
 
 Whoever calls a method of `Publications` holds the process-wide publication lock; nothing here blocks or waits. The
 effects that a method returns are to be executed under the same hold of the lock.
 
 How to drive it: `restore` each chain that does not start from nothing, and `restore_log` for what others read of it;
-`publish` at the end of every batch, `committed` once Spark's `commits/<batch>` exists, `end` when a chain is done;
-`trigger` on StartCheckpoint, `switch` on SwitchToUnaligned; acknowledge each cut that an effect brings once
-`is_committed` says so and its files are stored; `complete` on CompletionSucceeded, `abort` on AbortCheckpoint.
+`open` before anything runs; `begin` and `publish` at both ends of every batch, `committed` once Spark's
+`commits/<batch>` exists, `end` when a chain is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned;
+acknowledge each cut that an effect brings once `is_committed` says so and its files are stored; `complete` on
+CompletionSucceeded, `abort` on AbortCheckpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.channels import Backlog, ChannelLog, Entry
+from streamjob.protocol.channels import ChannelLog, Entry
+from streamjob.protocol.loops import Loop, is_quiet
+from streamjob.protocol.progress import PublicationState
 from streamjob.protocol.published import (
     Batch,
     ChainCut,
@@ -32,45 +36,13 @@ from streamjob.protocol.published import (
     Output,
     PublicationSealed,
 )
-from streamjob.protocol.streams import Streams
-from streamjob.protocol.under_way import ChainProgress, CheckpointUnderWay
+from streamjob.protocol.under_way import CheckpointUnderWay
 
 __all__ = ["Batch", "ChainCut", "Effects", "IllegalPublication", "Output", "PublicationSealed", "Publications"]
 
 
-class Publications:
-    """The publications and cuts of all chains of a job in one epoch.
-
-    Args:
-        chains: the job's chains.
-        channels: pairs of producer and consumer.
-        clock: seconds, for the figures; the coordinator's clock.
-
-    Raises:
-        ValueError: a channel names a chain that is not there or stands twice, or the channels form a cycle.
-    """
-
-    def __init__(
-        self,
-        chains: Iterable[ChainUid],
-        channels: Iterable[Channel] = (),
-        *,
-        clock: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self._chains = {chain: ChainProgress() for chain in chains}
-        self._streams = Streams(self._chains, channels)
-        self._clock = clock
-        self._under_way: CheckpointUnderWay | None = None
-        self._last_triggered: CheckpointId | None = None
-        self._sealed_by: CheckpointId | None = None
-        self._restored_checked = False
-        self._cuts: list[ChainCut] = []
-        self._appended: list[tuple[ChainUid, Entry]] = []
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """All channels: pairs of producer and consumer."""
-        return self._streams.channels
+class Publications(PublicationState):
+    """The publications and cuts of all chains of a job in one epoch; its arguments are those of `PublicationState`."""
 
     def restore(
         self,
@@ -120,6 +92,17 @@ class Publications:
             log = ChannelLog(producer, entries, next_index=next_index, ended=ended, watermark_ms=watermark_ms)
             self._streams.restore_log(producer, log, released)
 
+    def open(self) -> Effects:
+        """Note that all is restored; a loop that has nothing left to do ends at once."""
+        self._check_restored()
+        # What is restored, who reads it has asked for; only what follows from it is news.
+        self._streams.changes()
+        return self._effects()
+
+    def begin(self, chain: ChainUid, batch: BatchId) -> None:
+        """Note that a batch runs, which may have something for the chain's readers until it is published."""
+        self._chains[chain].running = batch
+
     def publish(self, chain: ChainUid, batch: Batch) -> Effects:
         """Make a batch the chain's last published one; the one before it is committed, then.
 
@@ -139,7 +122,7 @@ class Publications:
         state.committed = state.published
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
-        state.published = batch.batch
+        state.published, state.running = batch.batch, None
         state.positions.update(batch.positions)
         state.watermarks.update(batch.watermarks)
         state.staged.extend((batch.batch, sink, committable) for sink, committable in batch.staged.items())
@@ -173,7 +156,7 @@ class Publications:
         return self._effects()
 
     def end(self, chain: ChainUid, *, drained: bool = False) -> Effects:
-        """Note that a chain is done: its readers see the end of input; once is enough.
+        """Note that a chain is done: its readers see the end of input; once is enough. Those of a loop end with it.
 
         Args:
             chain: the chain.
@@ -190,26 +173,38 @@ class Publications:
                 raise PublicationSealed(f"the end of chain {chain} comes behind snapshot {self._sealed_by}")
             if not self.input_ended(chain):
                 raise IllegalPublication(f"chain {chain} ends before it has consumed the end of its inputs")
-            state.ended, state.drained = True, drained
-            log = self._streams.log(chain)
-            if log is not None:
-                self._append(chain, log.append_end())
+            self._end(chain, drained=drained)
         return self._effects()
 
-    def last_published(self, chain: ChainUid) -> BatchId:
-        """Return the chain's last published batch, NO_BATCH if there is none."""
-        return self._chains[chain].published
+    def _end(self, chain: ChainUid, *, drained: bool) -> None:
+        state, log = self._chains[chain], self._streams.log(chain)
+        state.ended, state.drained = True, drained
+        if log is not None:
+            self._append(chain, log.append_end())
 
-    def has_ended(self, chain: ChainUid) -> bool:
-        """Return whether the chain is done, for good or drained."""
-        return self._chains[chain].ended
+    def _end_quiet_loops(self) -> None:
+        """End the loops that have come to rest, but none of which a barrier or a stopping snapshot has cut a part."""
+        under_way, streams = self._under_way, self._streams
+        for loop in streams.loops:
+            if self._chains[loop.chains[0]].ended or any(self.is_sealed(chain) for chain in loop.chains):
+                continue
+            if under_way is not None and under_way.aligning and not under_way.cuts.keys() >= set(loop.chains):
+                continue
+            if is_quiet(loop, self._runs, self._has_consumed_end, streams.unread):
+                self._end_loop(loop)
 
-    def is_sealed(self, chain: ChainUid) -> bool:
-        """Return whether a stopping snapshot has cut the chain, so that it may publish nothing more."""
-        if self._sealed_by is None:
-            return False
-        under_way = self._under_way
-        return under_way is None or under_way.id != self._sealed_by or chain in under_way.cuts
+    def _end_loop(self, loop: Loop) -> None:
+        drained = any(self._chains[producer].drained for producer, _ in loop.outer)
+        for chain in loop.chains:
+            self._end(chain, drained=drained)
+        if not drained:
+            self._streams.read_off(loop.inner)
+
+    def _runs(self, chain: ChainUid) -> bool:
+        return self._chains[chain].running is not None
+
+    def _has_consumed_end(self, channel: Channel) -> bool:
+        return self._streams.has_consumed_end(*channel)
 
     def trigger(self, checkpoint: CheckpointId, *, seal: bool = False, unaligned: bool = False) -> Effects:
         """Cut, at once, every chain that waits for no barrier.
@@ -267,52 +262,9 @@ class Publications:
 
     def _let_go(self, checkpoint: CheckpointId) -> None:
         self._under_way = None
+        self._streams.let_go()
         if checkpoint != self._sealed_by:
             self._streams.release(checkpoint)
-
-    def cuts_of(self, checkpoint: CheckpointId) -> Mapping[ChainUid, ChainCut]:
-        """Return the cuts that a checkpoint has made so far; none if it is not under way."""
-        under_way = self._under_way
-        return dict(under_way.cuts) if under_way is not None and under_way.id == checkpoint else {}
-
-    def is_committed(self, checkpoint: CheckpointId, chain: ChainUid) -> bool:
-        """Whether Spark has committed the batch at which the checkpoint cut the chain: it may be acknowledged then."""
-        cut = self.cuts_of(checkpoint).get(chain)
-        return cut is not None and self._chains[chain].committed >= cut.batch
-
-    def input_ended(self, chain: ChainUid) -> bool:
-        """Return whether the chain has consumed every stream that it reads to its end; True if it reads none."""
-        return all(self._streams.has_consumed_end(producer, chain) for producer in self._streams.inputs(chain))
-
-    def input_drained(self, chain: ChainUid) -> bool:
-        """Return whether a chain that this one reads was drained: its stream ends in this epoch only."""
-        return any(self._chains[producer].drained for producer in self._streams.inputs(chain))
-
-    def watermark_at(self, producer: ChainUid, position: int) -> int | None:
-        """Return the newest watermark in a chain's stream before a position, in ms since 1970.
-
-        That is END_OF_TIME_MS behind the end of the stream, and None if there is none.
-
-        Raises:
-            BrokenLog: the position is outside the stream.
-            KeyError: nobody reads the chain.
-        """
-        log = self._streams.log(producer)
-        if log is None:
-            raise KeyError(f"chain {producer} has no stream: nobody reads it")
-        return log.watermark_at(position)
-
-    def frontier(self, producer: ChainUid, consumer: ChainUid) -> int:
-        """Return the position up to which a chain may read another's stream.
-
-        Raises:
-            IllegalPublication: there is no such channel.
-        """
-        return self._streams.frontier(producer, consumer)
-
-    def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
-        """Return the data that a consumer, by default the slowest, has not consumed; none if nobody reads the chain."""
-        return self._streams.backlog(producer, consumer)
 
     def _check_restored(self) -> None:
         if not self._restored_checked:
@@ -327,7 +279,7 @@ class Publications:
         under_way, streams = self._under_way, self._streams
         if under_way is None or not under_way.aligning or chain in under_way.cuts:
             return
-        inputs = streams.inputs(chain)
+        inputs = streams.forward_inputs(chain)
         reached = [producer for producer in inputs if streams.has_reached(producer, chain, under_way.id)]
         if reached:
             under_way.first_barriers.setdefault(chain, (self._clock(), streams.consumed_bytes(chain)))
@@ -355,9 +307,14 @@ class Publications:
     def _cut(self, under_way: CheckpointUnderWay, chains: Iterable[ChainUid], *, unaligned: bool) -> None:
         now = self._clock()
         for chain in chains:
-            self._cuts.append(under_way.cut(chain, self._chains, self._streams, now, unaligned=unaligned))
+            cut = under_way.cut(chain, self._chains, self._streams, now, unaligned=unaligned)
+            self._cuts.append(cut)
+            self._streams.let_go(chain)
+            for producer in cut.consumed.keys() - cut.in_flight.keys() - under_way.cuts.keys():
+                self._streams.keep((producer, chain), cut.consumed[producer])
 
     def _effects(self) -> Effects:
+        self._end_quiet_loops()
         changes = self._streams.changes()
         cuts, self._cuts = tuple(self._cuts), []
         appended, self._appended = tuple(self._appended), []

@@ -47,14 +47,24 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FedBack:
+    """What a checkpoint holds of a feedback channel: its entries from `consumed`, the position at its reader's cut."""
+
+    consumed: int
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCut:
     """A chain's place in a checkpoint: behind `batch`, which is NO_BATCH for a chain that has published none.
 
     `committables` has everything that the chain's sinks staged up to here and no completed checkpoint has taken yet,
-    oldest first. `consumed`, `in_flight` and `ended_inputs` tell of every stream that the chain reads, by producer: its
-    position, the entries from there to the producer's cut, and whether the stream has ended at that cut. `next_index`
-    and `ended` tell of the chain's own stream behind its cut. Durations are in seconds: from the trigger to the first
-    barrier, and from there to the cut; `processed_bytes` is what the chain has consumed between these two.
+    oldest first. `consumed` has the position of every stream that the chain reads, by producer. `in_flight` and
+    `ended_inputs` tell of the same streams but for those of feedback channels: the entries from there to the
+    producer's cut, and whether the stream has ended at that cut. `next_index` and `ended` tell of the chain's own
+    stream behind its cut, and `fed_back` of the feedback channels that it writes, by consumer. Durations are in
+    seconds: from the trigger to the first barrier, and from there to the cut; `processed_bytes` is what the chain has
+    consumed between these two.
     """
 
     chain: ChainUid
@@ -65,6 +75,7 @@ class ChainCut:
     consumed: Mapping[ChainUid, int] = field(default_factory=dict)
     in_flight: Mapping[ChainUid, tuple[Entry, ...]] = field(default_factory=dict)
     ended_inputs: frozenset[ChainUid] = frozenset()
+    fed_back: Mapping[ChainUid, FedBack] = field(default_factory=dict)
     next_index: int = 0
     ended: bool = False
     unaligned: bool = False

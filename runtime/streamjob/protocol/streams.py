@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol.channels import Backlog, ChannelLog, Entry
+from streamjob.protocol.loops import Loop, loops_of
 from streamjob.protocol.published import Channel, IllegalPublication
 
 _NO_CHECKPOINT = CheckpointId(-1)
@@ -31,17 +32,22 @@ class Changes:
 class Streams:
     """One log per producer, and its readers' positions.
 
-    A reader may read up to and including the first barrier that is not released for it.
+    A reader may read up to and including the first barrier that is not released for it. In a feedback channel every one
+    is: it has come to its writer through its reader.
 
     Args:
         chains: the job's chains.
         channels: pairs of producer and consumer.
+        feedback: those of them that close a cycle.
 
     Raises:
-        ValueError: a channel names a chain that is not there, stands twice, or the channels form a cycle.
+        ValueError: a channel names a chain that is not there, stands twice, the channels without `feedback` form a
+            cycle, or one of `feedback` is no channel or closes none.
     """
 
-    def __init__(self, chains: Iterable[ChainUid], channels: Iterable[Channel]) -> None:
+    def __init__(
+        self, chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: Iterable[Channel] = ()
+    ) -> None:
         self._readers: dict[Channel, _Reader] = {}
         known = tuple(chains)
         for channel in channels:
@@ -53,31 +59,38 @@ class Streams:
             self._readers[channel] = _Reader()
         self._inputs = {chain: tuple(p for p, c in self._readers if c == chain) for chain in known}
         self._consumers = {chain: tuple(c for p, c in self._readers if p == chain) for chain in known}
-        self._refuse_cycles()
+        self._feedback = frozenset(feedback)
+        if strange := sorted(self._feedback - self._readers.keys()):
+            raise ValueError(f"there is no channel {strange[0][0]} -> {strange[0][1]} that could be feedback")
+        self._loops = loops_of(known, self._readers, self._feedback)
+        self._inner = frozenset(channel for loop in self._loops for channel in loop.inner)
+        self._kept: dict[Channel, int] = {}
         self._logs = {chain: ChannelLog(chain) for chain in known if self._consumers[chain]}
         self._released = dict.fromkeys(known, _NO_CHECKPOINT)
         self._frontiers = dict.fromkeys(self._readers, 0)
         self._bases = dict.fromkeys(self._logs, 0)
-
-    def _refuse_cycles(self) -> None:
-        left = set(self._inputs)
-        while free := {
-            chain for chain in left if left.isdisjoint(self._inputs[chain]) or left.isdisjoint(self._consumers[chain])
-        }:
-            left -= free
-        if left:
-            raise ValueError(
-                f"the channels between {', '.join(sorted(left))} form a cycle: no barrier could align there"
-            )
 
     @property
     def channels(self) -> tuple[Channel, ...]:
         """All channels, in the order in which they were given."""
         return tuple(self._readers)
 
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The job's loops."""
+        return self._loops
+
     def inputs(self, chain: ChainUid) -> tuple[ChainUid, ...]:
-        """Return the producers that a chain reads."""
+        """Return the producers that a chain reads, those of feedback channels among them."""
         return self._inputs[chain]
+
+    def forward_inputs(self, chain: ChainUid) -> tuple[ChainUid, ...]:
+        """Return the producers that a chain reads through other than feedback channels."""
+        return tuple(producer for producer in self._inputs[chain] if (producer, chain) not in self._feedback)
+
+    def feeds_back_to(self, chain: ChainUid) -> tuple[ChainUid, ...]:
+        """Return the chains that read a chain's stream through feedback channels."""
+        return tuple(consumer for consumer in self._consumers[chain] if (chain, consumer) in self._feedback)
 
     def log(self, producer: ChainUid) -> ChannelLog | None:
         """Return a chain's log, None if no chain reads it."""
@@ -146,10 +159,11 @@ class Streams:
         Raises:
             IllegalPublication: there is no such channel.
         """
-        self._reader(producer, consumer)
-        log = self._logs[producer]
+        reader, log = self._reader(producer, consumer), self._logs[producer]
+        # The end of an inner channel is read by nobody: who would has ended with the whole loop.
+        end = log.next - 1 if log.ended and (producer, consumer) in self._inner else log.next
         barrier = log.first_barrier_behind(self._released[consumer])
-        return log.next if barrier is None else barrier + 1
+        return max(reader.consumed, end if barrier is None else min(end, barrier + 1))
 
     def has_reached(self, producer: ChainUid, consumer: ChainUid, checkpoint: CheckpointId) -> bool:
         """Return whether a chain has consumed a checkpoint's barrier in a stream."""
@@ -161,13 +175,36 @@ class Streams:
         log = self._logs[producer]
         return log.ended and self._readers[producer, consumer].consumed == log.next
 
+    def unread(self, channel: Channel) -> int:
+        """Return how many records of a channel its consumer has not consumed."""
+        return self._logs[channel[0]].backlog(self._readers[channel].consumed).records
+
+    def read_off(self, channels: Iterable[Channel]) -> None:
+        """Let the consumers of channels stand at their ends: nothing that concerns them is left there."""
+        for channel in channels:
+            self._readers[channel].consumed = self._logs[channel[0]].next
+
+    def keep(self, channel: Channel, position: int) -> None:
+        """Keep what is in a channel from a position on, though its consumer reads on."""
+        self._kept[channel] = position
+
+    def let_go(self, producer: ChainUid | None = None) -> None:
+        """Keep nothing any more of a chain's stream, by default of all streams."""
+        self._kept = {} if producer is None else {c: at for c, at in self._kept.items() if c[0] != producer}
+
+    def stored_bytes(self, producer: ChainUid) -> int:
+        """Return how many bytes of a chain's stream are still there, consumed or not."""
+        log = self._logs[producer]
+        return log.backlog(log.base).bytes
+
     def in_flight(self, producer: ChainUid, position: int, end: int) -> tuple[Entry, ...]:
         """Return the entries of a stream from a position to below an index."""
         return self._logs[producer].between(position, end)
 
     def backlog(self, producer: ChainUid, consumer: ChainUid | None) -> Backlog:
-        """Return the data that a consumer, by default the slowest, has not consumed; none if nobody reads it."""
-        consumers = self._consumers[producer] if consumer is None else (consumer,)
+        """Return the data that a consumer, by default the slowest but for feedback channels, has not consumed."""
+        forward = (each for each in self._consumers[producer] if (producer, each) not in self._feedback)
+        consumers = tuple(forward) if consumer is None else (consumer,)
         positions = [self._reader(producer, each).consumed for each in consumers]
         return self._logs[producer].backlog(min(positions)) if positions else Backlog()
 
@@ -176,7 +213,8 @@ class Streams:
         dropped: dict[ChainUid, int] = {}
         for producer, log in self._logs.items():
             consumers = self._consumers[producer]
-            log.drop_below(min(self._readers[producer, consumer].committed for consumer in consumers))
+            kept = [at for (each, _), at in self._kept.items() if each == producer]
+            log.drop_below(min([*kept, *(self._readers[producer, consumer].committed for consumer in consumers)]))
             log.forget_barriers(min(self._released[consumer] for consumer in consumers))
             if log.base != self._bases[producer]:
                 self._bases[producer] = dropped[producer] = log.base

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.published import ChainCut
+from streamjob.protocol.channels import Entry
+from streamjob.protocol.published import ChainCut, FedBack
 from streamjob.protocol.streams import Streams
+from streamjob.snapshot.manifest import EntryKind
 
 
 @dataclass(slots=True)
 class ChainProgress:
     """What a chain has published and not yet handed to a completed checkpoint.
 
-    `ended` is for good in this epoch; whoever starts from a snapshot of a `drained` chain reads on.
+    `running` is the batch that has begun and is not published. `ended` is for good in this epoch; whoever starts from
+    a snapshot of a `drained` chain reads on.
     """
 
     published: BatchId = NO_BATCH
     committed: BatchId = NO_BATCH
+    running: BatchId | None = None
     positions: dict[OperatorUid, JsonValue] = field(default_factory=dict)
     watermarks: dict[OperatorUid, int] = field(default_factory=dict)
     staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
@@ -70,10 +74,11 @@ class CheckpointUnderWay:
         """Cut a chain behind its last published batch.
 
         What is in flight to it lasts to its producers' cuts; a producer that is not cut yet must be cut before anything
-        else happens.
+        else happens. What it feeds back lasts from the cuts of those that read it, which come before its own or, like
+        those of its producers, at the same moment.
         """
         progress, consumed = chains[chain], streams.consumed(chain)
-        ends = {producer: self._end_of(producer, chains, streams) for producer in consumed}
+        ends = {producer: self._end_of(producer, chains, streams) for producer in streams.forward_inputs(chain)}
         next_index, ended = self._end_of(chain, chains, streams)
         consumed_bytes = streams.consumed_bytes(chain)
         first_barrier, bytes_before = self.first_barriers.get(chain, (now, consumed_bytes))
@@ -85,10 +90,14 @@ class CheckpointUnderWay:
             committables=progress.committables(),
             consumed=consumed,
             in_flight={
-                producer: streams.in_flight(producer, position, ends[producer][0])
-                for producer, position in consumed.items()
+                producer: self._left(producer, consumed[producer], end, chains, streams)
+                for producer, (end, _) in ends.items()
             },
             ended_inputs=frozenset(producer for producer, (_, has_ended) in ends.items() if has_ended),
+            fed_back={
+                consumer: self._fed_back(chain, consumer, next_index, chains, streams)
+                for consumer in streams.feeds_back_to(chain)
+            },
             next_index=next_index,
             ended=ended,
             unaligned=unaligned,
@@ -97,6 +106,27 @@ class CheckpointUnderWay:
             processed_bytes=consumed_bytes - bytes_before,
         )
         return self.cuts[chain]
+
+    def _fed_back(
+        self,
+        producer: ChainUid,
+        consumer: ChainUid,
+        end: int,
+        chains: Mapping[ChainUid, ChainProgress],
+        streams: Streams,
+    ) -> FedBack:
+        cut = self.cuts.get(consumer)
+        consumed = (streams.consumed(consumer) if cut is None else cut.consumed)[producer]
+        return FedBack(consumed=consumed, entries=self._left(producer, consumed, end, chains, streams))
+
+    def _left(
+        self, producer: ChainUid, start: int, end: int, chains: Mapping[ChainUid, ChainProgress], streams: Streams
+    ) -> tuple[Entry, ...]:
+        entries = streams.in_flight(producer, start, end)
+        if not chains[producer].drained:
+            return entries
+        # Whoever goes on from here goes on behind the end: to them it is an entry without records.
+        return tuple(replace(entry, kind=EntryKind.DATA) if entry.kind is EntryKind.END else entry for entry in entries)
 
     def _end_of(
         self, producer: ChainUid, chains: Mapping[ChainUid, ChainProgress], streams: Streams

@@ -51,13 +51,17 @@ class InputState(Part):
 
 
 class ChainState(Part):
-    """A chain after one published and committed batch; `batch` -1 means that it had not run one yet."""
+    """A chain after one published and committed batch; `batch` -1 means that it had not run one yet.
+
+    `stateful` has Spark's names of its stateful operators, by Spark's numbers of them.
+    """
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
     batch: BatchId
     watermark: int | None = None
     inputs: tuple[InputState, ...] = ()
+    stateful: tuple[str, ...] = ()
     files: tuple[FileRef, ...] = ()
 
 
@@ -153,11 +157,11 @@ class Manifest(Part):
         yield from self._segments({channel.source for channel in self.channels})
 
     def files_of(self, chain: ChainUid) -> Iterator[FileRef]:
-        """Yield the files of a chain, and the segments in flight from those that it reads, also to others."""
+        """Yield the files of a chain, and the segments in flight from it and those that it reads, also to others."""
         for state in self.chains:
             if state.uid == chain:
                 yield from state.files
-        yield from self._segments({channel.source for channel in self.channels if channel.target == chain})
+        yield from self._segments({chain, *(channel.source for channel in self.channels if channel.target == chain)})
 
     def _segments(self, producers: Set[ChainUid]) -> Iterator[ChannelSegment]:
         seen: set[tuple[str, int]] = set()

@@ -30,25 +30,48 @@ def is_segment(path: str) -> bool:
     return path.startswith(_FOLDER)
 
 
+def names_in_flight(cut: ChainCut) -> dict[ChainUid, tuple[str, ...]]:
+    """Return the segments that a chain is to store for a cut, each once, by the chain that wrote them."""
+    entries = {producer: list(left) for producer, left in cut.in_flight.items()}
+    for fed_back in cut.fed_back.values():
+        entries.setdefault(cut.chain, []).extend(fed_back.entries)
+    return {
+        producer: tuple(dict.fromkeys(segment.name for entry in left for segment in entry.segments))
+        for producer, left in entries.items()
+    }
+
+
 def channel_states(cut: ChainCut, files: Iterable[FileRef]) -> tuple[ChannelState, ...]:
-    """Return what a snapshot says of the channels that a chain reads.
+    """Return what a snapshot says of the channels that a chain reads, and of the feedback channels that it writes.
 
     Args:
         cut: the chain's cut.
         files: its files in the store, the segments in flight among them.
     """
     stored = {file.path: file for file in files if is_segment(file.path)}
-    return tuple(
+    forward = [
         ChannelState(
             source=producer,
             target=cut.chain,
-            consumed=consumed,
-            next=consumed + len(cut.in_flight.get(producer, ())),
+            consumed=cut.consumed[producer],
+            next=cut.consumed[producer] + len(entries),
             ended=producer in cut.ended_inputs,
-            entries=tuple(_stored(producer, entry, stored) for entry in cut.in_flight.get(producer, ())),
+            entries=tuple(_stored(producer, entry, stored) for entry in entries),
         )
-        for producer, consumed in cut.consumed.items()
-    )
+        for producer, entries in cut.in_flight.items()
+    ]
+    back = [
+        ChannelState(
+            source=cut.chain,
+            target=consumer,
+            consumed=fed_back.consumed,
+            next=fed_back.consumed + len(fed_back.entries),
+            ended=cut.ended,
+            entries=tuple(_stored(cut.chain, entry, stored) for entry in fed_back.entries),
+        )
+        for consumer, fed_back in cut.fed_back.items()
+    ]
+    return (*forward, *back)
 
 
 def _stored(producer: ChainUid, entry: Entry, stored: Mapping[str, FileRef]) -> ChannelEntry:

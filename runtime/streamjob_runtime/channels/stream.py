@@ -94,7 +94,7 @@ class Stream:
         for name in names.splitlines():
             (self._directory / name).unlink(missing_ok=True)
 
-    def reader(self, consumer: str, schema: StructType, event_time: Sequence[str] = ()) -> Reading:
+    def reader(self, consumer: str, schema: StructType, event_time: Sequence[str] = (), *, begin: int = 0) -> Reading:
         """Return what a consumer reads.
 
         Args:
@@ -102,8 +102,14 @@ class Stream:
             schema: the producer's output.
             event_time: the columns that carry event time, no others do; the delay is the producer's. The watermark
                 of the reading is moved by `InputWatermarks.advance` only, never by the rows.
+            begin: the index of the entry that the consumer reads first, if it has never read the stream.
         """
-        options = {"stream": self._id, "consumer": consumer, "directory": str(self._directory)}
+        options = {
+            "stream": self._id,
+            "consumer": consumer,
+            "directory": str(self._directory),
+            "begin": str(begin),
+        }
         frame = self._spark.readStream.format(FORMAT).options(**options).schema(without_event_time(schema)).load()
         return Reading(*with_event_time(frame, schema, event_time))
 

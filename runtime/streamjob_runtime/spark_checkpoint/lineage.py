@@ -42,7 +42,7 @@ def store_files(store: Path, version: int, unique_id: str) -> tuple[str, ...]:
     while version > 0:
         stem = f"{version}_{ids[version]}"
         if f"{stem}.zip" in present:
-            return (*files, f"{stem}.zip", *_snapshot_files(store / f"{stem}.zip"))
+            return (*files, f"{stem}.zip", *snapshot_files(store / f"{stem}.zip"))
         files.append(f"{stem}.changelog")
         if version > 1 and version - 1 not in ids:
             ancestors = read_lineage(store / f"{stem}.changelog")
@@ -101,7 +101,13 @@ def _lz4_blocks(file: Path) -> Iterator[bytes]:
                 raise UnreadableCheckpointFile(file, f"a compressed block is broken ({error})") from None
 
 
-def _snapshot_files(snapshot: Path) -> Iterator[str]:
+def snapshot_files(snapshot: Path) -> Iterator[str]:
+    """Yield the files that a snapshot's zip lists, relative to the store's directory.
+
+    Raises:
+        FileNotFoundError: the zip is not there.
+        UnreadableCheckpointFile: it does not list any.
+    """
     try:
         with zipfile.ZipFile(snapshot) as archive:
             listing = json.loads(archive.read("metadata").decode().split("\n", 1)[1])

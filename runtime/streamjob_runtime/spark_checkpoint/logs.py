@@ -75,10 +75,12 @@ class OperatorMetadata:
     Args:
         files: the metadata's own file and the schema files that it names, relative to the checkpoint.
         stores: the names of its state stores; `default` lies in the partition's directory itself.
+        name: what Spark calls it.
     """
 
     files: tuple[str, ...]
     stores: tuple[str, ...]
+    name: str
 
 
 def batches(log: Path) -> tuple[BatchId, ...]:
@@ -145,11 +147,13 @@ def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> O
     lines = _lines(checkpoint, path, batch)
     if len(lines) < 2:
         raise UnreadableCheckpointFile(checkpoint / path, "it has no content")
-    infos = _object(checkpoint / path, lines[1]).get("stateStoreInfo", [])
+    metadata = _object(checkpoint / path, lines[1])
+    infos = metadata.get("stateStoreInfo", [])
     schemas = (schema for info in infos for schema in info.get("stateSchemaFilePaths") or ())
     return OperatorMetadata(
         files=(path, *dict.fromkeys(_relative_schema(checkpoint / path, schema) for schema in schemas)),
         stores=tuple(dict.fromkeys(info["storeName"] for info in infos)),
+        name=str(metadata.get("operatorInfo", {}).get("operatorName", "")),
     )
 
 

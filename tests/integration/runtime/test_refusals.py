@@ -188,14 +188,6 @@ def test_state_without_a_place_is_refused_until_it_is_given_up(copy: Copy, spark
     assert "--allow-non-restored-state" in output
 
 
-def test_another_number_of_state_partitions_is_refused(copy: Copy, spark: SparkSession) -> None:
-    code, output = copy.start(spark, overrides=("maxParallelism=4",))
-
-    assert code == CANNOT_RESTORE, output
-    assert "maxParallelism 4" in output
-    assert "2 partitions" in output
-
-
 def test_a_snapshot_that_is_required_must_be_there(copy: Copy, spark: SparkSession, tmp_path: Path) -> None:
     required = RestoreFrom(require_snapshot=True)
 

@@ -12,11 +12,12 @@ from streamjob.protocol.cuts import Batch, ChainCut, Effects, Output, Publicatio
 class Graph:
     """Publications of the chains in `channels`, such as "ac bc", and of `more` chains without channels."""
 
-    def __init__(self, channels: str, more: str = "") -> None:
+    def __init__(self, channels: str, more: str = "", feedback: str = "") -> None:
         pairs = [(ChainUid(pair[0]), ChainUid(pair[1])) for pair in channels.split()]
+        back = [(ChainUid(pair[0]), ChainUid(pair[1])) for pair in feedback.split()]
         self.now = 0.0
         chains = dict.fromkeys([*(end for pair in pairs for end in pair), *(ChainUid(chain) for chain in more)])
-        self.job = Publications(chains, pairs, clock=lambda: self.now)
+        self.job = Publications(chains, pairs, feedback=back, clock=lambda: self.now)
         self.cuts: dict[str, ChainCut] = {}
         self.log: dict[str, list[Entry]] = {chain: [] for chain in chains}
         self.frontiers: dict[str, int] = {}

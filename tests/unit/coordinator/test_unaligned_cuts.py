@@ -335,3 +335,19 @@ def test_an_entry_that_two_readers_have_left_may_be_given_twice() -> None:
         job.job.restore(reader, BatchId(1), {}, {}, {A: 5})
 
     assert job.frontier("ab") == job.frontier("ac") == 6
+
+
+def test_the_end_of_a_drained_input_that_is_in_flight_is_none_for_who_goes_on() -> None:
+    """No Flink test: a checkpoint that somebody asked for may be taken while others are drained already."""
+    job = Graph("ab")
+    job.emit("a", "a0")
+    job.job.end(A, drained=True)
+    job.trigger(1, unaligned=True)
+
+    cut = job.cuts["b"]
+    assert [entry.kind for entry in cut.in_flight[A]] == [EntryKind.DATA, EntryKind.DATA]
+    again = Graph("ab")
+    again.job.restore(B, cut.batch, {}, {}, cut.consumed)
+    again.job.restore_log(A, cut.in_flight[A], job.cuts["a"].next_index, job.cuts["a"].ended, CheckpointId(1))
+    ((_, end),) = again.job.end(A).appended
+    assert (end.index, end.kind) == (2, EntryKind.END)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SINK, SOURCE, job, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, job, looped, sql
 
 OF_FORM = {
     "unknown field": (
@@ -359,11 +359,60 @@ OF_MEANING = {
         "take it from the environment: ${env:FS_S3A_SECRET_KEY}",
     ),
     "feedback": (
-        job(
-            operators="{name: b, inputs: [a, {from: b, feedback: true}], python: 'os:getcwd'}", sinks=SINK[:-1] + "}"
-        ).replace("input: a", "input: b"),
-        "operator 'b': the input 'b' is marked as feedback, and this version runs no loops",
-        "write the loop as state of one operator",
+        job(operators="{name: b, inputs: [a, {from: b, feedback: true}], sql: 'SELECT a.x FROM a, b'}").replace(
+            "input: a", "input: b"
+        ),
+        "operator 'b': its feedback input 'b' has no schema: what comes back is read before it is known what makes it",
+        "give the input schema: 'name TYPE, name TYPE'",
+    ),
+    "feedback with a schema that is none": (
+        looped("{name: b, inputs: [a, {from: b, feedback: true, schema: 'x'}], sql: 'SELECT a.x FROM a, b'}"),
+        "operator 'b': the schema of its feedback input 'b' ends where a type for the column 'x' should be",
+        "write it as `name TYPE, name TYPE`",
+    ),
+    "feedback that closes no cycle": (
+        looped(
+            "{name: b, inputs: [{from: a, feedback: true, schema: 'x INT'}, c], sql: 'SELECT a.x FROM a, c'}, "
+            "{name: c, inputs: [a], sql: 'SELECT * FROM a'}"
+        ),
+        "operator 'b': its feedback input 'a' closes no cycle",
+        "read it as a plain input: its name alone",
+    ),
+    "nothing but feedback": (
+        looped("{name: b, inputs: [{from: b, feedback: true, schema: 'x INT'}], sql: 'SELECT * FROM b'}"),
+        "operator 'b': reads nothing but feedback, so nothing ever comes into its loop",
+        "name an input from outside of the loop, too",
+    ),
+    "schema of a plain input": (
+        looped("{name: b, inputs: [{from: a, schema: 'x INT'}], sql: 'SELECT * FROM a'}"),
+        "operator 'b': the input 'a' has a schema, but is no feedback",
+        "leave it out: the columns are known",
+    ),
+    "windows in a loop": (
+        looped(
+            "{name: b, inputs: [a, {from: c, feedback: true, schema: 'x INT, t TIMESTAMP'}], "
+            "sql: 'SELECT * FROM a UNION ALL SELECT * FROM c'}, {name: c, inputs: [b], "
+            "sql: \"SELECT max(x) AS x, max(t) AS t FROM b GROUP BY window(t, '1 hour')\"}",
+            sources=MARKED,
+        ),
+        (
+            "operator 'c': has GROUP BY, in a loop with 'b': a row may always come round again, so event time never "
+            "passes there, and a timer that is set cannot be seen"
+        ),
+        "do it before the loop, or keep state that needs no time",
+    ),
+    "windows behind a loop": (
+        looped(
+            "{name: c, inputs: [a, {from: c, feedback: true, schema: 'x INT, t TIMESTAMP'}], "
+            "sql: 'SELECT * FROM a UNION ALL SELECT * FROM c'}, {name: b, inputs: [c], "
+            "sql: \"SELECT max(x) AS x FROM c GROUP BY window(t, '1 hour')\"}",
+            sources=MARKED,
+        ),
+        (
+            "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final: what comes out "
+            "of a loop has no watermark"
+        ),
+        "do it before the loop, or keep state that needs no time",
     ),
 }
 """What Spark and the sinks would not do: formats, schemas, watermarks, SQL, delivery, settings."""

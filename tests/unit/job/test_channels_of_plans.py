@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from streamjob import Job
-from streamjob.errors import InvalidJob
 from streamjob.ids import ChainUid
 from streamjob.job import Handle, JobSpec, Plan, plan
 from streamjob.job.spec import OutputMode
@@ -309,21 +308,3 @@ def test_channels_name_uids_and_carry_the_names_of_tables() -> None:
     assert planned.chain(ChainUid("a-1")).channels == (channel,)
     with pytest.raises(KeyError):
         planned.chain(ChainUid("a"))
-
-
-def test_a_feedback_edge_is_refused() -> None:
-    job = Job("loop")
-    job.source("in", format="rate")
-    job.sql("a", inputs=["in"], sql="SELECT * FROM in")
-    data = job.data()
-    data["operators"][0]["inputs"].append({"from": "a", "feedback": True})
-    spec = JobSpec.model_validate({**data, "sinks": [{"name": "out", "input": "a", "format": "console"}]})
-
-    with pytest.raises(InvalidJob) as caught:
-        plan(spec)
-
-    assert str(caught.value) == (
-        "job 'loop': 1 problem\n"
-        "  - operator 'a': the input 'a' is marked as feedback, and this version runs no loops\n"
-        "    fix: write the loop as state of one operator"
-    )

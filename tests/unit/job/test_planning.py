@@ -163,6 +163,7 @@ def test_a_plan_is_shown_as_json() -> None:
             "output": "hours",
             "outputMode": "append",
             "bounded": True,
+            "loop": [],
         }
     ]
     assert shown["channels"] == []
@@ -230,6 +231,7 @@ def test_programs_are_told_of_channels_and_their_reasons() -> None:
             "name": "flights",
             "uid": "flights",
             "reason": "operator 'early' and operator 'late' read 'flights'",
+            "feedback": False,
         }
         for target in ("early", "late-1")
     ]

@@ -24,6 +24,10 @@ def sql(query: str, *, inputs: str = "a", sources: str = SOURCE, more: str = "")
     return job(sources=sources, operators=operator, sinks=SINK.replace("input: a", "input: b"))
 
 
+def looped(operators: str, *, sources: str = SOURCE) -> str:
+    return job(sources=sources, operators=operators, sinks=SINK.replace("input: a", "input: b"))
+
+
 def messages(directory: Path, text: str) -> list[str]:
     file = directory / "job.yaml"
     file.write_text(text, encoding="utf-8")

@@ -95,13 +95,13 @@ def test_segments_count_among_a_manifests_files_once_however_many_read_them() ->
     assert manifest.state_size() == 14
 
 
-def test_a_chain_may_build_on_its_files_and_on_all_segments_of_the_streams_that_it_reads() -> None:
+def test_a_chain_may_build_on_its_files_and_on_all_segments_of_the_streams_that_it_reads_and_writes() -> None:
     state, x, y = stored_file("shared/00/1-01"), segment(stored_file("shared/00/1-02")), segment(stored_file(), "y")
     manifest = with_channels(manifest_of(1, 3, (state,)), channel(x), channel(x, y, target=C))
 
     assert list(manifest.files_of(B)) == [x, y]
     assert list(manifest.files_of(C)) == [state, x, y]
-    assert list(manifest.files_of(A)) == []
+    assert list(manifest.files_of(A)) == [x, y]
 
 
 def test_segments_in_flight_are_shared_between_checkpoints_and_kept_as_long_as_one_refers_to_them(

@@ -60,6 +60,7 @@ def chain_of(tmp_path: Path, publication: Publication, statuses: list[ChainStatu
         dataflow=dataflow,
         output=ChainOutput({}),
         read_by_others=False,
+        in_loop=False,
         bounded=True,
         checkpoint=tmp_path,
         publication=publication,

@@ -1,4 +1,4 @@
-"""Whether a job can start from a snapshot: by the uids of its operators and its number of state partitions."""
+"""What becomes of each part of a job that starts from a snapshot of another version of it, by the graphs alone."""
 
 from __future__ import annotations
 
@@ -6,36 +6,112 @@ from typing import Any
 
 import pytest
 
+from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.job.graph import graph_of
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
-from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState
-from streamjob.stored.compatibility import (
-    ChainsChanged,
-    MaxParallelismChanged,
-    NonRestoredState,
-    Restored,
-    UnfinishedBeforeFinished,
-    check_compatible,
+from streamjob.snapshot.manifest import (
+    ChainState,
+    ChannelEntry,
+    ChannelSegment,
+    ChannelState,
+    EntryKind,
+    FileRef,
+    InputState,
+    Manifest,
+    OperatorState,
+    SinkState,
+    SourceState,
 )
+from streamjob.stored import verdicts as rules
+from streamjob.stored.comparing import compare
+from streamjob.stored.compatibility import Restored, check_compatible
+from streamjob.stored.former import keeps_state
+from streamjob.stored.refusals import (
+    ChainsChanged,
+    FinishedAndUnfinished,
+    InFlightDataLost,
+    NewStateInOldChain,
+    NonRestoredState,
+    PartChanged,
+    SourceFormatChanged,
+    StateDivided,
+    StateOfSeveralChains,
+    UnfinishedBeforeFinished,
+)
+from streamjob.stored.verdicts import Comparison, Finding, Origin
 
-CHAIN = ChainUid("counts")
+
+@pytest.fixture(autouse=True)
+def grafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let checkpoints be put together anew."""
+    monkeypatch.setattr(rules, "GRAFTS", True)
 
 
-def spec(**fields: Any) -> JobSpec:
+URI = "file:///store/manifest.json"
+COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"
+
+
+def source(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "format": "json",
+        "schema": "k STRING, at TIMESTAMP",
+        "options": {"path": name},
+        "watermark": {"column": "at", "delay": "0s"},
+        **fields,
+    }
+
+
+def query(name: str, reads: str, sql: str = "SELECT * FROM {}", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "inputs": [reads], "sql": sql.format(reads), **fields}
+
+
+def job(*operators: dict[str, Any], sinks: tuple[str, ...] = (), sources: Any = None, **fields: Any) -> JobSpec:
+    outputs = sinks or (operators[-1]["name"],)
     return JobSpec.model_validate(
         {
             "name": "job",
-            "sources": [{"name": "events", "format": "rate"}],
-            "operators": [{"name": "counts", "inputs": ["events"], "sql": "SELECT * FROM events"}],
-            "sinks": [{"name": "out", "input": "counts", "format": "console"}],
+            "sources": sources or [source("events")],
+            "operators": list(operators),
+            "sinks": [{"name": f"to-{name}", "input": name, "format": "console"} for name in outputs],
             **fields,
         }
     )
 
 
-def restored(*operators: str, finished: bool = False, chains: int = 1, partitions: int | None = 4) -> Restored:
-    manifest = Manifest(
+FUSED = job(query("clean", "events"), query("counts", "clean", COUNTS))
+SPLIT = job(query("clean", "events"), query("counts", "clean", COUNTS, chain=False))
+
+
+def snapshot(
+    spec: JobSpec,
+    *,
+    finished: tuple[str, ...] = (),
+    in_flight: tuple[tuple[str, str], ...] = (),
+    records: int = 3,
+    told: bool = True,
+    partitions: int = 4,
+) -> Manifest:
+    """Return a snapshot of a job that has run a while; `told`: Spark's names of its stateful operators are in it."""
+    planned = plan(spec)
+    chains = []
+    for chain in planned.chains:
+        keep = [each.uid for each in reversed(chain.operators) if keeps_state(each.sql) is not False]
+        inputs = [*(each.uid for each in chain.sources), *(each.uid for each in chain.channels)]
+        paths = [f"state/{number}/0/7_a.zip" for number in range(len(keep))]
+        chains.append(
+            ChainState(
+                uid=chain.uid,
+                operators=chain.uids(),
+                batch=BatchId(6),
+                inputs=tuple(InputState(uid=uid) for uid in inputs),
+                stateful=("stateStoreSave",) * len(keep) if told else (),
+                files=tuple(FileRef(path=each, object=each, length=1, sha256="") for each in paths),
+            )
+        )
+    return Manifest(
         job="job",
         namespace="default",
         id=CheckpointId(3),
@@ -43,92 +119,341 @@ def restored(*operators: str, finished: bool = False, chains: int = 1, partition
         kind="checkpoint",
         triggered=1.0,
         completed=2.0,
-        graph={} if partitions is None else {"maxParallelism": partitions},
-        operators=tuple(OperatorState(uid=OperatorUid(uid), chain=CHAIN, finished=finished) for uid in operators),
-        chains=tuple(ChainState(uid=ChainUid(str(n)), operators=(), batch=BatchId(1)) for n in range(chains)),
-        sinks=(SinkState(uid=OperatorUid("former")),),
+        graph=graph_of(spec) | {"maxParallelism": partitions},
+        operators=tuple(
+            OperatorState(uid=uid, chain=chain.uid, finished=uid in finished)
+            for chain in planned.chains
+            for uid in chain.uids()
+        ),
+        chains=tuple(chains),
+        channels=tuple(
+            channel(each.source, each.target, records if (each.source, each.target) in in_flight else 0)
+            for each in planned.channels
+        ),
+        sources=tuple(SourceState(uid=each.uid, position={"logOffset": 4}) for each in spec.sources),
+        sinks=tuple(SinkState(uid=each.uid) for each in spec.sinks),
     )
-    return Restored(manifest, "file:///store/manifest.json", fork=False)
 
 
-def check(job: JobSpec, snapshot: Restored, *, allow: bool = False) -> int:
-    return check_compatible(job, plan(job), snapshot, allow)
+def channel(producer: ChainUid, consumer: ChainUid, records: int) -> ChannelState:
+    segment = ChannelSegment(path="channels/a", object="a", length=9, sha256="", records=records)
+    entries = (ChannelEntry(index=5, kind=EntryKind.DATA, segments=(segment,)),) if records else ()
+    return ChannelState(source=producer, target=consumer, consumed=5, next=5 + len(entries), entries=entries)
+
+
+def compared(now: JobSpec, then: Manifest, *, allow: bool = False) -> Comparison:
+    return compare(now, plan(now), then, URI, allow)
+
+
+def of(uid: str, comparison: Comparison) -> Finding:
+    (found,) = [each for each in comparison.findings if each.uid == uid]
+    return found
+
+
+def verdicts(comparison: Comparison) -> dict[str, str]:
+    return {each.uid: each.verdict.value for each in comparison.findings if each.kind.value != "job"}
+
+
+def start(now: JobSpec, then: Manifest, *, allow: bool = False) -> Comparison:
+    return check_compatible(now, plan(now), Restored(then, URI, fork=False), allow)
+
+
+def origin(chain: str, comparison: Comparison) -> Origin:
+    return comparison.origins[ChainUid(chain)]
+
+
+@pytest.mark.parametrize("spec", [FUSED, SPLIT], ids=["fused", "split"])
+def test_an_unchanged_job_is_restored_and_there_is_nothing_to_ask_spark(spec: JobSpec) -> None:
+    comparison = start(spec, snapshot(spec))
+
+    assert set(verdicts(comparison).values()) == {"restored"}
+    assert comparison.undecided == {}
+    assert {uid: each.base for uid, each in comparison.origins.items()} == {uid: uid for uid in comparison.origins}
 
 
 def test_the_number_of_partitions_is_that_of_the_state() -> None:
-    assert check(spec(parallelism=8), restored("events", "counts", "out")) == 4
+    now = job(query("clean", "events"), query("counts", "clean", COUNTS), parallelism=8)
+
+    assert start(now, snapshot(FUSED)).max_parallelism == 4
 
 
-def test_a_snapshot_that_says_nothing_of_partitions_leaves_them_to_the_job() -> None:
-    assert check(spec(maxParallelism=6), restored(partitions=None)) == 6
+def test_another_number_of_partitions_is_a_rewrite() -> None:
+    now = job(query("clean", "events"), query("counts", "clean", COUNTS), maxParallelism=6)
+
+    comparison = start(now, snapshot(FUSED))
+
+    assert comparison.max_parallelism == 6
+    assert "rewritten from 4 partitions to 6" in of("job", comparison).why
 
 
-def test_another_number_of_partitions_is_refused() -> None:
-    with pytest.raises(MaxParallelismChanged, match=r"maxParallelism 6.* has 4 partitions"):
-        check(spec(maxParallelism=6), restored("counts"))
+def test_state_without_a_place_is_refused_with_the_list_until_it_is_given_up() -> None:
+    now = job(query("clean", "events"), sources=[source("events", uid="others")])
 
-
-def test_state_without_a_place_is_refused_with_the_list() -> None:
-    with pytest.raises(NonRestoredState, match="has state for sums, tops, which") as refused:
-        check(spec(), restored("counts", "sums", "tops"))
+    with pytest.raises(NonRestoredState, match="has state for events, counts, which") as refused:
+        start(now, snapshot(FUSED))
 
     assert "--allow-non-restored-state" in refused.value.fix
-
-
-def test_state_without_a_place_may_be_given_up() -> None:
-    assert check(spec(), restored("sums"), allow=True) == 4
+    given_up = start(now, snapshot(FUSED), allow=True)
+    assert verdicts(given_up) == {
+        "others": "new",
+        "clean": "restored",
+        "to-clean": "new",
+        "events": "dropped",
+        "counts": "dropped",
+        "to-counts": "dropped",
+    }
 
 
 def test_finished_operators_and_former_sinks_need_no_place() -> None:
-    assert check(spec(), restored("sums", finished=True)) == 4
-    assert check(spec(), restored("former")) == 4
+    done = ("events", "clean", "counts", "to-counts")
+    now = job(query("late", "others"), sources=[source("others")])
+
+    comparison = start(now, snapshot(FUSED, finished=done))
+
+    assert {uid: verdicts(comparison)[uid] for uid in done} == dict.fromkeys(done, "dropped")
 
 
-def test_a_snapshot_of_other_chains_is_refused() -> None:
-    with pytest.raises(ChainsChanged, match="is of the chains 0, 1 with 0 channels, but the job runs as counts"):
-        check(spec(), restored(chains=2))
+def test_what_keeps_no_state_may_go_without_a_word() -> None:
+    now = job(query("counts", "events", COUNTS))
+
+    comparison = start(now, snapshot(FUSED))
+
+    assert verdicts(comparison)["clean"] == "dropped"
+    assert origin("counts", comparison).base == "counts"
+    assert "clean" in comparison.undecided[ChainUid("counts")]
 
 
-def test_a_channel_too_many_is_refused() -> None:
-    split = spec(operators=[{"name": "counts", "inputs": ["events"], "sql": "SELECT * FROM events", "chain": False}])
+def test_a_new_operator_without_state_joins_a_chain_that_has_run() -> None:
+    now = job(query("clean", "events"), query("few", "clean"), query("counts", "few", COUNTS))
 
-    with pytest.raises(ChainsChanged, match="with 0 channels, but the job runs as counts, events with 1"):
-        check(split, restored("counts"))
+    assert verdicts(start(now, snapshot(FUSED)))["few"] == "new"
 
 
-def test_the_only_chain_is_restored_whatever_it_is_called() -> None:
-    snapshot = restored("counts")
+def test_an_operator_behind_the_last_one_changes_the_name_of_its_chain_and_the_state_moves() -> None:
+    now = job(query("clean", "events"), query("counts", "clean", COUNTS), query("loud", "counts"))
 
-    assert snapshot.chain(CHAIN, plan(spec())) == snapshot.manifest.chains[0]
+    comparison = start(now, snapshot(FUSED))
+
+    assert origin("loud", comparison) == Origin(
+        base=ChainUid("counts"), positions={OperatorUid("events"): ChainUid("counts")}
+    )
+    assert "moves from chain 'counts' to 'loud'" in of("counts", comparison).why
+
+
+def test_a_new_operator_with_state_needs_a_chain_of_its_own() -> None:
+    before = job(query("clean", "events"))
+
+    with pytest.raises(NewStateInOldChain, match="'counts' begins to keep state in chain 'clean'") as refused:
+        start(FUSED, snapshot(before))
+
+    assert "chain: false" in refused.value.fix
+    alone = start(SPLIT, snapshot(before))
+    assert verdicts(alone)["counts"] == "new"
+    assert origin("counts", alone) == Origin(consumed={ChainUid("clean"): 0})
+
+
+def test_a_renamed_operator_keeps_its_state_by_its_uid() -> None:
+    now = job(query("clean", "events"), query("sums", "clean", COUNTS, uid="counts"))
+
+    comparison = start(now, snapshot(FUSED))
+
+    assert of("counts", comparison).verdict == "restored"
+    assert "it has another name" in of("counts", comparison).why
+
+
+def test_an_operator_of_another_uid_is_new_and_told_whom_it_resembles() -> None:
+    now = job(query("clean", "events"), query("counts", "clean", COUNTS, uid="other", chain=False))
+
+    comparison = compared(now, snapshot(FUSED), allow=True)
+
+    assert of("other", comparison).verdict == "new"
+    assert "of this name has the uid 'counts'" in of("other", comparison).why
+    assert origin("clean", comparison).state == ()
+
+
+def test_the_order_in_the_file_does_not_matter() -> None:
+    two = [source("events"), source("others")]
+    both = {
+        "name": "both",
+        "inputs": ["events", "others"],
+        "sql": "SELECT * FROM events UNION ALL SELECT * FROM others",
+    }
+    then = snapshot(job(both, query("counts", "both", COUNTS), sources=two))
+    now = job(query("counts", "both", COUNTS), both, sources=two[::-1], sinks=("counts",))
+
+    comparison = start(now, then)
+
+    assert set(verdicts(comparison).values()) == {"restored"}
+    assert comparison.undecided == {}
+
+
+def test_a_change_that_needs_a_checkpoint_put_together_anew_is_refused_unless_that_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rules, "GRAFTS", False)
+
+    with pytest.raises(ChainsChanged, match="'events', 'counts' would go on in another chain"):
+        start(SPLIT, snapshot(FUSED))
+    assert start(FUSED, snapshot(FUSED)).refusals == ()
+
+
+def test_a_source_more_is_read_from_its_beginning_and_the_chain_is_rewritten() -> None:
+    then = snapshot(job(query("clean", "events"), query("counts", "clean", COUNTS)))
+    both = {
+        "name": "clean",
+        "inputs": ["events", "others"],
+        "sql": "SELECT * FROM events UNION ALL SELECT * FROM others",
+    }
+    now = job(both, query("counts", "clean", COUNTS), sources=[source("others"), source("events")])
+
+    comparison = start(now, then)
+
+    assert verdicts(comparison)["others"] == "new"
+    assert verdicts(comparison)["events"] == verdicts(comparison)["counts"] == "rewritten"
+
+
+def test_two_chains_become_one_where_only_one_has_state() -> None:
+    comparison = start(FUSED, snapshot(SPLIT))
+
+    assert origin("counts", comparison) == Origin(
+        base=ChainUid("counts"), positions={OperatorUid("events"): ChainUid("clean")}
+    )
+    assert of("clean -> counts", comparison).verdict == "dropped"
+
+
+def test_one_chain_becomes_two_and_the_state_goes_with_its_operator() -> None:
+    comparison = start(SPLIT, snapshot(FUSED))
+
+    assert origin("clean", comparison) == Origin(
+        base=ChainUid("counts"), state=(), positions={OperatorUid("events"): ChainUid("counts")}
+    )
+    assert origin("counts", comparison) == Origin(base=ChainUid("counts"), consumed={ChainUid("clean"): 0})
+    assert of("clean -> counts", comparison).verdict == "new"
+
+
+def test_data_in_flight_needs_its_channel() -> None:
+    then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
+
+    with pytest.raises(InFlightDataLost, match="3 records in flight from 'clean' to 'counts'") as refused:
+        start(FUSED, then)
+
+    assert "savepoint" in refused.value.fix
+    with pytest.raises(InFlightDataLost):
+        start(FUSED, then, allow=True)
+
+
+def test_data_in_flight_to_an_operator_that_is_gone_is_given_up_with_its_state() -> None:
+    then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
+    now = job(query("clean", "events"))
+
+    comparison = start(now, then, allow=True)
+
+    assert of("clean -> counts", comparison).verdict == "dropped"
+    assert "3 records in flight are given up" in of("clean -> counts", comparison).why
+
+
+def test_data_in_flight_goes_on_to_its_reader_under_the_name_of_its_new_chain() -> None:
+    then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
+    now = job(query("clean", "events"), query("counts", "clean", COUNTS, chain=False), query("loud", "counts"))
+    fused = now.model_copy(
+        update={
+            "operators": (*now.operators[:1], now.operators[1].model_copy(update={"chain": True}), now.operators[2])
+        }
+    )
+    fan_out = job(
+        query("clean", "events"),
+        query("counts", "clean", COUNTS),
+        query("loud", "counts"),
+        query("others", "clean"),
+        sinks=("loud", "others"),
+    )
+
+    with pytest.raises(InFlightDataLost):
+        start(fused, then)
+    comparison = start(fan_out, then)
+    assert origin("loud", comparison).consumed == {"clean": 5}
+    assert origin("others", comparison).consumed == {"clean": 6}
+
+
+def test_state_of_two_chains_does_not_fit_into_one() -> None:
+    then = snapshot(
+        job(
+            query("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")),
+            query("second", "first", COUNTS, chain=False),
+        )
+    )
+    now = job(query("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")), query("second", "first", COUNTS))
+
+    with pytest.raises(StateOfSeveralChains, match="'first', 'second' kept their state in the chains"):
+        start(now, then)
+
+
+def test_state_that_may_be_of_either_of_two_operators_is_not_divided() -> None:
+    def operators(*, chain: bool) -> list[dict[str, Any]]:
+        first = {"name": "first", "inputs": ["events"], "python": "steps:first"}
+        return [first, {"name": "second", "inputs": ["first"], "python": "steps:second", "chain": chain}]
+
+    then = snapshot(job(*operators(chain=True)), told=False)
+
+    with pytest.raises(StateDivided, match="'first', 'second' ran in one chain"):
+        start(job(*operators(chain=False)), then)
+
+
+def test_another_format_of_a_source_is_refused() -> None:
+    now = job(
+        query("clean", "events"), query("counts", "clean", COUNTS), sources=[source("events") | {"format": "parquet"}]
+    )
+
+    with pytest.raises(SourceFormatChanged, match="'events' has the format parquet"):
+        start(now, snapshot(FUSED))
+
+
+def test_a_uid_stays_with_what_it_was_of() -> None:
+    now = job(query("clean", "raw"), query("counts", "clean", COUNTS, uid="events"), sources=[source("raw")])
+
+    causes = {type(error): str(error) for error in compared(now, snapshot(FUSED)).refusals}
+
+    assert "'events' is of the kind operator here, and of another kind, source" in causes[PartChanged]
+
+
+def test_all_causes_are_told_and_not_only_the_first() -> None:
+    now = job(
+        query("clean", "raw"),
+        sources=[source("raw", uid="events") | {"format": "parquet"}],
+    )
+
+    causes: list[type[CannotRestore]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
+
+    assert causes == [NonRestoredState, SourceFormatChanged]
+
+
+def test_what_only_spark_can_tell_is_not_decided_by_the_graphs() -> None:
+    changed = job(query("clean", "events"), query("counts", "clean", COUNTS.replace("1 minute", "2 minutes")))
+    stateless = job(query("clean", "events"))
+
+    assert compared(changed, snapshot(FUSED)).undecided == {"counts": "counts"}
+    assert compared(job(query("clean", "events", "SELECT k FROM {}")), snapshot(stateless)).undecided == {}
 
 
 def test_a_chain_is_finished_if_all_its_operators_are() -> None:
-    assert restored("events", "counts", finished=True).finished(CHAIN)
-    assert not restored("events", "counts").finished(CHAIN)
-    assert not restored().finished(CHAIN)
+    all_of_it = ("events", "clean", "counts", "to-counts")
+
+    assert origin("counts", start(FUSED, snapshot(FUSED, finished=all_of_it))).finished
+    assert not origin("counts", start(SPLIT, snapshot(SPLIT, finished=("events", "clean")))).finished
 
 
 def test_an_unfinished_operator_before_a_finished_one_is_refused_and_both_are_named() -> None:
-    with pytest.raises(UnfinishedBeforeFinished, match="'counts' has finished, but the job has 'events' before it"):
-        check(spec(), restored("counts", "out", finished=True))
-    with pytest.raises(UnfinishedBeforeFinished, match="'out' has finished, but the job has 'counts' before it"):
-        check(spec(), restored("out", finished=True))
+    with pytest.raises(UnfinishedBeforeFinished, match="'clean' has finished, but the job has 'events' before it"):
+        start(FUSED, snapshot(FUSED, finished=("clean", "counts", "to-counts")))
 
 
-def test_a_finished_operator_before_an_unfinished_one_is_restored() -> None:
-    assert check(spec(), restored("events", finished=True)) == 4
-    assert check(spec(), restored("events", "counts", "out", finished=True)) == 4
+def test_a_new_operator_may_stand_behind_a_finished_one_in_a_chain_of_its_own_but_not_before_it() -> None:
+    done = ("events", "clean", "to-clean")
+    then = snapshot(job(query("clean", "events")), finished=done)
+    before = job(query("between", "events"), query("clean", "between"))
 
-
-def test_a_new_operator_may_stand_behind_a_finished_one_but_not_before_it() -> None:
-    between = [
-        {"name": "between", "inputs": ["events"], "sql": "SELECT * FROM events"},
-        {"name": "counts", "inputs": ["between"], "sql": "SELECT * FROM between"},
-    ]
-    with pytest.raises(UnfinishedBeforeFinished, match="'counts' has finished, but the job has 'between' before it"):
-        check(spec(operators=between), restored("events", "counts", "out", finished=True))
-
-    behind = spec().model_dump(by_alias=True)["operators"]
-    last = {"name": "last", "inputs": ["counts"], "sql": "SELECT * FROM counts"}
-    job = spec(operators=[*behind, last], sinks=[{"name": "new", "input": "last", "format": "console"}])
-    assert check(job, restored("events", "counts", finished=True)) == 4
+    with pytest.raises(UnfinishedBeforeFinished, match="'clean' has finished, but the job has 'between' before it"):
+        start(before, then)
+    with pytest.raises(FinishedAndUnfinished, match="'events', 'clean' have finished, and are to run in one chain"):
+        start(job(query("clean", "events"), query("after", "clean")), then)
+    assert start(job(query("clean", "events"), query("after", "clean", chain=False)), then).refusals == ()

@@ -37,7 +37,7 @@ class Job:
     job: JobId = JOB
     time: float = 1_800_000_000.0
     claims: list[Claim] = field(default_factory=list)
-    partitions: int | None = None
+    graph: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = LocalStore(self.location / self.job.namespace / self.job.name)
@@ -83,7 +83,7 @@ class Job:
                 "kind": kind,
                 "triggered": self.time - 1.5,
                 "completed": self.time,
-                "graph": {} if self.partitions is None else {"maxParallelism": self.partitions},
+                "graph": self.graph,
                 "chains": (chain,),
                 "sources": (SourceState(uid=OperatorUid("flights"), position={"offset": 12}),),
                 "sinks": (SinkState(uid=OperatorUid("out"), committables=("a", "b")),),

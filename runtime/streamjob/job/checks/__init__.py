@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import names, operators, places, settings, sinks, sources
+from streamjob.job.checks import loops, names, operators, places, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -10,6 +10,8 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     names.unique_names,
     names.known_inputs,
     names.no_cycle,
+    loops.feedback,
+    loops.event_time,
     names.all_used,
     sources.formats,
     sources.schemas,

@@ -68,7 +68,8 @@ def no_cycle(subject: Subject) -> Iterator[Problem]:
             reported.update(cycle)
             first = known[cycle[0]]
             path = " → ".join([cycle[0], *reversed(cycle[1:]), cycle[0]])
-            yield Problem(where(first), f"is part of a cycle: {path}", "cut the cycle: one of the edges has to go")
+            fix = "mark the input that closes it as feedback, or take one of them out"
+            yield Problem(where(first), f"is part of a cycle: {path}", fix)
 
 
 def _cycle(start: str, edges: dict[str, list[str]]) -> list[str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.functions import module_file
+from streamjob.job.loops import loops_of
 from streamjob.job.plan import consumers
 from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec
+from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.job.sql import NotAQuery, Query, read_query
 from streamjob.job.suggest import did_you_mean
 
@@ -68,10 +69,12 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
         if words == "ORDER BY" and operator.output_mode == "complete":
             continue
         yield Problem(where(operator), f"its SQL has {words}, which Spark cannot compute on a stream", "leave it out")
+    if operator.name in loops_of(subject.spec):
+        return
     if operator.output_mode == "append" and query.aggregation is not None:
         fed = [source for edge in operator.inputs for source in subject.sources_of(edge.name)]
         if fed and not any(source.watermark for source in fed):
-            yield _missing_watermark(operator, f"{query.aggregation} in append mode", [each.name for each in fed])
+            yield _missing_watermark(subject, operator, f"{query.aggregation} in append mode", fed)
     for join in query.state_joins:
         fed = [
             source
@@ -80,12 +83,16 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
             for source in subject.sources_of(edge.name)
         ]
         if fed and not any(source.watermark for source in fed):
-            yield _missing_watermark(operator, join.kind, [each.name for each in fed])
+            yield _missing_watermark(subject, operator, join.kind, fed)
 
 
-def _missing_watermark(operator: OperatorSpec, words: str, sources: list[str]) -> Problem:
-    names = " or ".join(repr(each) for each in dict.fromkeys(sources))
-    what = f"its SQL has {words}, which never knows when a row is final without a watermark"
+def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed: list[SourceSpec]) -> Problem:
+    names = " or ".join(repr(each) for each in dict.fromkeys(source.name for source in fed))
+    what = f"its SQL has {words}, which never knows when a row is final"
+    if any(subject.spec.source(source.name).watermark for source in fed):
+        lost = ": what comes out of a loop has no watermark"
+        return Problem(where(operator), what + lost, "do it before the loop, or keep state that needs no time")
+    what += " without a watermark"
     return Problem(where(operator), what, f"give the source {names} `watermark: {{column: …, delay: …}}`")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
+from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
 
 
@@ -38,21 +39,23 @@ class Subject:
         return named - self.spec.inputs().keys() - self.unread
 
     def sources_of(self, name: str) -> list[SourceSpec]:
-        """Return the sources whose rows reach the source or operator `name`."""
+        """Return the sources whose rows reach the source or operator `name`; without event time through loops."""
         known = self.spec.inputs()
+        loops = loops_of(self.spec)
         found: dict[str, SourceSpec] = {}
-        seen: set[str] = set()
-        waiting = [name]
+        seen: set[tuple[str, bool]] = set()
+        waiting = [(name, False)]
         while waiting:
-            current = waiting.pop()
+            current, looped = waiting.pop()
             part = known.get(current)
-            if part is None or current in seen:
+            if part is None or (current, looped) in seen:
                 continue
-            seen.add(current)
+            seen.add((current, looped))
             if isinstance(part, SourceSpec):
-                found[part.name] = part
+                timeless = part.model_copy(update={"watermark": None})
+                found[part.name] = timeless if looped and part.name not in found else part
             else:
-                waiting.extend(edge.name for edge in part.inputs)
+                waiting.extend((edge.name, looped or current in loops) for edge in part.inputs)
         return list(found.values())
 
 

@@ -239,8 +239,8 @@ def test_a_spec_that_cannot_go_on_from_the_state_leaves_the_running_job_alone(be
     async def scenario() -> None:
         await running(bench)
         first = bench.driver
-        other = {**SPEC["job"], "maxParallelism": 64}
-        bench.job_store.partitions = 4
+        other = {**SPEC["job"], "parallelism": 3}
+        bench.job_store.graph = {"operators": [{"name": "numbers", "uid": "numbers"}]}
         assert first is not None
         first.checkpoint(bench.now)
         bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"job": other})
@@ -250,7 +250,7 @@ def test_a_spec_that_cannot_go_on_from_the_state_leaves_the_running_job_alone(be
 
         assert bench.driver is first
         assert first.asked == []
-        assert "maxParallelism" in bench.condition("StateCompatible")["message"]
+        assert "The uid 'numbers' is of the kind source here" in bench.condition("StateCompatible")["message"]
 
     asyncio.run(scenario())
 

@@ -10,7 +10,8 @@ from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
 
 from streamjob_operator.cluster.kinds import STREAM_JOB
 
-OTHER_PARTITIONS = {**SPEC["job"], "maxParallelism": 64}
+OTHER_GRAPH = {"operators": [{"name": "numbers", "uid": "numbers"}]}
+"""What is a source of the job is an operator there."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def test_a_failed_job_is_redeployed_whatever_its_last_state_is(bench: Bench) -> 
     never = {"restartPolicy": {"type": "Never"}}
 
     async def scenario() -> None:
-        bench.job_store.partitions = 4
+        bench.job_store.graph = OTHER_GRAPH
         await bench.cluster.create(STREAM_JOB, a_job(**never))
         await bench.until(lambda: bench.lifecycle == "DEPLOYED")
         assert bench.driver is not None
@@ -38,7 +39,8 @@ def test_a_failed_job_is_redeployed_whatever_its_last_state_is(bench: Bench) -> 
         bench.driver.stopped = True
         await bench.until(lambda: bench.lifecycle == "FAILED")
 
-        elsewhere = {"job": OTHER_PARTITIONS, "initialSavepointPath": path, "savepointRedeployNonce": 1}
+        changed = {**SPEC["job"], "parallelism": 3}
+        elsewhere = {"job": changed, "initialSavepointPath": path, "savepointRedeployNonce": 1}
         bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | never | elsewhere)
         await bench.until(lambda: bench.lifecycle != "FAILED", rounds=10)
 

@@ -15,7 +15,10 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Spark's format of one consumer's reading of a stream: options `stream`, `consumer`, `directory`, and a schema. */
+/**
+ * Spark's format of one consumer's reading of a stream: a schema, and the options `stream`, `consumer`, `directory` and
+ * `begin`, the entry that is read first.
+ */
 public final class ChannelSource implements TableProvider {
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
@@ -70,7 +73,8 @@ public final class ChannelSource implements TableProvider {
 
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-      return new ChannelStream(options.get("stream"), options.get("consumer"), options.get("directory"));
+      return new ChannelStream(
+          options.get("stream"), options.get("consumer"), options.get("directory"), options.getLong("begin", 0));
     }
 
     @Override

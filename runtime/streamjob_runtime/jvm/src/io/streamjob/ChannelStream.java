@@ -22,17 +22,19 @@ final class ChannelStream implements MicroBatchStream, SupportsTriggerAvailableN
   private final String stream;
   private final String consumer;
   private final String directory;
+  private final long begin;
   private long last = Long.MAX_VALUE;
 
-  ChannelStream(String stream, String consumer, String directory) {
+  ChannelStream(String stream, String consumer, String directory, long begin) {
     this.stream = stream;
     this.consumer = consumer;
     this.directory = directory;
+    this.begin = begin;
   }
 
   @Override
   public Offset initialOffset() {
-    return new Position(0);
+    return new Position(begin);
   }
 
   @Override

@@ -1,0 +1,132 @@
+"""What is known of the publications of a job, and what can be asked of it; whoever asks holds the publication lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.protocol.channels import Backlog, Entry
+from streamjob.protocol.published import ChainCut, Channel
+from streamjob.protocol.streams import Streams
+from streamjob.protocol.under_way import ChainProgress, CheckpointUnderWay
+
+
+class PublicationState:
+    """How far all chains of a job have come in one epoch.
+
+    Args:
+        chains: the job's chains.
+        channels: pairs of producer and consumer.
+        feedback: those of them that close a cycle.
+        clock: seconds, for the figures; the coordinator's clock.
+
+    Raises:
+        ValueError: a channel names a chain that is not there or stands twice, the channels without `feedback` form a
+            cycle, or one of `feedback` closes none.
+    """
+
+    def __init__(
+        self,
+        chains: Iterable[ChainUid],
+        channels: Iterable[Channel] = (),
+        *,
+        feedback: Iterable[Channel] = (),
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._chains = {chain: ChainProgress() for chain in chains}
+        self._streams = Streams(self._chains, channels, feedback)
+        self._clock = clock
+        self._under_way: CheckpointUnderWay | None = None
+        self._last_triggered: CheckpointId | None = None
+        self._sealed_by: CheckpointId | None = None
+        self._restored_checked = False
+        self._cuts: list[ChainCut] = []
+        self._appended: list[tuple[ChainUid, Entry]] = []
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """All channels: pairs of producer and consumer."""
+        return self._streams.channels
+
+    def loop(self, chain: ChainUid) -> tuple[ChainUid, ...]:
+        """Return the chains of the loop that a chain is in; none if it is in none."""
+        return next((loop.chains for loop in self._streams.loops if chain in loop.chains), ())
+
+    def feeds_back(self, chain: ChainUid) -> bool:
+        """Return whether the chain writes a feedback channel."""
+        return bool(self._streams.feeds_back_to(chain))
+
+    def last_published(self, chain: ChainUid) -> BatchId:
+        """Return the chain's last published batch, NO_BATCH if there is none."""
+        return self._chains[chain].published
+
+    def has_ended(self, chain: ChainUid) -> bool:
+        """Return whether the chain is done, for good or drained."""
+        return self._chains[chain].ended
+
+    def is_drained(self, chain: ChainUid) -> bool:
+        """Return whether the chain is done in this epoch only."""
+        return self._chains[chain].drained
+
+    def is_sealed(self, chain: ChainUid) -> bool:
+        """Return whether a stopping snapshot has cut the chain, so that it may publish nothing more."""
+        if self._sealed_by is None:
+            return False
+        under_way = self._under_way
+        return under_way is None or under_way.id != self._sealed_by or chain in under_way.cuts
+
+    def cuts_of(self, checkpoint: CheckpointId) -> Mapping[ChainUid, ChainCut]:
+        """Return the cuts that a checkpoint has made so far; none if it is not under way."""
+        under_way = self._under_way
+        return dict(under_way.cuts) if under_way is not None and under_way.id == checkpoint else {}
+
+    def is_committed(self, checkpoint: CheckpointId, chain: ChainUid) -> bool:
+        """Whether Spark has committed the batch at which the checkpoint cut the chain: it may be acknowledged then."""
+        cut = self.cuts_of(checkpoint).get(chain)
+        return cut is not None and self._chains[chain].committed >= cut.batch
+
+    def input_ended(self, chain: ChainUid) -> bool:
+        """Return whether the chain has consumed every stream that it reads to its end; True if it reads none.
+
+        A chain of a loop has once that has come to its end.
+        """
+        if self.loop(chain):
+            return self._chains[chain].ended
+        return all(self._streams.has_consumed_end(producer, chain) for producer in self._streams.inputs(chain))
+
+    def input_drained(self, chain: ChainUid) -> bool:
+        """Return whether a chain that this one reads was drained: its stream ends in this epoch only."""
+        return any(self._chains[producer].drained for producer in self._streams.inputs(chain))
+
+    def watermark_at(self, producer: ChainUid, position: int) -> int | None:
+        """Return the newest watermark in a chain's stream before a position, in ms since 1970.
+
+        That is END_OF_TIME_MS behind the end of the stream, and None if there is none.
+
+        Raises:
+            BrokenLog: the position is outside the stream.
+            KeyError: nobody reads the chain.
+        """
+        log = self._streams.log(producer)
+        if log is None:
+            raise KeyError(f"chain {producer} has no stream: nobody reads it")
+        return log.watermark_at(position)
+
+    def frontier(self, producer: ChainUid, consumer: ChainUid) -> int:
+        """Return the position up to which a chain may read another's stream.
+
+        Raises:
+            IllegalPublication: there is no such channel.
+        """
+        return self._streams.frontier(producer, consumer)
+
+    def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
+        """Return the data that a consumer has not consumed, by default the slowest; none if nobody reads the chain.
+
+        The consumers of feedback channels are not among the slowest: nobody waits for them.
+        """
+        return self._streams.backlog(producer, consumer)
+
+    def stored_bytes(self, producer: ChainUid) -> int:
+        """Return how many bytes of a chain's stream are still there, consumed or not; 0 if nobody reads it."""
+        return self._streams.stored_bytes(producer) if self._streams.log(producer) is not None else 0

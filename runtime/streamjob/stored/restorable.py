@@ -1,0 +1,98 @@
+"""Finds the snapshot that a job would start from, as a start would, and claims nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.ids import Key
+from streamjob.job.load import LoadedJob
+from streamjob.protocol.log import JobId, read
+from streamjob.protocol.restore import LATEST, NONE, ClaimMode, Resolution, resolve
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.store.base import Store
+from streamjob.store.effects import drive
+from streamjob.store.opening import Location, References, open_location, snapshot_reference
+
+STATE_DIRECTORY = ".streamjob"
+"""Where a job keeps what it writes, beside its file, unless it is told another place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A snapshot to start from: its manifest, the manifest's URI, and what finds the objects that it refers to."""
+
+    manifest: Manifest
+    uri: str
+    locate: Callable[[str], tuple[Store, Key]]
+
+
+def job_place(loaded: LoadedJob, location: str | None) -> Location:
+    """Return where a job's snapshots are: at the place that is given, in the job file, or beside that.
+
+    Raises:
+        InvalidInput: the place cannot be used.
+    """
+    beside = str(loaded.directory / STATE_DIRECTORY / "snapshots")
+    return open_location(location or loaded.location() or beside, Path.cwd())
+
+
+@contextmanager
+def opened(
+    loaded: LoadedJob, wanted: str, location: str | None = None, namespace: str | None = None, name: str | None = None
+) -> Iterator[Found | None]:
+    """Yield the snapshot that a job would start from; None if it would start from nothing.
+
+    Args:
+        loaded: the job.
+        wanted: `latest`, `none`, or a snapshot, by URI, path or, for one of this job, key.
+        location: the place of the job's snapshots; None for the one that the job file implies.
+        namespace: the job's; None for that of the file.
+        name: the job's name in the store; None for that of the file.
+
+    Raises:
+        CannotRestore: the snapshot cannot be used.
+        InvalidInput: the place cannot be used.
+        StoreError: the store failed.
+    """
+    job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
+    store = job_place(loaded, location).job(job.namespace, job.name).store()
+    references = References(store)
+
+    def fetch(uri: str) -> bytes:
+        found, key = references.find(uri)
+        return found.get(key)
+
+    try:
+        named = wanted if wanted in (LATEST, NONE) else snapshot_reference(wanted)
+        view = drive(store, read(job))
+        program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM)
+        resolution = drive(store, program, fetch=fetch)
+        if resolution.manifest is None:
+            yield None
+            return
+        home = _home(resolution, store)
+        own = References(home) if home is not store else references
+        reference = resolution.reference or ""
+        yield Found(resolution.manifest, reference if "://" in reference else store.uri + reference, own.find)
+        if own is not references:
+            own.close()
+            home.close()
+    finally:
+        references.close()
+        store.close()
+
+
+def _home(resolution: Resolution, store: Store) -> Store:
+    """Return the store that a snapshot's relative references are read from."""
+    reference = resolution.reference or ""
+    whole = reference if "://" in reference else store.uri + reference
+    if resolution.manifest is not None and resolution.manifest.kind == "savepoint":
+        return open_location(whole.rpartition("/")[0]).store()
+    if whole != reference:
+        return store
+    root, marker, _ = whole.rpartition(f"/{keys.CHECKPOINTS_PREFIX}")
+    return open_location(root if marker else whole.rpartition("/")[0]).store()

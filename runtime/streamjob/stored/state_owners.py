@@ -1,0 +1,106 @@
+"""Whose state is whose: Spark numbers the stateful operators of a query, a job names its operators.
+
+Spark counts from the query's output towards its inputs, from left to right, and a job's operators lie in the same order
+in the query that they are fused into. What keeps state in an operator is seen in its SQL; of Python it is not known. So
+the known ones are taken away from both ends of Spark's list, and what is between them belongs to those of Python.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamjob.ids import OperatorUid
+from streamjob.job.sql import stateful_parts
+
+KINDS = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "aggregation",
+    "symmetricHashJoin": "join",
+    "globalLimit": "limit",
+}
+"""What Spark calls the operators that SQL can ask for."""
+
+
+def owners(
+    graph: Mapping[str, Any], operators: Sequence[OperatorUid], names: Sequence[str]
+) -> tuple[tuple[OperatorUid, ...], ...]:
+    """Return whose state the stateful operators of a chain are: one uid each, or several where it cannot be told.
+
+    Args:
+        graph: the job's graph, as a manifest has it.
+        operators: the uids of the chain, its sources and sinks among them.
+        names: what Spark calls the stateful operators of the chain, by their numbers.
+    """
+    ordered = _from_the_output(graph, frozenset(operators))
+    parts = [_parts(operator) for operator in ordered]
+    uids = [OperatorUid(operator["uid"]) for operator in ordered]
+    if len(uids) == 1:
+        return ((uids[0],),) * len(names)
+    kinds = [KINDS.get(name, name) for name in names]
+    front = _matched(parts, kinds)
+    if front is None:
+        return (_all(uids, parts),) * len(names)
+    back = _matched(parts[len(front) :][::-1], kinds[sum(front) :][::-1]) if len(front) < len(parts) else []
+    if back is None:
+        return (_all(uids, parts),) * len(names)
+    known = len(front) + len(back)
+    middle = len(names) - sum(front) - sum(back)
+    if middle and known == len(parts):
+        return (_all(uids, parts),) * len(names)
+    between = _all(uids[len(front) : len(uids) - len(back)], parts[len(front) : len(uids) - len(back)])
+    found: list[tuple[OperatorUid, ...]] = [
+        (uid,) for uid, count in zip(uids, front, strict=False) for _ in range(count)
+    ]
+    found += [between] * middle
+    behind = list(zip(uids[::-1], back, strict=False))[::-1]
+    return (*found, *((uid,) for uid, count in behind for _ in range(count)))
+
+
+def _matched(parts: Sequence[Counter[str] | None], kinds: Sequence[str]) -> list[int] | None:
+    """Return how many stateful operators each of the leading operators has, up to the first that is not known.
+
+    None if Spark has others.
+    """
+    counts: list[int] = []
+    position = 0
+    for part in parts:
+        if part is None:
+            break
+        count = part.total()
+        if Counter(kinds[position : position + count]) != part:
+            return None
+        counts.append(count)
+        position += count
+    return counts
+
+
+def _all(uids: Sequence[OperatorUid], parts: Sequence[Counter[str] | None]) -> tuple[OperatorUid, ...]:
+    """Return the operators that may keep state."""
+    return tuple(uid for uid, part in zip(uids, parts, strict=True) if part is None or part) or tuple(uids)
+
+
+def _parts(operator: Mapping[str, Any]) -> Counter[str] | None:
+    sql = operator.get("sql")
+    found = stateful_parts(sql) if isinstance(sql, str) else None
+    return None if found is None else Counter(found)
+
+
+def _from_the_output(graph: Mapping[str, Any], chain: frozenset[str]) -> list[Mapping[str, Any]]:
+    """Return the chain's operators as they lie in its query: each before its inputs, those from left to right."""
+    by_name = {each["name"]: each for each in graph.get("operators", ()) if each["uid"] in chain}
+    read = {edge["from"] for each in by_name.values() for edge in each["inputs"] if not edge.get("feedback")}
+    ordered: dict[str, Mapping[str, Any]] = {}
+
+    def visit(name: str) -> None:
+        if name in by_name and name not in ordered:
+            ordered[name] = by_name[name]
+            for edge in by_name[name]["inputs"]:
+                if not edge.get("feedback"):
+                    visit(edge["from"])
+
+    for name in by_name:
+        if name not in read:
+            visit(name)
+    return list(ordered.values())

@@ -1,0 +1,41 @@
+"""The columns of feedback channels: declared where they are read, checked against what is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from streamjob.errors import InvalidInput
+from streamjob.job.plan import ChannelPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class OtherColumnsFedBack(InvalidInput):
+    """What an operator hands back into its loop does not have the columns that the feedback input declares."""
+
+
+def declared(channel: ChannelPlan) -> StructType:
+    """Return the columns of a feedback channel, any of which may be null."""
+    from pyspark.sql.types import StructType
+
+    return cast("StructType", StructType.fromDDL(channel.schema_ddl or ""))
+
+
+def check_declared(channel: ChannelPlan, schema: StructType) -> None:
+    """Check that what is written into a feedback channel has the columns that its reader expects, in their order.
+
+    Raises:
+        OtherColumnsFedBack: it has not.
+    """
+    if _columns(declared(channel)) != _columns(schema):
+        written = ", ".join(f"{name} {kind.upper()}" for name, kind in _columns(schema))
+        raise OtherColumnsFedBack(
+            f"The feedback input {channel.name!r} of chain {channel.target!r} is declared as {channel.schema_ddl!r}, "
+            f"but {channel.name!r} has the columns {written}",
+            f"declare its schema as {written!r}, or let {channel.name!r} return the declared columns",
+        )
+
+
+def _columns(schema: StructType) -> list[tuple[str, str]]:
+    return [(each.name, each.dataType.simpleString()) for each in schema.fields]

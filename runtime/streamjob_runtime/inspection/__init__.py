@@ -1,0 +1,5 @@
+"""Reads the state and the data in flight of a stored snapshot as tables, without its job."""
+
+from streamjob_runtime.inspection.tables import read_tables
+
+__all__ = ["read_tables"]

@@ -1,0 +1,226 @@
+"""Compares the state that a chain takes over with the state that its new query keeps; Spark plans it for that.
+
+Spark itself compares types and numbers. What it does not, and would take for the state of something else, is compared
+here: which operator a state is of, and by which names its columns go.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.ids import BatchId, OperatorUid
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan, plan
+from streamjob.snapshot.manifest import ChainState
+from streamjob.stored import verdicts
+from streamjob.stored.comparing import begins_to_keep
+from streamjob.stored.compatibility import Restored
+from streamjob.stored.matching import Keeper, Matched, match
+from streamjob.stored.refusals import ChainsChanged, StateChanged, StateGone
+from streamjob.stored.restorable import Found
+from streamjob.stored.state_owners import owners
+from streamjob.stored.verdicts import Comparison, Finding, Kind, Verdict
+from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.planning import describe_state, what_spark_refuses
+from streamjob_runtime.spark_checkpoint.described import Columns, operator_names, store_schemas
+from streamjob_runtime.spark_checkpoint.graft import graft_state
+from streamjob_runtime.spark_checkpoint.relocate import relocate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def settle_state(
+    spark: SparkSession,
+    graph: Mapping[str, Any],
+    restored: Restored,
+    state: ChainState,
+    chain: ChainPlan,
+    dataflow: Dataflow,
+    place: Path,
+) -> tuple[Finding, ...]:
+    """Put the state of a restored checkpoint where the new query looks for it; return what came of whose state.
+
+    Args:
+        spark: the session.
+        graph: the job's graph.
+        restored: the snapshot.
+        state: what the chain takes over.
+        chain: the chain.
+        dataflow: its query.
+        place: its checkpoint directory, whose inputs are those of the query.
+    """
+    former = _former(restored, state, chain, place)
+    with tempfile.TemporaryDirectory(prefix="described-", dir=place.parent) as scratch:
+        described = Path(scratch)
+        describe_state(spark, dataflow, described)
+        names = operator_names(described, BatchId(0))
+        whose = owners(graph, chain.uids(), list(names.values()))
+        planned = {
+            number: Keeper(frozenset(uids), name) for (number, name), uids in zip(names.items(), whose, strict=True)
+        }
+        matched = match(former, planned)
+        refused = [*_refusals(matched, former, planned, restored, chain)]
+        if refused:
+            return tuple(refused)
+        there = operator_names(place, state.batch)
+        if dict(matched.numbers) != {number: number for number in there}:
+            if not verdicts.GRAFTS:
+                return tuple(_refused(frozenset(chain.uids()) & _uids(planned, former), _renumbered(chain)))
+            graft_state(place, state.batch, matched.numbers)
+        refused = [*_changed(matched, planned, described, place)]
+    if not refused and planned and (reason := _asked(spark, dataflow, place, state.batch)) is not None:
+        keepers = frozenset(uid for each in planned.values() for uid in each.uids)
+        refused = [*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}"))]
+    return tuple(refused) or (*_moved(matched, former, planned),)
+
+
+def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
+    """Return a comparison with what Spark says of the state that the graphs leave undecided; starts a Spark.
+
+    Raises:
+        InvalidInput: Spark refuses a part of the job.
+        CannotRestore: the snapshot's files cannot be used.
+    """
+    from streamjob_runtime.session import SessionSettings, start_session
+
+    with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
+        spark = start_session(
+            SessionSettings(
+                name=f"check {loaded.spec.name}",
+                parallelism=1,
+                max_parallelism=compared.max_parallelism,
+                workdir=Path(scratch),
+                conf=loaded.spark_conf(),
+                python_path=(loaded.directory,),
+            )
+        )
+        try:
+            return judge_with(spark, Path(scratch) / "chains", loaded, found, compared, allow)
+        finally:
+            spark.stop()
+
+
+def judge_with(
+    spark: SparkSession, scratch: Path, loaded: LoadedJob, found: Found, compared: Comparison, allow: bool
+) -> Comparison:
+    """Return as `judge` does, with a Spark that runs and a scratch directory."""
+    from streamjob_runtime.assembly import Assembler, Workdir
+
+    restored = Restored(
+        found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
+    )
+    assembler = Assembler(loaded, plan(loaded.spec), restored, Workdir(scratch, None), time.time)
+    assembler.download(found.locate, wanted=describes)
+    return compared.decided(assembler.judge(spark))
+
+
+def _asked(spark: SparkSession, dataflow: Dataflow, place: Path, batch: BatchId) -> str | None:
+    """Ask Spark about a copy of what describes the state: it leaves a description of the next batch there."""
+    with tempfile.TemporaryDirectory(prefix="asked-", dir=place.parent) as scratch:
+        for file in place.glob("**/*"):
+            path = file.relative_to(place)
+            if file.is_file() and describes(path.as_posix()):
+                target = Path(scratch) / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+        relocate(Path(scratch))
+        return what_spark_refuses(spark, dataflow, Path(scratch), batch)
+
+
+def describes(path: str) -> bool:
+    """Return whether a file of a checkpoint tells of positions or of the form of state, and holds none."""
+    return not path.startswith("state/") or "/_metadata/" in path or "/_stateSchema/" in path
+
+
+def _former(restored: Restored, state: ChainState, chain: ChainPlan, place: Path) -> dict[int, Keeper]:
+    names = operator_names(place, state.batch)
+    whose = owners(restored.manifest.graph, state.operators, list(names.values()))
+    wanted = restored.origin(chain.uid).state
+    return {
+        number: Keeper(frozenset(uids), name)
+        for (number, name), uids in zip(names.items(), whose, strict=True)
+        if wanted is None or number in wanted
+    }
+
+
+def _refusals(
+    matched: Matched,
+    former: Mapping[int, Keeper],
+    planned: Mapping[int, Keeper],
+    restored: Restored,
+    chain: ChainPlan,
+) -> Iterator[Finding]:
+    base = restored.origin(chain.uid).base
+    assert base is not None
+    for number in matched.new:
+        uids = planned[number].uids
+        yield from _refused(uids, begins_to_keep(min(uids), base))
+    for number in matched.gone:
+        keeper = former[number]
+        if uids := keeper.uids & frozenset(chain.uids()):
+            error = StateGone(
+                f"{_list(uids)} no longer keeps the state of its {keeper.name} in {restored.uri}",
+                "give it another uid, and give the state up with --allow-non-restored-state",
+            )
+            if not restored.allow:
+                yield from _refused(uids, error)
+
+
+def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, place: Path) -> Iterator[Finding]:
+    for number in matched.numbers:
+        now, then = (store_schemas(each / "state" / str(number)) for each in (described, place))
+        for store in now.keys() & then.keys():
+            for what, before, after in zip(("key", "value"), then[store], now[store], strict=True):
+                if before != after:
+                    uids = planned[number].uids
+                    reason = f"its {what} was ({_columns(before)}), and is ({_columns(after)})"
+                    yield from _refused(uids, _not_fitting(uids, reason))
+
+
+def _moved(matched: Matched, former: Mapping[int, Keeper], planned: Mapping[int, Keeper]) -> Iterator[Finding]:
+    for number, had in matched.numbers.items():
+        if number != had:
+            for uid in planned[number].uids:
+                why = f"its {planned[number].name} goes on with its state, as number {number} of the query, not {had}"
+                yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REWRITTEN, why=why)
+    for number in matched.gone:
+        for uid in former[number].uids:
+            why = f"the state of its {former[number].name} is given up"
+            yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.DROPPED, why=why)
+
+
+def _uids(*keepers: Mapping[int, Keeper]) -> frozenset[OperatorUid]:
+    return frozenset(uid for each in keepers for keeper in each.values() for uid in keeper.uids)
+
+
+def _renumbered(chain: ChainPlan) -> ChainsChanged:
+    return ChainsChanged(
+        f"The operators of chain {chain.uid!r} would go on with their state at other places of the query",
+        "undo the change of the graph, or start from nothing with --from none",
+    )
+
+
+def _not_fitting(uids: frozenset[OperatorUid] | Any, reason: str) -> StateChanged:
+    return StateChanged(
+        f"The state of {_list(uids)} does not fit what it keeps: {reason}",
+        "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
+    )
+
+
+def _refused(uids: Any, error: StateChanged | Any) -> Iterator[Finding]:
+    for uid in sorted(uids):
+        yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+
+
+def _list(uids: Any) -> str:
+    return " or ".join(repr(uid) for uid in sorted(uids))
+
+
+def _columns(columns: Columns) -> str:
+    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)

@@ -1,0 +1,87 @@
+"""What goes round in a loop has room on the disk up to a quota, and is kept for checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from tests.unit.runtime.test_full_channels import FakeStream
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.job.plan import ChannelPlan
+from streamjob.job.spec import ChannelPolicy
+from streamjob.protocol.channels import Backlog, Segment
+from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications
+from streamjob_runtime.chain_views import channel_view
+from streamjob_runtime.channels.in_flight import names_in_flight
+from streamjob_runtime.observing import ChainFigures
+from streamjob_runtime.publication import LoopTooFull, Publication
+
+A, B = ChainUid("a"), ChainUid("b")
+
+
+class Loop:
+    """Chain a, and behind it b, which reads its own stream."""
+
+    def __init__(self, **policy: Any) -> None:
+        publications = Publications([A, B], [(A, B), (B, B)], feedback=[(B, B)])
+        self.publication = Publication(publications, ChannelPolicy(**policy))
+        self.stream = FakeStream()
+        self.publication.open_channels(cast("Any", {A: FakeStream(), B: self.stream}))
+        self.cuts: dict[ChainUid, ChainCut] = {}
+        self.publication.on_cut = lambda _, cut: self.cuts.update({cut.chain: cut})
+
+    def publish(self, chain: ChainUid, name: str = "", **consumed: int) -> None:
+        batch = BatchId(self.publication.last_published(chain) + 1)
+        segments = (Segment(name=name, records=1, length=10),) if name else ()
+        positions = {ChainUid(producer): at for producer, at in consumed.items()}
+        self.publication.publish(chain, Batch(batch=batch, consumed=positions, output=Output(segments=segments)))
+        self.publication.committed(chain, batch)
+
+
+def test_a_loop_that_needs_more_room_than_its_quota_fails_and_names_the_setting() -> None:
+    loop = Loop(feedback_bytes=25)
+    loop.publish(B, "x")
+    loop.publish(B, "y")
+
+    with pytest.raises(LoopTooFull) as caught:
+        loop.publish(B, "z")
+
+    assert str(caught.value) == (
+        "The loop of b has 30 bytes on their way back from chain 'b', and channels.feedbackBytes allows 25\n"
+        "  fix: let fewer rows go round, such as only those that change something, or raise channels.feedbackBytes"
+    )
+
+
+def test_what_has_been_read_needs_no_room() -> None:
+    loop = Loop(feedback_bytes=20)
+    for number in range(5):
+        loop.publish(B, f"x{number}", b=number)
+    assert loop.stream.dropped == 4
+
+
+def test_nobody_waits_for_a_loop_to_read_what_comes_back() -> None:
+    loop = Loop(capacity_bytes=10)
+    loop.publish(B, "x")
+    loop.publish(B, "y")
+    loop.publication.wait_for_room(B, lambda: pytest.fail("it waits"))
+
+
+def test_what_goes_round_is_kept_until_the_chain_that_wrote_it_has_hold_of_it() -> None:
+    loop = Loop()
+    loop.publish(B, "x")
+    loop.publication.trigger(CheckpointId(1), seal=False, unaligned=True)
+    loop.publish(B, b=1)
+    assert names_in_flight(loop.cuts[B]) == {A: (), B: ("x",)}
+    assert loop.stream.dropped == 0
+
+    loop.publication.unpin(CheckpointId(1), B)
+    assert loop.stream.dropped == 1
+
+
+def test_what_goes_round_is_shown_as_a_share_of_the_quota() -> None:
+    channel = ChannelPlan(B, B, "b", OperatorUid("b"), "it is fed back", feedback=True)
+    policy = ChannelPolicy(capacity_bytes=10, capacity_records=1, feedback_bytes=400)
+    shown = channel_view(channel, Backlog(records=7, bytes=100), policy, writer=ChainFigures(), reader=ChainFigures())
+
+    assert (shown.feedback, shown.capacity_records, shown.capacity_bytes, shown.fill) == (True, None, 400, 0.25)

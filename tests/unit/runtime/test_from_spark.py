@@ -1,0 +1,266 @@
+"""What of a plain query's checkpoint a job can go on from, on directories written by hand in Spark's formats."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.errors import CannotRestore
+from streamjob.job.load import load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import Manifest
+from streamjob.store import LocalStore
+from streamjob.stored.places import find_snapshot
+from streamjob.stored.reading import read_snapshot
+from streamjob.stored.verify import verify
+from streamjob_runtime.from_spark import take_over
+from streamjob_runtime.from_spark.errors import (
+    NoQueryThere,
+    NothingCommitted,
+    NotOneChain,
+    OtherSources,
+    OtherState,
+    UnknownCheckpoint,
+    UnsupportedState,
+)
+from streamjob_runtime.spark_checkpoint import files_for
+
+pytest.importorskip("pyarrow")
+
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CONF = {
+    "spark.sql.streaming.stateStore.providerClass": PROVIDER,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.join.stateFormatVersion": "2",
+}
+WINDOWS = "SELECT k, count(*) AS n FROM a GROUP BY k, window(at, '1 hour')"
+STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+
+
+@dataclass
+class Query:
+    """The checkpoint of a query that has committed batches 0 to 2 and keeps state in two partitions."""
+
+    root: Path
+    conf: dict[str, str] = field(default_factory=lambda: dict(CONF))
+    sources: list[str] = field(default_factory=lambda: ['{"logOffset":0}'])
+
+    def write(self, path: str, content: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+    def make(self, name: str | None = "stateStoreSave", stores: tuple[str, ...] = ("default",)) -> Query:
+        self.write("metadata", '{"id":"01234567-89ab"}')
+        self.write(".metadata.crc", "crc")
+        for batch in range(3):
+            self.plan(batch)
+            self.write(f"commits/{batch}", f'v1\n{{"nextBatchWatermarkMs":{batch}000}}')
+        for number in range(len(self.sources)):
+            self.write(f"sources/{number}/0", 'v1\n{"path":"file:///x","timestamp":0,"batchId":0}')
+        if name is not None:
+            infos = [{"storeName": each, "numColsPrefixKey": 0, "numPartitions": 2} for each in stores]
+            content = {"operatorInfo": {"operatorId": 0, "operatorName": name}, "stateStoreInfo": infos}
+            self.write("state/0/_metadata/metadata", f"v1\n{json.dumps(content)}")
+            for store in self.stores(stores):
+                self.write(f"{store}/_metadata/schema", "schema")
+                for version in (1, 2, 3):
+                    self.snapshot(store, version)
+        return self
+
+    def stores(self, stores: tuple[str, ...]) -> list[str]:
+        return [f"state/0/{part}" + ("" if each == "default" else f"/{each}") for part in range(2) for each in stores]
+
+    def snapshot(self, store: str, version: int) -> None:
+        (self.root / store).mkdir(parents=True, exist_ok=True)
+        listing = {"sstFiles": [{"dfsSstFileName": f"{version}.sst"}], "logFiles": []}
+        with zipfile.ZipFile(self.root / store / f"{version}.zip", "w") as archive:
+            archive.writestr("metadata", f"v1\n{json.dumps(listing)}")
+        self.write(f"{store}/SSTs/{version}.sst", f"{store} {version}")
+
+    def plan(self, batch: int) -> None:
+        settings = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": self.conf}
+        self.write(f"offsets/{batch}", "\n".join(["v1", json.dumps(settings), *self.sources]))
+
+
+@dataclass
+class Taker:
+    """A job that takes over."""
+
+    directory: Path
+
+    def take(self, query: Query, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> Manifest:
+        """Take a query over; return the manifest of the savepoint, all of which is there."""
+        names = ["a", "b"][:inputs]
+        reading = {"format": "json", "schema": "k STRING, at TIMESTAMP", "options": {"path": "in"}}
+        watermark = {"column": "at", "delay": "1h"}
+        operator = {"name": "made", "inputs": names} | ({"python": "funcs:made"} if sql is None else {"sql": sql})
+        job = {
+            "name": "departures",
+            "sources": [{"name": name, "watermark": watermark, **reading} for name in names],
+            "operators": [operator],
+            "sinks": [{"name": "out", "input": "made", "format": "json", "options": {"path": "out"}}],
+            **changes,
+        }
+        (self.directory / "funcs.py").write_text("def made(*frames):\n    return frames[0]\n")
+        (self.directory / "job.json").write_text(json.dumps(job))
+        loaded = load_job((self.directory / "job.json").rename(self.directory / "job.yaml"), ())
+        store = LocalStore(self.directory / "root")
+        uri = take_over(
+            f"spark:{query.root}", loaded, plan(loaded.spec), JobId("default", "departures"), store, lambda: 5.0
+        )
+        place = find_snapshot(uri)
+        assert place is not None
+        snapshot = read_snapshot(place)
+        assert verify([snapshot]).whole
+        assert snapshot.manifest is not None
+        return snapshot.manifest
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path / "query")
+
+
+@pytest.fixture
+def taker(tmp_path: Path) -> Taker:
+    (tmp_path / "job").mkdir()
+    return Taker(tmp_path / "job")
+
+
+def test_the_last_committed_batch_becomes_a_savepoint(query: Query, taker: Taker) -> None:
+    manifest = taker.take(query.make())
+
+    (chain,) = manifest.chains
+    assert (manifest.kind, manifest.id, manifest.graph["maxParallelism"]) == ("savepoint", 0, 2)
+    assert (chain.uid, chain.operators, chain.batch, chain.watermark) == ("made", ("a", "made", "out"), 2, 2000)
+    assert [(each.uid, each.watermark_ms) for each in chain.inputs] == [("a", 2000)]
+    paths = {file.path for file in chain.files}
+    assert {"metadata", "offsets/1", "offsets/2", "commits/2", "sources/0/0", "state/0/1/SSTs/3.sst"} <= paths
+    assert not [path for path in paths if "/1.sst" in path or "/2.sst" in path or path.endswith(".crc")]
+    assert not [path for path in paths if path.endswith("/3.zip")]
+
+
+def test_state_without_ids_is_named_in_the_commit(query: Query, taker: Taker, tmp_path: Path) -> None:
+    manifest = taker.take(query.make("symmetricHashJoin", STORES), sql=None)
+
+    store = LocalStore(next((tmp_path / "job" / "root" / "savepoints").iterdir()))
+    for file in manifest.chains[0].files:
+        target = tmp_path / "restored" / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(store.get_range(file.object, file.offset, file.length))  # type: ignore[arg-type]
+    assert set(files_for(tmp_path / "restored", manifest.chains[0].batch)) == {
+        file.path for file in manifest.chains[0].files
+    }
+    commit = json.loads((tmp_path / "restored" / "commits" / "2").read_text().partition("\n")[2])
+    ids = commit["stateUniqueIds"]["0"]
+    assert [len(each) for each in ids] == [4, 4]
+    assert commit["nextBatchWatermarkMs"] == 2000
+
+
+def test_a_start_that_is_repeated_leaves_one_savepoint(query: Query, taker: Taker, tmp_path: Path) -> None:
+    query.make()
+    assert taker.take(query) == taker.take(query)
+    assert [each.name for each in (tmp_path / "job" / "root" / "savepoints").iterdir()] == [
+        "departures-0-spark-01234567-2"
+    ]
+
+
+def test_the_querys_checkpoint_is_only_read(query: Query, taker: Taker) -> None:
+    query.make()
+    before = {file: file.stat().st_mtime_ns for file in query.root.rglob("*")}
+    taker.take(query)
+
+    assert {file: file.stat().st_mtime_ns for file in query.root.rglob("*")} == before
+
+
+def test_a_batch_that_was_planned_and_not_committed_is_left_out_and_told(
+    query: Query, taker: Taker, caplog: pytest.LogCaptureFixture
+) -> None:
+    query.make().plan(3)
+    for store in query.stores(("default",)):
+        query.snapshot(store, 4)
+    with caplog.at_level(logging.WARNING, "streamjob"):
+        (chain,) = taker.take(query).chains
+
+    assert chain.batch == 2
+    assert not [file.path for file in chain.files if file.path in ("offsets/3", "state/0/0/SSTs/4.sst")]
+    assert "planned batch 3" in caplog.text
+
+
+def test_a_query_without_state_leaves_the_partitions_to_the_job(query: Query, taker: Taker) -> None:
+    manifest = taker.take(query.make(None), sql="SELECT k FROM a", maxParallelism=6)
+
+    assert manifest.graph["maxParallelism"] == 6
+
+
+def refusal(query: Query, taker: Taker, cause: type[CannotRestore], message: str, **job: Any) -> str:
+    """Take over, which must be refused before anything is written; return what to do."""
+    with pytest.raises(cause, match=message) as error:
+        taker.take(query, **job)
+    assert not (taker.directory / "root").exists()
+    return error.value.fix
+
+
+def test_a_place_without_a_query_is_refused(query: Query, taker: Taker) -> None:
+    query.write("part-0.parquet", "")
+    assert "checkpointLocation" in refusal(query, taker, NoQueryThere, "no checkpoint of a Structured Streaming query")
+
+
+def test_a_query_that_has_committed_nothing_is_refused(query: Query, taker: Taker) -> None:
+    query.write("metadata", '{"id":"x"}')
+    query.plan(0)
+    assert "--from none" in refusal(query, taker, NothingCommitted, "has committed no batch")
+
+
+def test_a_job_of_several_chains_is_refused(query: Query, taker: Taker) -> None:
+    sinks = [{"name": f"out{n}", "input": each, "format": "noop"} for n, each in enumerate(("made", "more"))]
+    operators = [
+        {"name": "made", "inputs": ["a"], "sql": WINDOWS},
+        {"name": "more", "inputs": ["made"], "sql": "SELECT k FROM made"},
+    ]
+    refusal(query.make(), taker, NotOneChain, "the job runs as 2", operators=operators, sinks=sinks)
+
+
+def test_other_sources_are_refused(query: Query, taker: Taker) -> None:
+    refusal(query.make(), taker, OtherSources, "has 1 sources, and the job has 2", sql=None, inputs=2)
+    query.sources = ['{"topic":{"0":12}}']
+    refusal(query.make(), taker, OtherSources, "reads kafka, and the job reads files")
+
+
+def test_other_state_is_refused(query: Query, taker: Taker) -> None:
+    refusal(query.make("dedupe"), taker, OtherState, "1 × dedupe, and .* 1 × aggregation")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message", "fix"),
+    [
+        ({"spark.sql.streaming.stateStore.providerClass": "x.HDFSBackedStateStoreProvider"}, "HDFSBacked", PROVIDER),
+        ({"spark.sql.streaming.join.stateFormatVersion": "4"}, "format 4", "stateFormatVersion=2"),
+        ({"spark.sql.shuffle.partitions": ""}, "how many state partitions", "--from none"),
+    ],
+)
+def test_state_that_is_kept_in_another_way_is_refused_with_what_to_do(
+    query: Query, taker: Taker, changed: dict[str, str], message: str, fix: str
+) -> None:
+    query.conf |= changed
+    assert fix in refusal(query.make(), taker, UnsupportedState, message)
+
+
+def test_state_that_ends_with_a_changelog_is_refused_with_what_to_do(query: Query, taker: Taker) -> None:
+    query.make()
+    (query.root / "state/0/1/3.zip").unlink()
+    query.write("state/0/1/3.changelog", "changes")
+    assert "changelogCheckpointing.enabled=false" in refusal(query, taker, UnsupportedState, "state/0/1/3.zip")
+
+
+def test_a_file_of_an_unknown_form_is_refused(query: Query, taker: Taker) -> None:
+    query.make().write("offsets/2", "v9\n{}")
+    refusal(query, taker, UnknownCheckpoint, "unknown version 'v9'")

@@ -1,0 +1,39 @@
+"""Whose state goes on with whom, in a query whose stateful operators Spark has numbered anew."""
+
+from __future__ import annotations
+
+from streamjob.ids import OperatorUid
+from streamjob.stored.matching import Keeper, Matched, match
+
+JOIN, AGGREGATION = "symmetricHashJoin", "stateStoreSave"
+
+
+def keeper(name: str, *uids: str) -> Keeper:
+    return Keeper(frozenset(map(OperatorUid, uids)), name)
+
+
+def test_state_follows_its_operator_to_another_number() -> None:
+    former = {0: keeper(AGGREGATION, "hours"), 1: keeper(AGGREGATION, "minutes")}
+
+    assert match(former, {0: keeper(AGGREGATION, "minutes")}) == Matched({0: 1}, (), (0,))
+    assert match(former, {0: keeper(AGGREGATION, "minutes"), 1: keeper(AGGREGATION, "hours")}).numbers == {0: 1, 1: 0}
+
+
+def test_state_of_another_kind_is_not_the_operators_own() -> None:
+    former = {0: keeper(AGGREGATION, "report")}
+
+    assert match(former, {0: keeper(JOIN, "report")}) == Matched({}, (0,), (0,))
+
+
+def test_several_states_of_one_operator_go_on_in_their_order() -> None:
+    former = {0: keeper(AGGREGATION, "report"), 1: keeper(AGGREGATION, "report")}
+
+    assert match(former, former).numbers == {0: 0, 1: 1}
+    assert match(former, {0: former[0], 1: former[1], 2: former[0]}) == Matched({0: 0, 1: 1}, (2,), ())
+
+
+def test_state_that_may_be_of_several_goes_to_the_one_that_is_there() -> None:
+    former = {0: keeper("dedupe", "first", "second"), 1: keeper("dedupe", "second")}
+
+    assert match(former, {0: keeper("dedupe", "second")}).numbers == {0: 1}
+    assert match(former, {0: keeper("dedupe", "first")}).numbers == {0: 0}
