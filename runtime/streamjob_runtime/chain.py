@@ -8,6 +8,7 @@ batch that Spark then fails to commit ends the epoch, as does any other failure:
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED_BATCHES = 1000
 _LONGEST_DESCRIPTION = 4000
+_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*?(?=(?:  File .*\n)(?:    .*\n)*\S)")
+"""A trace of Python, up to its last frame."""
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
 _IDLE = "Waiting for data to arrive"
@@ -111,6 +114,7 @@ class Chain:
         self._reading = True
         self._drained = False
         self._query: StreamingQuery | None = None
+        self._batch_error: Exception | None = None
         self._query_known = threading.Event()
         self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
@@ -250,9 +254,10 @@ class Chain:
 
         try:
             self._await(self._query, by_itself)
-        except StreamingQueryException:
+        except StreamingQueryException as error:
             if not self._gate.refused:
-                raise
+                # Spark quotes what failed in a batch behind the traces of two processes.
+                raise self._batch_error or error from None
         if self._gate.closed:
             drop_planned(self.checkpoint)
 
@@ -320,7 +325,13 @@ class Chain:
         return bool(read_commit(self.checkpoint, batch).state_ids)
 
     def _process(self, frame: DataFrame, number: int) -> None:
-        batch = BatchId(number)
+        try:
+            self._process_batch(frame, BatchId(number))
+        except Exception as error:
+            self._batch_error = error
+            raise
+
+    def _process_batch(self, frame: DataFrame, batch: BatchId) -> None:
         self._query_known.wait()
         query = self._query
         assert query is not None
@@ -371,11 +382,11 @@ class Chain:
 
 
 def describe(error: BaseException) -> str:
-    """Return what a person needs to know of an error: its cause, without the JVM's stack and the query's plan."""
+    """Return what a person needs to know of an error: its cause, without stacks and the query's plan."""
     if isinstance(error, StreamJobError):
         return error.what
     text = str(error)
     for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
         text = text.split(noise, 1)[0]
-    text = text.strip()[:_LONGEST_DESCRIPTION]
+    text = _FRAMES.sub("", text).strip()[:_LONGEST_DESCRIPTION]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
