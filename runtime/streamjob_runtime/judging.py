@@ -17,11 +17,10 @@ from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, plan
 from streamjob.snapshot.manifest import ChainState
-from streamjob.stored import verdicts
 from streamjob.stored.comparing import begins_to_keep
 from streamjob.stored.compatibility import Restored
 from streamjob.stored.matching import Keeper, Matched, match
-from streamjob.stored.refusals import ChainsChanged, StateChanged, StateGone
+from streamjob.stored.refusals import StateChanged, StateGone
 from streamjob.stored.restorable import Found
 from streamjob.stored.state_owners import owners
 from streamjob.stored.verdicts import Comparison, Finding, Kind, Verdict
@@ -70,8 +69,6 @@ def settle_state(
             return tuple(refused)
         there = operator_names(place, state.batch)
         if dict(matched.numbers) != {number: number for number in there}:
-            if not verdicts.GRAFTS:
-                return tuple(_refused(frozenset(chain.uids()) & _uids(planned, former), _renumbered(chain)))
             graft_state(place, state.batch, matched.numbers)
         refused = [*_changed(matched, planned, described, place)]
     if not refused and planned and (reason := _asked(spark, dataflow, place, state.batch)) is not None:
@@ -193,17 +190,6 @@ def _moved(matched: Matched, former: Mapping[int, Keeper], planned: Mapping[int,
         for uid in former[number].uids:
             why = f"the state of its {former[number].name} is given up"
             yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.DROPPED, why=why)
-
-
-def _uids(*keepers: Mapping[int, Keeper]) -> frozenset[OperatorUid]:
-    return frozenset(uid for each in keepers for keeper in each.values() for uid in keeper.uids)
-
-
-def _renumbered(chain: ChainPlan) -> ChainsChanged:
-    return ChainsChanged(
-        f"The operators of chain {chain.uid!r} would go on with their state at other places of the query",
-        "undo the change of the graph, or start from nothing with --from none",
-    )
 
 
 def _not_fitting(uids: frozenset[OperatorUid] | Any, reason: str) -> StateChanged:

@@ -10,9 +10,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
-from streamjob.stored import verdicts
 from streamjob.stored.compatibility import Restored
-from streamjob.stored.refusals import ChainsChanged
 from streamjob_runtime.chain import ChainStart
 from streamjob_runtime.dataflow import Dataflow
 from streamjob_runtime.download import Locate, download
@@ -102,18 +100,11 @@ class Takeover:
         """Give the checkpoint the inputs of the new query, by their uids; return whether that changed anything.
 
         Raises:
-            ChainsChanged: they are others, and must not be.
             SourceReadDifferently: a source stood at two positions, and has to be read from one.
         """
         state = self.state
         if state is None or not self.needs_graft(dataflow):
             return False
-        if not verdicts.GRAFTS:
-            raise ChainsChanged(
-                f"The query of chain {self._chain.uid!r} reads {', '.join(dataflow.sources)}, in this order, but that "
-                f"in snapshot {self._restored.uri} reads {', '.join(each.uid for each in state.inputs)}",
-                "undo the change of the graph, or start from nothing with --from none",
-            )
         grafted: list[GraftedInput] = []
         taken: dict[OperatorUid, int] = {}
         for uid, directory in zip(dataflow.sources, dataflow.directories, strict=True):

@@ -11,11 +11,9 @@ from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.snapshot.manifest import Manifest
-from streamjob.stored import verdicts
 from streamjob.stored.former import Former, keeps_state, records_in_flight
 from streamjob.stored.placing import Placed, place
 from streamjob.stored.refusals import (
-    ChainsChanged,
     FinishedAndUnfinished,
     InFlightDataLost,
     NewStateInOldChain,
@@ -65,8 +63,6 @@ class _Comparing:
             *self._channels(),
             *self._gone(),
         ]
-        if not verdicts.GRAFTS:
-            findings = self._refuse_grafts(findings)
         return Comparison(
             findings=tuple(findings),
             origins=self._placed.origins,
@@ -74,16 +70,6 @@ class _Comparing:
             undecided=dict(self._undecided()),
             changed=frozenset(self._changed),
         )
-
-    def _refuse_grafts(self, findings: list[Finding]) -> list[Finding]:
-        """Refuse what would need a checkpoint that is put together anew."""
-        concerned = [each for each in findings if each.verdict is Verdict.REWRITTEN and each.kind is not Kind.JOB]
-        error = ChainsChanged(
-            f"{', '.join(repr(each.uid) for each in concerned)} would go on in another chain, or beside other sources, "
-            f"than in snapshot {self._uri}",
-            "undo the change of the graph, or start from nothing with --from none",
-        )
-        return [_refused(each.kind, each.uid, error) if each in concerned else each for each in findings]
 
     def _partitions(self) -> tuple[int, list[Finding]]:
         spec, stored = self._spec, self._former.manifest.graph.get("maxParallelism")

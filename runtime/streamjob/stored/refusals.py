@@ -21,10 +21,6 @@ class StateOfSeveralChains(CannotRestore):
     """Operators of one chain have their state in several chains of the snapshot: a Spark query has one checkpoint."""
 
 
-class ChainsChanged(CannotRestore):
-    """Chains would go on from checkpoints that have to be put together anew."""
-
-
 class StateDivided(CannotRestore):
     """State would go to several chains, and the snapshot does not tell which of their operators it is of."""
 

@@ -10,9 +10,6 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.stored.refusals import NonRestoredState
 
-GRAFTS = False
-"""Whether chains may go on from checkpoints that are put together anew, or such a change of the graph is refused."""
-
 
 class Verdict(StrEnum):
     """What becomes of a part of the job."""

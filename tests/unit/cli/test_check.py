@@ -14,13 +14,6 @@ from streamjob.cli.main import app
 from streamjob.ids import Key
 from streamjob.job.spec import JobSpec
 from streamjob.store.local import LocalStore
-from streamjob.stored import verdicts
-
-
-@pytest.fixture(autouse=True)
-def grafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let checkpoints be put together anew."""
-    monkeypatch.setattr(verdicts, "GRAFTS", True)
 
 
 @pytest.fixture

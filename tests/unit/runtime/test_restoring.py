@@ -24,12 +24,10 @@ from streamjob.snapshot.manifest import (
     SinkState,
     SourceState,
 )
-from streamjob.stored import verdicts as rules
 from streamjob.stored.comparing import compare
 from streamjob.stored.compatibility import Restored, check_compatible
 from streamjob.stored.former import keeps_state
 from streamjob.stored.refusals import (
-    ChainsChanged,
     FinishedAndUnfinished,
     InFlightDataLost,
     NewStateInOldChain,
@@ -41,13 +39,6 @@ from streamjob.stored.refusals import (
     UnfinishedBeforeFinished,
 )
 from streamjob.stored.verdicts import Comparison, Finding, Origin
-
-
-@pytest.fixture(autouse=True)
-def grafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let checkpoints be put together anew."""
-    monkeypatch.setattr(rules, "GRAFTS", True)
-
 
 URI = "file:///store/manifest.json"
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"
@@ -285,16 +276,6 @@ def test_the_order_in_the_file_does_not_matter() -> None:
 
     assert set(verdicts(comparison).values()) == {"restored"}
     assert comparison.undecided == {}
-
-
-def test_a_change_that_needs_a_checkpoint_put_together_anew_is_refused_unless_that_is_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rules, "GRAFTS", False)
-
-    with pytest.raises(ChainsChanged, match="'events', 'counts' would go on in another chain"):
-        start(SPLIT, snapshot(FUSED))
-    assert start(FUSED, snapshot(FUSED)).refusals == ()
 
 
 def test_a_source_more_is_read_from_its_beginning_and_the_chain_is_rewritten() -> None:
