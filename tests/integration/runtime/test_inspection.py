@@ -169,6 +169,18 @@ def test_the_state_of_windows_and_of_deduplication_is_a_table(inspected: Inspect
     )
 
 
+def test_both_sides_of_a_join_are_tables_and_its_stores_can_be_asked(inspected: Inspected) -> None:
+    assert [table.view for table in inspected.tables("pairs")] == ["state_left", "state_right"]
+    for side in ("left", "right"):
+        rows = inspected.rows("pairs", f"SELECT value.k, value.n FROM state_{side}")
+        assert rows == Counter({(row.k, row.n): 2 for row in ROWS}), side
+        assert inspected.rows("pairs", f"SELECT count(DISTINCT to_json(value)) FROM state_{side}") == Counter(
+            {(27,): 1}
+        )
+    stored = inspected.rows("pairs", "SELECT sum(value.value) FROM state_left_keyToNumValues")
+    assert stored == Counter({(2 * len(ROWS),): 1})
+
+
 def test_state_variables_are_tables(processed: Inspected) -> None:
     assert [table.view for table in processed.tables("counted")] == ["state_count", "state_numbers"]
     assert processed.rows("counted", "SELECT key.k, value.n FROM state_count") == Counter(
