@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
@@ -55,12 +56,12 @@ def download(
     threads: int = 8,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DownloadStatistics:
-    """Create the files of a snapshot's chain below `target`, each verified by its SHA-256.
+    """Create the files of a snapshot's chain below `target`, each, or each piece of it, verified by its SHA-256.
 
     A file that a local candidate has with the same content is hard-linked instead.
 
     Args:
-        refs: the files.
+        refs: the files; one that is stored in pieces is as many of them.
         locate: finds the store that has an object.
         target: a directory that does not exist yet or is empty; after an error it holds some of the files.
         local_candidates: directories of holds on the same file system that may have some of the files.
@@ -70,28 +71,31 @@ def download(
     Raises:
         SnapshotFileMissing: an object is not in the store, or is too short.
         SnapshotFileCorrupt: a file's content is not what was uploaded.
-        UnsafePath: a path leads out of `target`, or is there twice.
+        UnsafePath: a path leads out of `target`, or what has the same path is not one file in pieces.
         StoreUnavailable: the store gave no usable answer.
         StoreDenied: the store refused.
     """
-    _check_paths(refs)
-    for folder in {(target / ref.path).parent for ref in refs} | {target}:
+    files = _files(refs)
+    for folder in {(target / path).parent for path in files} | {target}:
         folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(threads, thread_name_prefix="download") as pool:
-        linked = list(pool.map(lambda ref: _link(ref, target, local_candidates), refs))
-        remote = [ref for ref, done in zip(refs, linked, strict=True) if not done]
-        reads = [pool.submit(_fetch, group, locate, target, progress) for group in merge_reads(remote)]
+        linked = list(pool.map(lambda parts: _link(parts, target, local_candidates), files.values()))
+        missing = [parts for parts, done in zip(files.values(), linked, strict=True) if not done]
+        remote = [ref for parts in missing for ref in parts]
+        directory = _Directory(target, frozenset(parts[0].path for parts in missing if len(parts) > 1))
+        reads = [pool.submit(_fetch, group, locate, directory, progress) for group in merge_reads(remote)]
         try:
             for read in reads:
                 read.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    downloaded = sum(ref.length for ref in remote)
     return DownloadStatistics(
-        files=len(refs),
-        downloaded_bytes=sum(ref.length for ref in remote),
-        local_files=len(refs) - len(remote),
-        local_bytes=sum(ref.length for ref, done in zip(refs, linked, strict=True) if done),
+        files=len(files),
+        downloaded_bytes=downloaded,
+        local_files=len(files) - len(missing),
+        local_bytes=sum(ref.length for ref in refs) - downloaded,
     )
 
 
@@ -113,39 +117,73 @@ def merge_reads(
         yield tuple(group)
 
 
-def _check_paths(refs: Sequence[FileRef]) -> None:
-    seen: set[str] = set()
-    for ref in refs:
+def _files(refs: Sequence[FileRef]) -> dict[str, list[FileRef]]:
+    """Return the pieces of each file by its path, in their order; most files are one."""
+    files: dict[str, list[FileRef]] = {}
+    for ref in sorted(refs, key=lambda ref: ref.at):
         path = PurePosixPath(ref.path)
-        if path.is_absolute() or ".." in path.parts or not path.parts or str(path) in seen:
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise UnsafePath(f"The snapshot names the file {ref.path!r}, which is unsafe")
+        pieces = files.setdefault(str(path), [])
+        end = pieces[-1].at + pieces[-1].length if pieces else 0
+        if ref.at != end or (pieces and not ref.at):
             raise UnsafePath(
-                f"The snapshot names the file {ref.path!r}, which is unsafe or not the only one of its name"
+                f"The snapshot names the file {ref.path!r}, which is unsafe: it is there twice, or a piece is missing"
             )
-        seen.add(str(path))
+        pieces.append(ref)
+    return files
 
 
-def _link(ref: FileRef, target: Path, candidates: Sequence[Path]) -> bool:
+def _link(pieces: Sequence[FileRef], target: Path, candidates: Sequence[Path]) -> bool:
+    path = pieces[0].path
     for candidate in candidates:
-        file = candidate / ref.path
+        file = candidate / path
         try:
-            if file.stat().st_size != ref.length:
+            if file.stat().st_size != sum(ref.length for ref in pieces) or not _is_content(pieces, file):
                 continue
-            with file.open("rb") as stream:
-                if hashlib.file_digest(stream, "sha256").hexdigest() != ref.sha256:
-                    continue
-            os.link(file, target / ref.path)
+            os.link(file, target / path)
         except FileNotFoundError:
             continue
         return True
     return False
 
 
-def _fetch(group: tuple[FileRef, ...], locate: Locate, target: Path, progress: Callable[[int], None]) -> None:
+def _is_content(pieces: Sequence[FileRef], file: Path) -> bool:
+    with file.open("rb") as stream:
+        if len(pieces) == 1:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == pieces[0].sha256
+        return all(hashlib.sha256(stream.read(ref.length)).hexdigest() == ref.sha256 for ref in pieces)
+
+
+class _Directory:
+    """Where the files are created; those in pieces, which are written in any order, are made here.
+
+    Args:
+        path: the directory.
+        in_pieces: paths of files that are written in pieces.
+    """
+
+    def __init__(self, path: Path, in_pieces: frozenset[str]) -> None:
+        self._path = path
+        self._in_pieces = in_pieces
+        for each in in_pieces:
+            (path / each).touch(exist_ok=False)
+
+    def create(self, ref: FileRef) -> BinaryIO:
+        """Open a new file, or the place of a piece, for writing."""
+        if ref.path not in self._in_pieces:
+            return (self._path / ref.path).open("xb")
+        stream = (self._path / ref.path).open("r+b")
+        stream.seek(ref.at)
+        return stream
+
+
+def _fetch(group: tuple[FileRef, ...], locate: Locate, target: _Directory, progress: Callable[[int], None]) -> None:
     _fetch_group(group, locate, target)
     progress(sum(ref.length for ref in group))
 
 
-def _fetch_group(group: tuple[FileRef, ...], locate: Locate, target: Path) -> None:
+def _fetch_group(group: tuple[FileRef, ...], locate: Locate, target: _Directory) -> None:
     store, key = locate(group[0].object)
     if len(group) == 1:
         ref = group[0]
@@ -184,9 +222,9 @@ def _read(ref: FileRef, store: Store, key: Key, offset: int, length: int) -> byt
         ) from error
 
 
-def _write(ref: FileRef, store: Store, target: Path, pieces: Iterable[bytes | memoryview]) -> None:
+def _write(ref: FileRef, store: Store, target: _Directory, pieces: Iterable[bytes | memoryview]) -> None:
     digest = hashlib.sha256()
-    with (target / ref.path).open("xb") as stream:
+    with target.create(ref) as stream:
         for piece in pieces:
             digest.update(piece)
             stream.write(piece)

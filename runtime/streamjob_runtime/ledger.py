@@ -210,7 +210,11 @@ class Ledger:
         """Return where a file is in the store, kept for the checkpoint; None if it must be uploaded."""
         with self._lock:
             found = self._registry.reuse(checkpoint, file.sha256, file.length)
-        return None if found is None else file.model_copy(update={"object": found.object, "offset": found.offset})
+        if found is None:
+            return None
+        if (found.object, found.offset) == (file.object, file.offset):
+            return file
+        return file.model_copy(update={"object": found.object, "offset": found.offset})
 
     def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
         """Return the key for a new object of a checkpoint."""

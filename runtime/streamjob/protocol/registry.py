@@ -131,6 +131,10 @@ class Registry:
         """Return whether a checkpoint of this epoch has begun and neither completed nor been aborted."""
         return checkpoint in self._pending
 
+    def needed(self) -> frozenset[Key]:
+        """Return what is protected: by a retained checkpoint, by a pending one, or because another job claimed it."""
+        return frozenset(self._claimed.union(*self._retained.values(), *self._pending.values()))
+
     def subsume(self, checkpoints: Iterable[CheckpointId]) -> frozenset[Key]:
         """Stop protecting checkpoints; return the objects that they referred to."""
         freed: set[Key] = set()
@@ -144,7 +148,7 @@ class Registry:
 
         From now on none of them is handed out again. Objects of later epochs, and what is no shared file, are spared.
         """
-        needed = self._claimed.union(*self._retained.values(), *self._pending.values())
+        needed = self.needed()
         doomed = frozenset(key for key in {*candidates, *self._orphans} if key not in needed and self._may_delete(key))
         self._orphans.clear()
         for key in doomed:

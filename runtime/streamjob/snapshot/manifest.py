@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
@@ -21,10 +21,12 @@ class Part(BaseModel):
 
 
 class FileRef(Part):
-    """A file of a chain's Spark checkpoint and where its bytes are stored.
+    """A file of a chain's Spark checkpoint, or a piece of one, and where its bytes are stored.
 
     `path` is relative to the chain's checkpoint directory. `object` is a key relative to the job's root or an absolute
-    URI; the file is its `length` bytes from `offset` (several small files share one object). `sha256` is of the file.
+    URI; the file is its `length` bytes from `offset` (several small files share one object). `sha256` is of these.
+    A file that grows by appending may be several of them, one for each piece, with the same path; `at` is where in the
+    file a piece begins.
     """
 
     path: str
@@ -32,6 +34,7 @@ class FileRef(Part):
     offset: int = 0
     length: int
     sha256: str
+    at: int = Field(default=0, exclude_if=lambda at: at == 0)
 
 
 class OperatorState(Part):

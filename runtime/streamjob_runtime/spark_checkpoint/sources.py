@@ -57,6 +57,15 @@ def file_source_entries(names: Iterable[str], position: int) -> list[str]:
     return kept
 
 
+def grows_by_appending(path: str) -> bool:
+    """Return whether a file of a checkpoint begins with the bytes of the one that stood for it some batches before.
+
+    The compacted log of a file source does: Spark writes the entries of the last compaction and those behind it, a line
+    each, so the history of a source is written anew each time and only its end is new.
+    """
+    return path.startswith("sources/") and path.endswith(".compact")
+
+
 def _file_source_position(offset: str, names: list[str]) -> int | None:
     if not all(_ENTRY.fullmatch(name) for name in names):
         return None

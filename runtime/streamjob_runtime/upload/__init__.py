@@ -1,7 +1,9 @@
 """Brings the files of a cut into the store: incremental, packed, asynchronous."""
 
-from streamjob_runtime.upload.packing import HeldFile, Identity, UploadPlan, known_files, plan_upload
+from streamjob_runtime.upload.packing import HeldFile, Identity, UploadPlan, known_files, pieces, plan_upload
+from streamjob_runtime.upload.repacking import packs_of, packs_to_rewrite
 from streamjob_runtime.upload.uploader import (
+    HeldFileChanged,
     Progress,
     UploadCancelled,
     Uploader,
@@ -12,6 +14,7 @@ from streamjob_runtime.upload.uploader import (
 
 __all__ = [
     "HeldFile",
+    "HeldFileChanged",
     "Identity",
     "Progress",
     "UploadCancelled",
@@ -20,6 +23,9 @@ __all__ = [
     "Uploader",
     "held_files",
     "known_files",
+    "packs_of",
+    "packs_to_rewrite",
+    "pieces",
     "plan_upload",
     "shared_key",
 ]

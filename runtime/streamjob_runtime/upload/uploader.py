@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from streamjob.snapshot.keys import shared_file
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import Store
 from streamjob_runtime.spark_checkpoint.hold import Hold
-from streamjob_runtime.upload.packing import PACK_BELOW, PACK_TARGET, HeldFile, Identity, plan_upload
+from streamjob_runtime.spark_checkpoint.sources import grows_by_appending
+from streamjob_runtime.upload.packing import PACK_BELOW, PACK_TARGET, HeldFile, Identity, pieces, plan_upload
 
 KeyOf = Callable[[str], Key]
 """Gives the key of an object by the SHA-256 of its content, 64 hex digits."""
@@ -26,6 +28,10 @@ class UploadCancelled(StreamJobError):
     """The checkpoint was aborted, and its upload has stopped."""
 
 
+class HeldFileChanged(StreamJobError):
+    """A file that is held for a checkpoint does not have the content that it is known by."""
+
+
 @dataclass(frozen=True, slots=True)
 class UploadStatistics:
     """How far an upload is, and what it saved.
@@ -33,6 +39,7 @@ class UploadStatistics:
     Args:
         files: files of the cut.
         reused_files: those of them that the store had.
+        repacked_files: those that it had too, in packs of which too little is needed, and that go up once more.
         objects: objects that are created.
         uploaded_bytes: bytes uploaded so far.
         upload_bytes: bytes to upload: Flink's checkpointed size.
@@ -41,6 +48,7 @@ class UploadStatistics:
 
     files: int = 0
     reused_files: int = 0
+    repacked_files: int = 0
     objects: int = 0
     uploaded_bytes: int = 0
     upload_bytes: int = 0
@@ -69,8 +77,7 @@ class Progress:
     def statistics(self) -> UploadStatistics:
         """Return how far the upload is."""
         with self._lock:
-            s = self._statistics
-            return UploadStatistics(s.files, s.reused_files, s.objects, self._uploaded, s.upload_bytes, s.total_bytes)
+            return replace(self._statistics, uploaded_bytes=self._uploaded)
 
     def objects(self) -> frozenset[Key]:
         """Return the objects that the upload has created, or may have: named here before they are written."""
@@ -152,9 +159,10 @@ class Uploader:
             key_of: names new objects.
             progress: to watch and cancel the upload.
             pack_below: files smaller than this are packed, in bytes.
-            pack_target: a pack is closed before it grows beyond this, in bytes.
+            pack_target: see `plan_upload`.
 
         Raises:
+            HeldFileChanged: a file of the hold was damaged.
             UploadCancelled: `progress.cancel` was called; some objects may have been created.
             StoreError: the store failed; some objects may have been created.
         """
@@ -165,6 +173,7 @@ class Uploader:
             UploadStatistics(
                 files=len(files),
                 reused_files=len(plan.reused),
+                repacked_files=plan.repacked,
                 objects=plan.objects,
                 upload_bytes=plan.size,
                 total_bytes=sum(file.size for file in files),
@@ -176,27 +185,27 @@ class Uploader:
             *(self._pool.submit(self._alone, hold.directory, file, key_of, progress) for file in alone),
             *(self._pool.submit(self._pack, hold.directory, pack, key_of, progress) for pack in plan.packs),
         ]
-        refs = {ref.path: ref for ref in (*plan.reused, *_results(tasks))}
-        for path, twin in plan.twins.items():
-            refs[path] = refs[twin].model_copy(update={"path": path})
-        return tuple(refs[path] for path in sorted(refs))
+        refs = {(ref.path, ref.at): ref for ref in (*plan.reused, *_results(tasks))}
+        for (path, at), twin in plan.twins.items():
+            refs[path, at] = refs[twin].model_copy(update={"path": path, "at": at})
+        return tuple(refs[place] for place in sorted(refs))
 
     def close(self) -> None:
         """Wait for running uploads to end; uploads that have not begun are dropped."""
         self._pool.shutdown(cancel_futures=True)
 
     def _alone(self, directory: Path, file: HeldFile, key_of: KeyOf, progress: Progress) -> list[FileRef]:
-        source = directory / file.path
-        content = source.read_bytes() if file.size <= PACK_TARGET else source
-        sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else hash_file(source)
+        # A piece is never larger than a pack.
+        content = _content(directory, file) if file.size <= PACK_TARGET else directory / file.path
+        sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else hash_file(content)
         key = key_of(sha256)
         progress._announce(key)
         self._store.put(key, content)
         progress._add(file.size)
-        return [FileRef(path=file.path, object=key, offset=0, length=file.size, sha256=sha256)]
+        return [FileRef(path=file.path, object=key, length=file.size, sha256=sha256, at=file.at)]
 
     def _pack(self, directory: Path, files: tuple[HeldFile, ...], key_of: KeyOf, progress: Progress) -> list[FileRef]:
-        contents = [(directory / file.path).read_bytes() for file in files]
+        contents = [_content(directory, file) for file in files]
         whole = b"".join(contents)
         key = key_of(hashlib.sha256(whole).hexdigest())
         progress._announce(key)
@@ -205,20 +214,43 @@ class Uploader:
         refs = []
         offset = 0
         for file, content in zip(files, contents, strict=True):
-            sha256 = file.sha256 or hashlib.sha256(content).hexdigest()
-            refs.append(FileRef(path=file.path, object=key, offset=offset, length=len(content), sha256=sha256))
+            sha256 = hashlib.sha256(content).hexdigest()
+            if file.sha256 not in (None, sha256):
+                raise HeldFileChanged(
+                    f"The file {file.path} in {directory} is not what it was: its SHA-256 is {sha256} instead of "
+                    f"{file.sha256}",
+                    "look for errors of the disk; the checkpoints before are whole",
+                )
+            refs.append(
+                FileRef(path=file.path, object=key, offset=offset, length=len(content), sha256=sha256, at=file.at)
+            )
             offset += len(content)
         return refs
 
 
 def held_files(hold: Hold) -> tuple[HeldFile, ...]:
-    """Return the files of a hold with their sizes, and with a hash where the name does not tell the content."""
+    """Return the files of a hold with their sizes, and with a hash where the name does not tell the content.
+
+    What grows by appending comes in pieces.
+    """
     unique = (HeldFile(path, (hold.directory / path).stat().st_size) for path in hold.files.unique)
-    others = (
-        HeldFile(path, (hold.directory / path).stat().st_size, hash_file(hold.directory / path))
-        for path in hold.files.per_checkpoint
-    )
-    return (*others, *unique)
+    return (*(held for path in hold.files.per_checkpoint for held in _hashed(hold.directory, path)), *unique)
+
+
+def _hashed(directory: Path, path: str) -> Iterator[HeldFile]:
+    with (directory / path).open("rb") as stream:
+        if not grows_by_appending(path):
+            size = os.fstat(stream.fileno()).st_size
+            yield HeldFile(path, size, hashlib.file_digest(stream, "sha256").hexdigest())
+            return
+        for at, length in pieces(os.fstat(stream.fileno()).st_size):
+            yield HeldFile(path, length, hashlib.sha256(stream.read(length)).hexdigest(), at)
+
+
+def _content(directory: Path, file: HeldFile) -> bytes:
+    with (directory / file.path).open("rb") as stream:
+        stream.seek(file.at)
+        return stream.read(file.size)
 
 
 def hash_file(file: Path) -> str:

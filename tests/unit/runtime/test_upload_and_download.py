@@ -22,7 +22,8 @@ from streamjob_runtime.download import (
     merge_reads,
 )
 from streamjob_runtime.spark_checkpoint import CutFiles, Hold
-from streamjob_runtime.upload import Progress, UploadCancelled, Uploader, known_files, shared_key
+from streamjob_runtime.upload import HeldFileChanged, Progress, UploadCancelled, Uploader, known_files, shared_key
+from streamjob_runtime.upload.repacking import FAN
 
 CONTENTS = {
     "metadata": b"{}",
@@ -220,6 +221,88 @@ def test_a_path_that_leads_out_of_the_directory_is_refused(
 
     with pytest.raises(UnsafePath):
         download(refs, lambda name: (store, Key(name)), tmp_path / "new")
+
+
+def log_of(entries: int) -> bytes:
+    """A compacted log of a file source as Spark writes it: each is the beginning of the next."""
+    lines = (
+        b'{"path":"file:///input/%06d.parquet","timestamp":17%011d,"batchId":%d}' % (n, n, n) for n in range(entries)
+    )
+    return b"\n".join((b"v1", *lines))
+
+
+def test_of_a_log_that_grew_only_its_end_goes_up_and_it_comes_back_whole(tmp_path: Path, store: RecordingStore) -> None:
+    first = upload(store, logs_of(tmp_path / "hold", "sources/0/9989.compact", log_of(9990)))
+    progress = Progress()
+
+    second = upload(store, logs_of(tmp_path / "hold2", "sources/0/9999.compact", log_of(10_000)), first, progress)
+    download(second, lambda name: (store, Key(name)), tmp_path / "new")
+
+    assert (tmp_path / "new/sources/0/9999.compact").read_bytes() == log_of(10_000)
+    assert progress.statistics().upload_bytes < 50_000
+    assert {ref.path for ref in second} == {"sources/0/9999.compact"}
+    assert sum(ref.length for ref in second) == progress.statistics().total_bytes == len(log_of(10_000))
+
+
+def test_a_log_that_did_not_grow_by_appending_is_stored_all_the_same(tmp_path: Path, store: RecordingStore) -> None:
+    first = upload(store, logs_of(tmp_path / "hold", "sources/0/9.compact", log_of(9000)))
+    other = log_of(9000).replace(b"input", b"other")
+
+    second = upload(store, logs_of(tmp_path / "hold2", "sources/0/9.compact", other), first)
+    download(second, lambda name: (store, Key(name)), tmp_path / "new")
+
+    assert (tmp_path / "new/sources/0/9.compact").read_bytes() == other
+
+
+def test_a_file_in_pieces_that_is_still_held_is_linked_if_all_of_it_is_the_same(
+    tmp_path: Path, store: RecordingStore
+) -> None:
+    held = logs_of(tmp_path / "hold", "sources/0/9.compact", log_of(9000))
+    refs = upload(store, held)
+    assert len(refs) > 1
+
+    statistics = download(refs, lambda name: (store, Key(name)), tmp_path / "same", [held.directory])
+    (held.directory / "sources/0/9.compact").write_bytes(log_of(8999) + b" " * (len(log_of(9000)) - len(log_of(8999))))
+    download(refs, lambda name: (store, Key(name)), tmp_path / "other", [held.directory])
+
+    assert (statistics.files, statistics.local_files, statistics.downloaded_bytes) == (1, 1, 0)
+    assert (tmp_path / "other/sources/0/9.compact").read_bytes() == log_of(9000)
+
+
+@pytest.mark.parametrize("left_out", [0, 1, -2])
+def test_a_file_of_which_a_piece_is_missing_is_refused(tmp_path: Path, store: RecordingStore, left_out: int) -> None:
+    refs = list(upload(store, logs_of(tmp_path / "hold", "sources/0/9.compact", log_of(9000))))
+    del refs[left_out]
+
+    with pytest.raises(UnsafePath, match=r"9\.compact"):
+        download(refs, lambda name: (store, Key(name)), tmp_path / "new")
+
+
+def test_a_piece_with_another_content_is_named_with_its_file(tmp_path: Path, store: RecordingStore) -> None:
+    refs = upload(store, logs_of(tmp_path / "hold", "sources/0/9.compact", log_of(9000)))
+    store.put(Key(refs[-1].object), bytes(refs[-1].offset + refs[-1].length))
+
+    with pytest.raises(SnapshotFileCorrupt, match=r"sources/0/9\.compact"):
+        download(refs, lambda name: (store, Key(name)), tmp_path / "new")
+
+
+def test_a_held_file_that_was_damaged_is_not_packed_again(tmp_path: Path, store: RecordingStore) -> None:
+    known: tuple[FileRef, ...] = ()
+    contents: dict[str, bytes] = {}
+    for number in range(FAN):
+        contents[f"state/0/0/{number}_a.changelog"] = b"content %d" % number
+        known = upload(store, hold_of(tmp_path / f"hold{number}", contents), known)
+
+    contents["state/0/0/1_a.changelog"] = b"CONTENT 1"
+    with pytest.raises(HeldFileChanged, match=r"1_a\.changelog"):
+        upload(store, hold_of(tmp_path / "damaged", contents), known)
+
+
+def logs_of(directory: Path, path: str, content: bytes) -> Hold:
+    """A hold of one log of a source."""
+    (directory / path).parent.mkdir(parents=True)
+    (directory / path).write_bytes(content)
+    return Hold(directory, CutFiles(BatchId(3), (), (path,)))
 
 
 def ref(name: str, offset: int, length: int) -> FileRef:

@@ -1,0 +1,152 @@
+"""What an owner knows of shared files is in the manifests that are retained, so a crash loses nothing of it.
+
+Nothing else is stored about shared files: neither counters nor a list. An owner that dies anywhere, in the middle of an
+upload, a completion or a deletion, is followed by one that reads the log and the retained manifests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+from tests.unit.protocol.life import JOB, Life, key_of, objects, stored
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import CheckpointId, Epoch, Key
+from streamjob.protocol.log import read
+from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.registry import Registry
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.store.base import StoreError
+from streamjob.store.effects import drive
+from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore
+
+CONTENTS = [f"content {number}" for number in range(8)]
+
+
+@dataclass
+class Death:
+    """From some call on nothing reaches the store: how an owner that dies looks from there.
+
+    Args:
+        after: calls that still reach it.
+        verbs: which calls are counted; none for all.
+        last: how the first call that fails does so.
+    """
+
+    after: int
+    verbs: frozenset[str] = frozenset()
+    last: Fault = Fault.BEFORE
+    dead: bool = field(default=False, init=False)
+
+    def __call__(self, verb: str, key: str) -> Fault | None:
+        if self.dead:
+            return Fault.BEFORE
+        if self.verbs and verb not in self.verbs:
+            return None
+        self.after -= 1
+        self.dead = self.after < 0
+        return self.last if self.dead else None
+
+
+def healthy(verb: str, key: str) -> Fault | None:
+    return None
+
+
+deaths = st.builds(
+    Death,
+    after=st.integers(0, 25),
+    verbs=st.sampled_from([frozenset[str](), frozenset({"delete"}), frozenset({"put_if_absent"}), frozenset({"put"})]),
+    last=st.sampled_from(Fault),
+)
+
+
+def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
+    """Return a registry made of the manifests that the log says are retained, and of nothing else; and these."""
+    registry = Registry(Epoch(owner.held.epoch + 1))
+    manifests = []
+    for record in owner.held.retained:
+        assert record.manifest is not None
+        manifest = drive(store, read_manifest(record.manifest))
+        registry.adopt(manifest, reusable=record == owner.held.newest)
+        manifests.append(manifest)
+    return registry, manifests
+
+
+def live(owner: Life, random: Random) -> None:
+    """Take some checkpoints, of which some are aborted, and collect garbage behind most of them."""
+    for _ in range(random.randint(1, 6)):
+        contents = random.sample(CONTENTS, random.randint(0, 5))
+        if random.random() < 0.2:
+            owner.registry.aborted(owner.begin(*contents).id)
+            continue
+        owner.checkpoint(*contents)
+        if random.random() < 0.8:
+            owner.collect()
+
+
+@given(seed=st.integers(0, 2**32), num_retained=st.integers(1, 3))
+def test_a_registry_made_from_the_retained_manifests_is_the_one_that_was_lost(seed: int, num_retained: int) -> None:
+    store, random = FaultyStore(MemoryStore()), Random(seed)
+    for _ in range(random.randint(1, 3)):
+        owner = Life(store, num_retained=num_retained)
+        live(owner, random)
+    owner.checkpoint(*random.sample(CONTENTS, 3))
+    owner.collect()
+
+    again, manifests = rebuilt(store, owner)
+
+    assert again.needed() == owner.registry.needed() == stored(store, keys.SHARED_PREFIX)
+    newest = manifests[-1]
+    for registry, number in ((owner.registry, newest.id + 1), (again, newest.id + 1)):
+        registry.begin(CheckpointId(number))
+    for file in newest.files():
+        place = again.reuse(CheckpointId(newest.id + 1), file.sha256, file.length)
+        assert place is not None
+        assert place == owner.registry.reuse(CheckpointId(newest.id + 1), file.sha256, file.length)
+
+
+@given(seed=st.integers(0, 2**32), num_retained=st.integers(1, 3), fates=st.lists(deaths, min_size=1, max_size=4))
+def test_wherever_owners_die_nothing_that_is_named_is_lost_and_nothing_else_stays(
+    seed: int, num_retained: int, fates: list[Death]
+) -> None:
+    store, random = FaultyStore(MemoryStore()), Random(seed)
+    for fate in fates:
+        owner = Life(store, num_retained=num_retained)
+        live(owner, random)
+        store.plan = fate
+        try:
+            live(owner, random)
+            event("outlived its fate")
+        except StoreError:
+            event(f"died at {', '.join(sorted(fate.verbs)) or 'any call'}")
+        store.plan = healthy
+        check_named(store)
+
+    last = Life(store, num_retained=num_retained)
+    check_named(store)
+    for _ in range(num_retained):
+        last.checkpoint(*random.sample(CONTENTS, 3))
+        last.collect()
+
+    _, retained = rebuilt(store, last)
+    assert len(retained) == num_retained
+    assert stored(store, keys.SHARED_PREFIX) == objects(*retained)
+    assert stored(store, keys.CHECKPOINTS_PREFIX) == {key_of(manifest) for manifest in retained}
+
+
+def check_named(store: FaultyStore) -> None:
+    """Whatever the log names and has a manifest is whole, and the newest completion has one."""
+    view = drive(store, read(JOB))
+    present = stored(store, keys.SHARED_PREFIX)
+    for record in view.completions:
+        assert record.manifest is not None
+        try:
+            manifest = drive(store, read_manifest(record.manifest))
+        except CannotRestore:
+            assert record != view.newest, "the newest completion is gone"
+            continue
+        assert {Key(name) for name in manifest.objects()} <= present, f"{record.manifest} lacks a file"
