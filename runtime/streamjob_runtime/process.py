@@ -27,6 +27,7 @@ from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location, snapshot_reference
 from streamjob.store.probe import probe
+from streamjob.stored.restorable import FROM_SPARK
 from streamjob_runtime.session import SessionSettings
 from streamjob_runtime.spark_holder import SparkHolder
 from streamjob_runtime.sql_judge import parse_with_spark
@@ -127,7 +128,7 @@ def _run_job(
     from streamjob_runtime.clock import steady_clock
     from streamjob_runtime.control import RunningJob
     from streamjob_runtime.epoch import Job
-    from streamjob_runtime.from_spark import FROM_SPARK, take_over
+    from streamjob_runtime.from_spark import take_over
     from streamjob_runtime.ledger import RestoreFrom
     from streamjob_runtime.metered_store import MeteredStore
     from streamjob_runtime.metrics import Metrics

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -16,13 +18,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamjob.job.load import LoadedJob
+    from streamjob.job.plan import Plan
+    from streamjob.protocol.log import JobId
     from streamjob.stored.restorable import Found
     from streamjob.stored.verdicts import Comparison, Finding
 
     Judge = Callable[[LoadedJob, Found, Comparison, bool], Comparison]
+    QueryCheck = Callable[
+        [str, LoadedJob, Plan, JobId, bool, Judge | None, Callable[[], float]], tuple[str, Comparison]
+    ]
 
 _JUDGE = "streamjob_runtime.judging"
 """What compares state with what a job's operators keep; it has a Spark, and comes with the extra `runtime`."""
+_QUERIES = "streamjob_runtime.from_spark"
+"""What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
+
+_OURS = frozenset({"streamjob", "streamjob_runtime"})
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
 
@@ -35,7 +46,7 @@ def check_command(
             "--from",
             metavar="SNAPSHOT",
             help="The snapshot: by URI or path or, for one of this job, as checkpoints/<epoch>-<id>; latest: the last"
-            " completed checkpoint.",
+            " completed checkpoint; spark:DIRECTORY: the checkpoint of a plain Structured Streaming query.",
         ),
     ],
     location: Annotated[
@@ -73,26 +84,50 @@ def check_command(
     """
     from streamjob.job.load import load_job
     from streamjob.job.plan import plan
-    from streamjob.stored.comparing import compare
-    from streamjob.stored.restorable import opened
+    from streamjob.protocol.log import JobId
+    from streamjob.stored.restorable import FROM_SPARK
 
     loaded = load_job(file, overrides or ())
     planned = plan(loaded.spec)
-    with opened(loaded, restore_from, location, namespace, name) as found:
+    job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
+    judge = _judge() if spark else None
+    if restore_from.startswith(FROM_SPARK):
+        uri, compared = _query_check()(restore_from, loaded, planned, job, allow_non_restored_state, judge, time.time)
+    else:
+        found = _compare(loaded, planned, restore_from, location, job, allow_non_restored_state, judge)
         if found is None:
             typer.echo(f"{restore_from}: there is no snapshot, so the job begins anew", err=True)
             return
-        compared = compare(loaded.spec, planned, found.manifest, found.uri, allow_non_restored_state)
-        judge = _judge() if spark and compared.undecided and not compared.refusals else None
-        if judge is not None:
-            compared = judge(loaded, found, compared, allow_non_restored_state)
-        if as_json:
-            for each in compared.findings:
-                typer.echo(json.dumps(as_object(each, compared), ensure_ascii=False))
-        else:
-            _print(compared, found.uri)
+        uri, compared = found
+    if as_json:
+        for each in compared.findings:
+            typer.echo(json.dumps(as_object(each, compared), ensure_ascii=False))
+    else:
+        _print(compared, uri)
     if compared.refusals:
         raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+
+
+def _compare(
+    loaded: LoadedJob,
+    planned: Plan,
+    restore_from: str,
+    location: str | None,
+    job: JobId,
+    allow: bool,
+    judge: Judge | None,
+) -> tuple[str, Comparison] | None:
+    """Return a snapshot's URI, and what becomes of each part; None if the job would start from nothing."""
+    from streamjob.stored.comparing import compare
+    from streamjob.stored.restorable import opened
+
+    with opened(loaded, restore_from, location, job.namespace, job.name) as found:
+        if found is None:
+            return None
+        compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
+        if judge is not None and compared.undecided and not compared.refusals:
+            compared = judge(loaded, found, compared, allow)
+        return found.uri, compared
 
 
 def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
@@ -110,11 +145,25 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
 
 
 def _judge() -> Judge | None:
-    try:
-        import_module("pyspark")
-    except ModuleNotFoundError:
+    if find_spec("pyspark") is None:
         return None
-    return cast("Judge", import_module(_JUDGE).judge)
+
+    def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
+        return cast("Judge", import_module(_JUDGE).judge)(loaded, found, compared, allow)
+
+    return judge
+
+
+def _query_check() -> QueryCheck:
+    from streamjob.cli.main import MissingExtra
+
+    try:
+        return cast("QueryCheck", import_module(_QUERIES).check_query)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in _OURS:
+            raise
+        raise MissingExtra("check --from spark:", "runtime", missing) from None
 
 
 def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:

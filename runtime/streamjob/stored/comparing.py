@@ -11,6 +11,7 @@ from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.snapshot.manifest import Manifest
+from streamjob.stored import event_time
 from streamjob.stored.former import Former, keeps_state, records_in_flight
 from streamjob.stored.placing import Placed, place
 from streamjob.stored.refusals import (
@@ -18,6 +19,7 @@ from streamjob.stored.refusals import (
     InFlightDataLost,
     NewStateInOldChain,
     NonRestoredState,
+    OutputModeChanged,
     PartChanged,
     SourceFormatChanged,
     UnfinishedBeforeFinished,
@@ -108,7 +110,7 @@ class _Comparing:
     def _operator(self, operator: OperatorSpec) -> Finding:
         former, kind, uid = self._former, Kind.OPERATOR, operator.uid
         chain = self._chain_of[uid]
-        error = self._refusal(kind, uid) or self._new_state(operator, chain)
+        error = self._refusal(kind, uid) or self._new_state(operator, chain) or self._other_mode(uid, chain)
         if error is not None:
             return _refused(kind, uid, error)
         if uid not in former.parts:
@@ -122,7 +124,9 @@ class _Comparing:
             )
         base = self._placed.origins[chain.uid].base
         moved = [f"which moves from chain {base!r} to {chain.uid!r}"] if base not in (None, chain.uid) else []
-        why = ["it goes on with its state", *moved, *why]
+        mode = former.output_mode(base) if base is not None else chain.output_mode
+        modes = [event_time.mode_changed(mode, chain.output_mode)] if mode != chain.output_mode else []
+        why = ["it goes on with its state", *moved, *modes, *why]
         return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
 
     def _sink(self, sink: SinkSpec) -> Finding:
@@ -218,6 +222,21 @@ class _Comparing:
             return None
         return begins_to_keep(operator.uid, origin.base)
 
+    def _other_mode(self, uid: OperatorUid, chain: ChainPlan) -> CannotRestore | None:
+        """Spark compares the output mode of `transformWithState` alone."""
+        base, former = self._placed.origins[chain.uid].base, self._former
+        if base is None or uid in former.finished or not former.aggregates(uid):
+            return None
+        before = former.output_mode(base)
+        lost = event_time.loss(before, chain.output_mode, ended=former.has_event_time(base))
+        if lost is None:
+            return None
+        return OutputModeChanged(
+            f"Operator {uid!r} kept its state in the output mode {before}, and is to go on in {chain.output_mode}: "
+            f"{lost}",
+            "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
+        )
+
     def _why_new(self, operator: OperatorSpec) -> str:
         namesake = next(
             (
@@ -258,10 +277,13 @@ class _Comparing:
             ]
             gone = [uid for uid in former.state.operators if uid not in chain.uids()]
             keeps = former.keepers or any(keeps_state(each.sql) is not False for each in chain.operators)
-            if keeps and (functions or changed or gone or self._event_time_changed(chain)):
-                if changed or gone or self._event_time_changed(chain):
+            others = self._former.is_of_a_query
+            differs = changed or gone or self._event_time_changed(chain) or others
+            if keeps and (functions or differs):
+                if differs:
                     self._changed.add(chain.uid)
-                concerned = dict.fromkeys([*changed, *functions, *gone]) or {chain.uid: None}
+                whose = [uid for keepers in former.keepers.values() for uid in sorted(keepers)] if others else []
+                concerned = dict.fromkeys([*changed, *functions, *gone, *whose]) or {chain.uid: None}
                 yield chain.uid, ", ".join(concerned)
 
     def _event_time_changed(self, chain: ChainPlan) -> bool:
@@ -322,12 +344,10 @@ def _meaning(fields: Mapping[str, Any]) -> list[Any]:
 _WORDS = {
     "sql": "its query has changed",
     "python": "its function has changed",
-    "outputMode": "its output mode has changed",
     "inputs": "its inputs have changed",
     "input": "its input has changed",
     "options": "its options have changed",
     "schema": "its schema has changed",
-    "watermark": "its watermark has changed",
     "bounded": "whether it ends has changed",
     "format": "its format has changed",
     "delivery": "its delivery has changed",
@@ -337,11 +357,13 @@ _WORDS = {
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return, in words, what of a part has changed; options alone may differ by the directory that they are below."""
-    return [
+    words = [
         words
         for field, words in _WORDS.items()
         if before.get(field) != after.get(field) and not (field == "options" and _same_places(before, after))
     ]
+    watermark = event_time.watermark_changed(before.get("watermark"), after.get("watermark"))
+    return words if watermark is None else [*words, watermark]
 
 
 def _same_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

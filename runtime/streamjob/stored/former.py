@@ -11,8 +11,11 @@ from typing import Any
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.sql import stateful_parts
 from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
-from streamjob.stored.state_owners import owners
+from streamjob.stored.state_owners import KINDS, owners
 from streamjob.stored.verdicts import Kind
+
+TAKEN_FROM = "takenFrom"
+"""The field of a graph that names what else its state was made by, where no job had made it: `spark:URI`."""
 
 _STATE = re.compile(r"state/(\d+)/")
 _PARTS = {Kind.SOURCE: "sources", Kind.OPERATOR: "operators", Kind.SINK: "sinks"}
@@ -25,10 +28,12 @@ class FormerChain:
     Args:
         state: what the manifest says of it.
         keepers: whose state each of its stateful operators is, by Spark's number; several uids where it is not known.
+        names: what Spark calls them; nothing in snapshots that do not tell.
     """
 
     state: ChainState
     keepers: Mapping[int, frozenset[OperatorUid]]
+    names: Mapping[int, str]
 
     @property
     def has_run(self) -> bool:
@@ -55,6 +60,11 @@ class Former:
             for each in self.manifest.graph.get(key, ())
         }
 
+    @property
+    def is_of_a_query(self) -> bool:
+        """Whether the state was made by a plain query, of which the graph only tells what it is to be in the job."""
+        return TAKEN_FROM in self.manifest.graph
+
     @cached_property
     def finished(self) -> frozenset[OperatorUid]:
         """What has done its work for good."""
@@ -73,12 +83,36 @@ class Former:
     @cached_property
     def chains(self) -> Mapping[ChainUid, FormerChain]:
         """The chains by uid."""
-        return {each.uid: FormerChain(each, self._keepers(each)) for each in self.manifest.chains}
+        found = {}
+        for each in self.manifest.chains:
+            keepers = self._keepers(each)
+            names = dict(zip(keepers, each.stateful, strict=True)) if len(keepers) == len(each.stateful) else {}
+            found[each.uid] = FormerChain(each, keepers, names)
+        return found
 
     @cached_property
     def stateful(self) -> frozenset[OperatorUid]:
         """The operators that have state, or may have it."""
         return frozenset(uid for chain in self.chains.values() for keep in chain.keepers.values() for uid in keep)
+
+    def aggregates(self, uid: OperatorUid) -> bool:
+        """Return whether an operator's state is that of an aggregation."""
+        return any(
+            KINDS.get(chain.names[number]) == "aggregation"
+            for chain in self.chains.values()
+            for number, keepers in chain.keepers.items()
+            if number in chain.names and uid in keepers
+        )
+
+    def output_mode(self, chain: ChainUid) -> str:
+        """Return the output mode that a chain ran in: only its last operator may have another one than append."""
+        modes = [self.parts[uid][1].get("outputMode", "append") for uid in self._operators(chain)]
+        return next((mode for mode in modes if mode != "append"), "append")
+
+    def has_event_time(self, chain: ChainUid) -> bool:
+        """Return whether a chain's rows may have had a watermark: that of a source, or of another chain's rows."""
+        parts = [self.parts.get(each.uid) for each in self.chains[chain].state.inputs]
+        return any(part is None or part[0] is not Kind.SOURCE or part[1].get("watermark") for part in parts)
 
     def channels_of(self, producer: ChainUid) -> tuple[ChannelState, ...]:
         """Return the channels that a chain wrote."""
@@ -97,6 +131,10 @@ class Former:
             found = owners(self.manifest.graph, chain.operators, chain.stateful)
             return {number: frozenset(uids) for number, uids in zip(numbers, found, strict=True)}
         return dict.fromkeys(numbers, self._may_keep(chain))
+
+    def _operators(self, chain: ChainUid) -> list[OperatorUid]:
+        uids = self.chains[chain].state.operators
+        return [uid for uid in uids if uid in self.parts and self.parts[uid][0] is Kind.OPERATOR]
 
     def _may_keep(self, chain: ChainState) -> frozenset[OperatorUid]:
         operators = [uid for uid in chain.operators if self.parts.get(uid, (Kind.OPERATOR,))[0] is Kind.OPERATOR]

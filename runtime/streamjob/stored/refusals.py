@@ -37,6 +37,10 @@ class StateChanged(CannotRestore):
     """An operator keeps its state in another form, or by other keys, than the snapshot has it."""
 
 
+class OutputModeChanged(CannotRestore):
+    """An aggregation is to go on in an output mode in which part of its result would get lost."""
+
+
 class InFlightDataLost(CannotRestore):
     """The snapshot has data in flight on a channel that the job does not have."""
 

@@ -17,6 +17,9 @@ from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, References, open_location, snapshot_reference
 
+FROM_SPARK = "spark:"
+"""What a snapshot's name begins with where it is the checkpoint of a plain Structured Streaming query."""
+
 STATE_DIRECTORY = ".streamjob"
 """Where a job keeps what it writes, beside its file, unless it is told another place."""
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.sql import stateful_parts
 from streamjob.stored.state_owners import KINDS
-from streamjob_runtime.from_spark.errors import NotOneChain, OtherSources, OtherState, UnsupportedState
-from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, OffsetEntry
+from streamjob_runtime.from_spark.errors import NotOneChain, OtherState, UnsupportedState
+from streamjob_runtime.spark_checkpoint.logs import OffsetEntry
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "RocksDBStateStoreProvider"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _NEWEST_JOIN_FORMAT = 2
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_FILE_FORMATS = frozenset({"csv", "json", "parquet", "orc", "text", "avro", "xml"})
 _ANEW = "start the job from nothing, with --from none"
 
 
@@ -34,47 +32,6 @@ def the_chain(plan: Plan, uri: str) -> ChainPlan:
             "begin with a job of one chain (`streamjob plan` says why it is several); change it from a savepoint on",
         )
     return plan.chains[0]
-
-
-def check_sources(chain: ChainPlan, offsets: OffsetEntry, uri: str) -> None:
-    """Check that number and kinds of the sources are the same; their order cannot be told.
-
-    Raises:
-        OtherSources: they are not.
-    """
-    names = ", ".join(source.uid for source in chain.sources)
-    if len(offsets.sources) != len(chain.sources):
-        raise OtherSources(
-            f"The query at {uri} has {len(offsets.sources)} sources, and the job has {len(chain.sources)}: {names}",
-            "give the job the sources of the query, in its order",
-        )
-    found = [_kind(offset) for _, offset in offsets.offsets()]
-    known = [_kind_of_format(source.format) for source in chain.sources]
-    if "any" not in known and "any" not in found and Counter(found) != Counter(known):
-        raise OtherSources(
-            f"The query at {uri} reads {' and '.join(found)}, and the job reads {' and '.join(known)}: {names}",
-            "give the job the sources of the query, in its order",
-        )
-
-
-def _kind(offset: str) -> str:
-    if offset == VOID_OFFSET:
-        return "any"
-    try:
-        value = json.loads(offset)
-    except ValueError:
-        return "any"
-    if isinstance(value, dict) and value.keys() == {"logOffset"}:
-        return "files"
-    if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
-        return "kafka"
-    return "any"
-
-
-def _kind_of_format(name: str) -> str:
-    if name.lower() in _FILE_FORMATS:
-        return "files"
-    return "kafka" if name.lower() == "kafka" else "any"
 
 
 def check_state(chain: ChainPlan, operators: Sequence[str], offsets: OffsetEntry, uri: str) -> None:

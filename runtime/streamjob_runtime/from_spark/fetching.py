@@ -13,6 +13,7 @@ from pathlib import Path
 
 from streamjob.ids import BatchId, Key
 from streamjob.store.base import Store
+from streamjob_runtime.from_spark.errors import IncompleteCheckpoint
 from streamjob_runtime.spark_checkpoint.lineage import snapshot_files
 
 _THREADS = 8
@@ -53,23 +54,58 @@ class Listing:
         return sorted(key for key in self.keys if key.startswith("state/"))
 
 
-def fetch(store: Store, keys: Sequence[str], target: Path) -> None:
-    """Download some files of a checkpoint. Raises StoreError."""
-    for folder in {(target / key).parent for key in keys}:
-        folder.mkdir(parents=True, exist_ok=True)
-    missing = [key for key in keys if not (target / key).exists()]
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="take-over") as pool:
-        for done in [pool.submit(store.download, Key(key), target / key) for key in missing]:
-            done.result()
+class Fetching:
+    """Downloads files of a checkpoint.
 
-
-def fetch_snapshots(store: Store, zips: Sequence[str], target: Path) -> None:
-    """Download zips and the files that they list.
-
-    Raises:
-        UnreadableCheckpointFile: a zip cannot be read.
-        StoreError: the store failed.
+    Args:
+        store: the store that has it, at its root.
+        listing: its files.
+        target: the local directory.
+        uri: what messages call it.
+        tables: False to make empty files of RocksDB's tables, which hold the state and describe nothing.
     """
-    fetch(store, zips, target)
-    listed = [f"{key.rpartition('/')[0]}/{file}" for key in zips for file in snapshot_files(target / key)]
-    fetch(store, sorted(set(listed)), target)
+
+    def __init__(self, store: Store, listing: Listing, target: Path, uri: str, *, tables: bool) -> None:
+        self._store = store
+        self._listing = listing
+        self._target = target
+        self._uri = uri
+        self._tables = tables
+
+    def fetch(self, keys: Sequence[str]) -> None:
+        """Download some files.
+
+        Raises:
+            IncompleteCheckpoint: the checkpoint does not have one of them.
+            StoreError: the store failed.
+        """
+        for key in keys:
+            if key not in self._listing.keys:
+                raise IncompleteCheckpoint(
+                    f"The checkpoint at {self._uri} is incomplete: there is no {key}",
+                    "copy it again as a whole, with the query stopped",
+                )
+        for folder in {(self._target / key).parent for key in keys}:
+            folder.mkdir(parents=True, exist_ok=True)
+        missing = [key for key in keys if not (self._target / key).exists()]
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="take-over") as pool:
+            for done in [pool.submit(self._bring, key) for key in missing]:
+                done.result()
+
+    def fetch_snapshots(self, zips: Sequence[str]) -> None:
+        """Download zips and the files that they list.
+
+        Raises:
+            UnreadableCheckpointFile: a zip cannot be read.
+            IncompleteCheckpoint: the checkpoint does not have one of the files.
+            StoreError: the store failed.
+        """
+        self.fetch(zips)
+        listed = [f"{key.rpartition('/')[0]}/{file}" for key in zips for file in snapshot_files(self._target / key)]
+        self.fetch(sorted(set(listed)))
+
+    def _bring(self, key: str) -> None:
+        if self._tables or not key.endswith(".sst"):
+            self._store.download(Key(key), self._target / key)
+        else:
+            (self._target / key).touch()

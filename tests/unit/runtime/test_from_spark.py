@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import zipfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.runtime.plain_queries import PROVIDER, STORES, WINDOWS, Query, Taker
 
 from streamjob.errors import CannotRestore
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
-from streamjob.protocol.log import JobId
-from streamjob.snapshot.manifest import Manifest
 from streamjob.store import LocalStore
-from streamjob.stored.places import find_snapshot
-from streamjob.stored.reading import read_snapshot
-from streamjob.stored.verify import verify
-from streamjob_runtime.from_spark import take_over
 from streamjob_runtime.from_spark.errors import (
+    IncompleteCheckpoint,
     NoQueryThere,
     NothingCommitted,
     NotOneChain,
@@ -33,95 +25,6 @@ from streamjob_runtime.from_spark.errors import (
 from streamjob_runtime.spark_checkpoint import files_for
 
 pytest.importorskip("pyarrow")
-
-PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CONF = {
-    "spark.sql.streaming.stateStore.providerClass": PROVIDER,
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.join.stateFormatVersion": "2",
-}
-WINDOWS = "SELECT k, count(*) AS n FROM a GROUP BY k, window(at, '1 hour')"
-STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
-
-
-@dataclass
-class Query:
-    """The checkpoint of a query that has committed batches 0 to 2 and keeps state in two partitions."""
-
-    root: Path
-    conf: dict[str, str] = field(default_factory=lambda: dict(CONF))
-    sources: list[str] = field(default_factory=lambda: ['{"logOffset":0}'])
-
-    def write(self, path: str, content: str) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
-
-    def make(self, name: str | None = "stateStoreSave", stores: tuple[str, ...] = ("default",)) -> Query:
-        self.write("metadata", '{"id":"01234567-89ab"}')
-        self.write(".metadata.crc", "crc")
-        for batch in range(3):
-            self.plan(batch)
-            self.write(f"commits/{batch}", f'v1\n{{"nextBatchWatermarkMs":{batch}000}}')
-        for number in range(len(self.sources)):
-            self.write(f"sources/{number}/0", 'v1\n{"path":"file:///x","timestamp":0,"batchId":0}')
-        if name is not None:
-            infos = [{"storeName": each, "numColsPrefixKey": 0, "numPartitions": 2} for each in stores]
-            content = {"operatorInfo": {"operatorId": 0, "operatorName": name}, "stateStoreInfo": infos}
-            self.write("state/0/_metadata/metadata", f"v1\n{json.dumps(content)}")
-            for store in self.stores(stores):
-                self.write(f"{store}/_metadata/schema", "schema")
-                for version in (1, 2, 3):
-                    self.snapshot(store, version)
-        return self
-
-    def stores(self, stores: tuple[str, ...]) -> list[str]:
-        return [f"state/0/{part}" + ("" if each == "default" else f"/{each}") for part in range(2) for each in stores]
-
-    def snapshot(self, store: str, version: int) -> None:
-        (self.root / store).mkdir(parents=True, exist_ok=True)
-        listing = {"sstFiles": [{"dfsSstFileName": f"{version}.sst"}], "logFiles": []}
-        with zipfile.ZipFile(self.root / store / f"{version}.zip", "w") as archive:
-            archive.writestr("metadata", f"v1\n{json.dumps(listing)}")
-        self.write(f"{store}/SSTs/{version}.sst", f"{store} {version}")
-
-    def plan(self, batch: int) -> None:
-        settings = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": self.conf}
-        self.write(f"offsets/{batch}", "\n".join(["v1", json.dumps(settings), *self.sources]))
-
-
-@dataclass
-class Taker:
-    """A job that takes over."""
-
-    directory: Path
-
-    def take(self, query: Query, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> Manifest:
-        """Take a query over; return the manifest of the savepoint, all of which is there."""
-        names = ["a", "b"][:inputs]
-        reading = {"format": "json", "schema": "k STRING, at TIMESTAMP", "options": {"path": "in"}}
-        watermark = {"column": "at", "delay": "1h"}
-        operator = {"name": "made", "inputs": names} | ({"python": "funcs:made"} if sql is None else {"sql": sql})
-        job = {
-            "name": "departures",
-            "sources": [{"name": name, "watermark": watermark, **reading} for name in names],
-            "operators": [operator],
-            "sinks": [{"name": "out", "input": "made", "format": "json", "options": {"path": "out"}}],
-            **changes,
-        }
-        (self.directory / "funcs.py").write_text("def made(*frames):\n    return frames[0]\n")
-        (self.directory / "job.json").write_text(json.dumps(job))
-        loaded = load_job((self.directory / "job.json").rename(self.directory / "job.yaml"), ())
-        store = LocalStore(self.directory / "root")
-        uri = take_over(
-            f"spark:{query.root}", loaded, plan(loaded.spec), JobId("default", "departures"), store, lambda: 5.0
-        )
-        place = find_snapshot(uri)
-        assert place is not None
-        snapshot = read_snapshot(place)
-        assert verify([snapshot]).whole
-        assert snapshot.manifest is not None
-        return snapshot.manifest
 
 
 @pytest.fixture
@@ -140,7 +43,9 @@ def test_the_last_committed_batch_becomes_a_savepoint(query: Query, taker: Taker
 
     (chain,) = manifest.chains
     assert (manifest.kind, manifest.id, manifest.graph["maxParallelism"]) == ("savepoint", 0, 2)
-    assert (chain.uid, chain.operators, chain.batch, chain.watermark) == ("made", ("a", "made", "out"), 2, 2000)
+    assert (chain.uid, chain.operators, chain.batch, chain.watermark) == ("made", ("a", "made"), 2, 2000)
+    assert chain.stateful == ("stateStoreSave",)
+    assert [(each.uid, each.position) for each in manifest.sources] == [("a", {"logOffset": 0})]
     assert [(each.uid, each.watermark_ms) for each in chain.inputs] == [("a", 2000)]
     paths = {file.path for file in chain.files}
     assert {"metadata", "offsets/1", "offsets/2", "commits/2", "sources/0/0", "state/0/1/SSTs/3.sst"} <= paths
@@ -231,8 +136,20 @@ def test_a_job_of_several_chains_is_refused(query: Query, taker: Taker) -> None:
 
 def test_other_sources_are_refused(query: Query, taker: Taker) -> None:
     refusal(query.make(), taker, OtherSources, "has 1 sources, and the job has 2", sql=None, inputs=2)
+    query.reads = ["elsewhere"]
+    refusal(query.make(), taker, OtherSources, "has read file:.*/job/elsewhere/0.json, and the job's sources do not")
     query.sources = ['{"topic":{"0":12}}']
-    refusal(query.make(), taker, OtherSources, "reads kafka, and the job reads files")
+    refusal(query.make(), taker, OtherSources, "has read topic, and the job's sources do not")
+
+
+def test_sources_are_told_apart_by_what_has_been_read(query: Query, taker: Taker) -> None:
+    query.sources, query.reads = ['{"logOffset":0}', "-"], ["b", "a"]
+
+    manifest = taker.take(query.make("symmetricHashJoin", STORES), sql=None, inputs=2)
+
+    (chain,) = manifest.chains
+    assert [each.uid for each in chain.inputs] == ["b", "a"]
+    assert {each.uid: each.position for each in manifest.sources} == {"a": None, "b": {"logOffset": 0}}
 
 
 def test_other_state_is_refused(query: Query, taker: Taker) -> None:
@@ -264,3 +181,14 @@ def test_state_that_ends_with_a_changelog_is_refused_with_what_to_do(query: Quer
 def test_a_file_of_an_unknown_form_is_refused(query: Query, taker: Taker) -> None:
     query.make().write("offsets/2", "v9\n{}")
     refusal(query, taker, UnknownCheckpoint, "unknown version 'v9'")
+
+
+def test_a_checkpoint_without_a_table_of_its_state_is_refused(query: Query, taker: Taker) -> None:
+    query.make()
+    (query.root / "state/0/1/SSTs/3.sst").unlink()
+
+    assert "copy it again" in refusal(query, taker, IncompleteCheckpoint, "there is no state/0/1/SSTs/3.sst")
+
+
+def test_a_place_that_is_empty_is_said_to_be_empty(query: Query, taker: Taker) -> None:
+    assert "checkpointLocation" in refusal(query, taker, NoQueryThere, "There is nothing at file:.*/query/")

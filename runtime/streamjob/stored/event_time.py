@@ -1,0 +1,61 @@
+"""What becomes of a job's event time when watermarks or output modes change over state that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_LOSSES: Mapping[tuple[str, str], str] = {
+    ("append", "update"): "groups that are still open would never be put out, unless more rows come for them",
+    ("append", "complete"): "groups that had been put out are no longer in the state, and would be missing",
+    ("update", "complete"): "groups that a watermark had ended are no longer in the state, and would be missing",
+}
+"""What would get lost of an aggregation in another output mode, of which Spark says nothing."""
+
+_REPEATS: Mapping[tuple[str, str], str] = {
+    ("update", "append"): "which puts out once more, as final, what it had put out of open groups",
+    ("complete", "append"): "which puts out once more, as final, what it had put out",
+    ("complete", "update"): "which puts out what changes from here on",
+}
+
+
+def loss(before: str, after: str, *, ended: bool) -> str | None:
+    """Return what would get lost of an aggregation that goes on in another output mode; None if nothing would.
+
+    Args:
+        before: the mode in which its state was kept.
+        after: the mode in which it is to go on.
+        ended: whether groups may have ended, as they do by a watermark.
+    """
+    if (before, after) == ("update", "complete") and not ended:
+        return None
+    return _LOSSES.get((before, after))
+
+
+def mode_changed(before: str, after: str) -> str:
+    """Return in words that an output mode has changed, and what follows."""
+    words = f"its output mode was {before}, and is {after}"
+    repeats = _REPEATS.get((before, after))
+    return words if repeats is None else f"{words}, {repeats}"
+
+
+def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str | None:
+    """Return in words how a source's watermark has changed, and what follows; None if it has not.
+
+    Args:
+        before: the watermark in the snapshot's graph: column and delay.
+        after: that in the job's graph.
+    """
+    if before == after:
+        return None
+    if before is None and after is not None:
+        return f"it gets a watermark on {after['column']!r}: from here on it ends what waits"
+    if after is None or before is None:
+        return "its watermark is taken away: what waited for it is kept for good"
+    column = after["column"]
+    if before["column"] != column:
+        return (
+            f"its watermark was on {before['column']!r}, and is on {column!r}: rows are late whose {column!r} is "
+            "before where it stood"
+        )
+    return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: what was late stays late"

@@ -1,0 +1,114 @@
+"""Checkpoints of plain queries, written by hand in Spark's formats, and a job that is to go on from them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import Manifest
+from streamjob.store import LocalStore
+from streamjob.stored.places import find_snapshot
+from streamjob.stored.reading import read_snapshot
+from streamjob.stored.verify import verify
+from streamjob_runtime.from_spark import take_over
+
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CONF = {
+    "spark.sql.streaming.stateStore.providerClass": PROVIDER,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.join.stateFormatVersion": "2",
+}
+WINDOWS = "SELECT k, count(*) AS n FROM a GROUP BY k, window(at, '1 hour')"
+STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+
+
+@dataclass
+class Query:
+    """The checkpoint of a query that has committed batches 0 to 2 and keeps state in two partitions."""
+
+    root: Path
+    conf: dict[str, str] = field(default_factory=lambda: dict(CONF))
+    sources: list[str] = field(default_factory=lambda: ['{"logOffset":0}'])
+    reads: list[str] = field(default_factory=lambda: ["a", "b"])
+
+    def write(self, path: str, content: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+    def make(self, name: str | None = "stateStoreSave", stores: tuple[str, ...] = ("default",)) -> Query:
+        self.write("metadata", '{"id":"01234567-89ab"}')
+        self.write(".metadata.crc", "crc")
+        for batch in range(3):
+            self.plan(batch)
+            self.write(f"commits/{batch}", f'v1\n{{"nextBatchWatermarkMs":{batch}000}}')
+        for number in range(len(self.sources)):
+            path = f"file://{self.root.parent}/job/{self.reads[number]}/0.json"
+            self.write(f"sources/{number}/0", f'v1\n{{"path":"{path}","timestamp":0,"batchId":0}}')
+        if name is not None:
+            infos = [{"storeName": each, "numColsPrefixKey": 0, "numPartitions": 2} for each in stores]
+            content = {"operatorInfo": {"operatorId": 0, "operatorName": name}, "stateStoreInfo": infos}
+            self.write("state/0/_metadata/metadata", f"v1\n{json.dumps(content)}")
+            for store in self.stores(stores):
+                self.write(f"{store}/_metadata/schema", "schema")
+                for version in (1, 2, 3):
+                    self.snapshot(store, version)
+        return self
+
+    def stores(self, stores: tuple[str, ...]) -> list[str]:
+        return [f"state/0/{part}" + ("" if each == "default" else f"/{each}") for part in range(2) for each in stores]
+
+    def snapshot(self, store: str, version: int) -> None:
+        (self.root / store).mkdir(parents=True, exist_ok=True)
+        listing = {"sstFiles": [{"dfsSstFileName": f"{version}.sst"}], "logFiles": []}
+        with zipfile.ZipFile(self.root / store / f"{version}.zip", "w") as archive:
+            archive.writestr("metadata", f"v1\n{json.dumps(listing)}")
+        self.write(f"{store}/SSTs/{version}.sst", f"{store} {version}")
+
+    def plan(self, batch: int) -> None:
+        settings = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": self.conf}
+        self.write(f"offsets/{batch}", "\n".join(["v1", json.dumps(settings), *self.sources]))
+
+
+@dataclass
+class Taker:
+    """A job that takes over."""
+
+    directory: Path
+
+    def take(self, query: Query | str, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> Manifest:
+        """Take over a query, or what is at a place; return the manifest of the savepoint, all of which is there."""
+        loaded = self.job(sql=sql, inputs=inputs, **changes)
+        store = LocalStore(self.directory / "root")
+        place = query if isinstance(query, str) else str(query.root)
+        job = JobId("default", "departures")
+        uri = take_over(f"spark:{place}", loaded, plan(loaded.spec), job, store, lambda: 5.0)
+        found = find_snapshot(uri)
+        assert found is not None
+        snapshot = read_snapshot(found)
+        assert verify([snapshot]).whole
+        assert snapshot.manifest is not None
+        return snapshot.manifest
+
+    def job(self, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> LoadedJob:
+        """Return the job, which is also written to a file."""
+        names = ["a", "b"][:inputs]
+        reading = {"format": "json", "schema": "k STRING, at TIMESTAMP"}
+        watermark = {"column": "at", "delay": "1h"}
+        operator = {"name": "made", "inputs": names} | ({"python": "funcs:made"} if sql is None else {"sql": sql})
+        job = {
+            "name": "departures",
+            "sources": [{"name": name, "watermark": watermark, "options": {"path": name}, **reading} for name in names],
+            "operators": [operator],
+            "sinks": [{"name": "out", "input": "made", "format": "json", "options": {"path": "out"}}],
+            **changes,
+        }
+        (self.directory / "funcs.py").write_text("def made(*frames):\n    return frames[0]\n")
+        (self.directory / "job.json").write_text(json.dumps(job))
+        return load_job((self.directory / "job.json").rename(self.directory / "job.yaml"), ())

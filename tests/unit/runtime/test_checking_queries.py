@@ -1,0 +1,150 @@
+"""`streamjob check --from spark:DIRECTORY`: what a start from a plain query would do, told without writing anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.runtime.plain_queries import Query, Taker
+from typer.testing import CliRunner
+
+from streamjob.cli.main import app
+from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
+from streamjob.stored.restorable import Found
+from streamjob.stored.verdicts import Comparison
+from streamjob_runtime.from_spark import check_query
+from streamjob_runtime.from_spark.errors import NoQueryThere
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path / "query")
+
+
+@pytest.fixture
+def taker(tmp_path: Path) -> Taker:
+    (tmp_path / "job").mkdir()
+    return Taker(tmp_path / "job")
+
+
+def compared(query: Query, loaded: LoadedJob) -> Comparison:
+    """Return what is said without Spark."""
+    job = JobId("default", "departures")
+    uri, found = check_query(f"spark:{query.root}", loaded, plan(loaded.spec), job, False, None, lambda: 5.0)
+    assert uri == f"{query.root.as_uri()}/"
+    return found
+
+
+def verdicts(found: Comparison) -> dict[str, tuple[str, str]]:
+    return {each.uid: (each.verdict.value, each.why) for each in found.findings}
+
+
+def test_what_a_start_takes_over_is_told_of_each_part(query: Query, taker: Taker) -> None:
+    found = compared(query.make(), taker.job())
+
+    assert found.refusals == ()
+    assert verdicts(found) == {
+        "departures": ("restored", "its state has 2 partitions"),
+        "a": ("restored", "it is read on from its position"),
+        "made": ("restored", "it goes on with its state"),
+        "out": ("new", "it gets what comes from now on"),
+    }
+
+
+def test_another_number_of_partitions_is_told_as_a_rewrite(query: Query, taker: Taker) -> None:
+    found = compared(query.make(), taker.job(maxParallelism=4))
+
+    assert verdicts(found)["departures"] == ("rewritten", "its state is rewritten from 2 partitions to 4")
+    assert found.max_parallelism == 4
+
+
+def test_a_source_that_the_query_had_not_read_is_told(query: Query, taker: Taker) -> None:
+    query.sources = ["-"]
+    assert verdicts(compared(query.make(), taker.job()))["a"] == ("restored", "it had not been read")
+
+
+def test_whether_the_state_fits_is_left_to_spark_also_at_a_start(query: Query, taker: Taker) -> None:
+    found = compared(query.make(), taker.job())
+
+    assert found.undecided == {ChainUid("made"): "made"}
+    assert found.changed == {ChainUid("made")}
+    assert compared(Query(query.root.parent / "stateless").make(None), taker.job(sql="SELECT k FROM a")).undecided == {}
+
+
+def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state(query: Query, taker: Taker) -> None:
+    asked: list[dict[str, bytes]] = []
+
+    def judge(_: LoadedJob, found: Found, so_far: Comparison, __: bool) -> Comparison:
+        files = found.manifest.chains[0].files
+        located = {file.path: found.locate(file.object) for file in files}
+        asked.append({path: store.get(key) for path, (store, key) in located.items()})
+        assert {file.path: file.length for file in files} == {path: len(each) for path, each in asked[-1].items()}
+        return so_far
+
+    loaded = taker.job()
+    job = JobId("default", "departures")
+    check_query(f"spark:{query.make().root}", loaded, plan(loaded.spec), job, False, judge, lambda: 5.0)
+
+    (files,) = asked
+    assert files["state/0/1/_metadata/schema"] == b"schema"
+    assert files["state/0/1/SSTs/3.sst"] == b""
+    assert "offsets/2" in files
+
+
+def test_what_is_refused_is_told_of_the_parts_that_it_is_about(query: Query, taker: Taker) -> None:
+    elsewhere = compared(Query(query.root.parent / "other", reads=["b"]).make(), taker.job())
+    other_state = compared(query.make("dedupe"), taker.job())
+
+    def refused(found: Comparison) -> dict[OperatorUid, str]:
+        return {OperatorUid(each.uid): type(each.refusal).__name__ for each in found.findings}
+
+    assert refused(elsewhere) == {"a": "OtherSources"}
+    assert refused(other_state) == {"made": "OtherState"}
+    assert [type(each).__name__ for each in other_state.refusals] == ["OtherState"]
+
+
+def test_a_place_that_holds_no_query_ends_the_check(query: Query, taker: Taker) -> None:
+    with pytest.raises(NoQueryThere):
+        compared(query, taker.job())
+
+
+def command(query: Query, taker: Taker) -> Any:
+    arguments = ["--from", f"spark:{query.root}", "--no-spark", "--json"]
+    return CliRunner().invoke(app, ["check", str(taker.directory / "job.yaml"), *arguments])
+
+
+def test_the_command_prints_an_object_for_each_part_and_writes_nothing(query: Query, taker: Taker) -> None:
+    taker.job()
+    before = {file: file.stat().st_mtime_ns for file in query.make().root.rglob("*")}
+    beside = set(taker.directory.rglob("*"))
+
+    done = command(query, taker)
+
+    assert done.exit_code == 0, done.output
+    objects = {each["uid"]: each for each in map(json.loads, done.stdout.splitlines())}
+    assert {uid: each["verdict"] for uid, each in objects.items()} == {
+        "departures": "restored",
+        "a": "restored",
+        "made": "restored",
+        "out": "new",
+    }
+    assert not objects["made"]["decided"]
+    assert {file: file.stat().st_mtime_ns for file in query.root.rglob("*")} == before
+    assert set(taker.directory.rglob("*")) == beside
+
+
+def test_the_command_ends_with_3_where_a_start_would_be_refused(query: Query, taker: Taker) -> None:
+    taker.job()
+
+    refused, empty = command(query.make("dedupe"), taker), command(Query(query.root / "none"), taker)
+
+    assert refused.exit_code == 3
+    assert json.loads(refused.stdout)["cause"] == "OtherState"
+    assert empty.exit_code == 3
