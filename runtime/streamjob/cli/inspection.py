@@ -26,6 +26,7 @@ from streamjob.stored.state_stores import StateOperator, read_state_operators
 from streamjob.stored.state_tables import ReadTables, StateTable, TablesRequest, choose_channel, choose_operators
 
 _READER = ("streamjob_runtime.inspection", "read_tables")
+_ANY_WIDTH = 1_000_000
 _OURS = frozenset({"streamjob", "streamjob_runtime"})
 
 
@@ -92,7 +93,7 @@ def show_rows(
         return
     console = Console(highlight=False)
     for table in tables:
-        _print_rows(table, console)
+        print_rows(table, console)
     _print_doubts(chosen, console)
 
 
@@ -177,21 +178,42 @@ def _print_doubts(operators: Sequence[StateOperator], console: Console) -> None:
         )
 
 
-def _print_rows(table: StateTable, console: Console) -> None:
+def print_rows(table: StateTable, console: Console) -> None:
+    """Print the rows of a table; wide ones one below the other, as records."""
     title = table.title if table.view is None else f"{table.view}  {table.title}"
     console.print(Text(title, style="bold"), soft_wrap=True)
     if not table.rows:
         console.print("no rows")
         return
+    shown = _in_columns(table)
+    if console.measure(shown, options=console.options.update(max_width=_ANY_WIDTH)).maximum > console.width:
+        _print_records(table, console)
+    else:
+        console.print(shown)
+    if table.more:
+        console.print(Text(f"{len(table.rows)} rows of more: --limit shows more of them, --sql counts", style="dim"))
+
+
+def _in_columns(table: StateTable) -> Table:
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
     for column in table.columns:
         numeric = all(isinstance(_at(row, column), int | float) for row in table.rows)
-        shown.add_column(Text(".".join(column)), justify="right" if numeric else "left", overflow="fold")
+        shown.add_column(Text(".".join(column)), justify="right" if numeric else "left", no_wrap=True)
     for row in table.rows:
         shown.add_row(*(_cell(_at(row, column)) for column in table.columns))
-    console.print(shown)
-    if table.more:
-        console.print(Text(f"{len(table.rows)} rows of more: --limit shows more of them, --sql counts", style="dim"))
+    return shown
+
+
+def _print_records(table: StateTable, console: Console) -> None:
+    """Print rows that are wider than the terminal one below the other, a line for each column."""
+    for number, row in enumerate(table.rows, 1):
+        shown = Table.grid(padding=(0, 2))
+        shown.add_column(style="dim", no_wrap=True)
+        shown.add_column(overflow="fold")
+        for column in table.columns:
+            shown.add_row(Text(".".join(column)), _cell(_at(row, column)))
+        console.print(Text(f"row {number}", style="bold dim"))
+        console.print(shown)
 
 
 def _at(row: dict[str, Any], column: tuple[str, ...]) -> Any:
