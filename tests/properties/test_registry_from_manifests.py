@@ -6,11 +6,11 @@ upload, a completion or a deletion, is followed by one that reads the log and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from tests.properties.dying import Death, deaths, healthy
 from tests.unit.protocol.life import JOB, Life, key_of, objects, stored
 
 from streamjob.errors import CannotRestore
@@ -22,46 +22,9 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore
+from streamjob.testing.memory_store import FaultyStore, MemoryStore
 
 CONTENTS = [f"content {number}" for number in range(8)]
-
-
-@dataclass
-class Death:
-    """From some call on nothing reaches the store: how an owner that dies looks from there.
-
-    Args:
-        after: calls that still reach it.
-        verbs: which calls are counted; none for all.
-        last: how the first call that fails does so.
-    """
-
-    after: int
-    verbs: frozenset[str] = frozenset()
-    last: Fault = Fault.BEFORE
-    dead: bool = field(default=False, init=False)
-
-    def __call__(self, verb: str, key: str) -> Fault | None:
-        if self.dead:
-            return Fault.BEFORE
-        if self.verbs and verb not in self.verbs:
-            return None
-        self.after -= 1
-        self.dead = self.after < 0
-        return self.last if self.dead else None
-
-
-def healthy(verb: str, key: str) -> Fault | None:
-    return None
-
-
-deaths = st.builds(
-    Death,
-    after=st.integers(0, 25),
-    verbs=st.sampled_from([frozenset[str](), frozenset({"delete"}), frozenset({"put_if_absent"}), frozenset({"put"})]),
-    last=st.sampled_from(Fault),
-)
 
 
 def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
