@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import threading
 import time
 import uuid
 from collections import OrderedDict
@@ -49,6 +50,7 @@ class S3Stores:
 
     def __init__(self) -> None:
         self._connections: OrderedDict[frozenset[tuple[str, str]], S3Connection] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __call__(self, uri: str, environment: Mapping[str, str]) -> Store:
         """Return the store rooted at `uri`.
@@ -57,7 +59,9 @@ class S3Stores:
             InvalidInput: the settings cannot be used.
         """
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        return S3Store(self._connection(environment), bucket, prefix)
+        with self._lock:
+            connection = self._connection(environment)
+        return S3Store(connection, bucket, prefix)
 
     def _connection(self, environment: Mapping[str, str]) -> S3Connection:
         key = frozenset(environment.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
 import threading
@@ -101,6 +102,16 @@ class S3Credentials:
     session_token: str | None = field(default=None, repr=False)
 
 
+# A client may be used by many threads; the session that makes it, by one at a time.
+_MAKING = threading.Lock()
+
+
+@functools.cache
+def _session_for_all() -> boto3.Session:
+    """Return the session of clients whose credentials are handed over: each holds AWS's description of S3, 12 MB."""
+    return boto3.Session()
+
+
 class S3Connection:
     """The clients of one S3 server; may be shared by stores and threads.
 
@@ -117,15 +128,8 @@ class S3Connection:
         self._lock = threading.Lock()
         self._single: S3Client | None = None
         try:
-            self._session = (
-                boto3.Session()
-                if credentials is None
-                else boto3.Session(
-                    aws_access_key_id=credentials.access_key,
-                    aws_secret_access_key=credentials.secret_key,
-                    aws_session_token=credentials.session_token,
-                )
-            )
+            self._credentials = credentials
+            self._session = boto3.Session() if credentials is None else _session_for_all()
             self.client = self._make(settings.attempts)
         except (BotoCoreError, ValueError) as error:
             raise InvalidInput(
@@ -157,23 +161,29 @@ class S3Connection:
         # Many S3-compatible servers do not know AWS's newer checksums; each file's sha256 is checked on restore.
         checksums: Literal["when_required", "when_supported"] = "when_required" if custom else "when_supported"
         region = settings.region or self._session.region_name or ("us-east-1" if custom else None)
-        client = self._session.client(
-            "s3",
-            endpoint_url=settings.endpoint,
-            region_name=region,
-            config=Config(
-                signature_version="s3v4",
-                connect_timeout=settings.connect_timeout,
-                read_timeout=settings.read_timeout,
-                retries={"total_max_attempts": attempts, "mode": settings.retry_mode},
-                max_pool_connections=settings.connections,
-                request_checksum_calculation=checksums,
-                response_checksum_validation=checksums,
-                tcp_keepalive=True,
-                s3={"addressing_style": style},
-                user_agent_extra="streamjob",
-            ),
+        handed = self._credentials
+        config = Config(
+            signature_version="s3v4",
+            connect_timeout=settings.connect_timeout,
+            read_timeout=settings.read_timeout,
+            retries={"total_max_attempts": attempts, "mode": settings.retry_mode},
+            max_pool_connections=settings.connections,
+            request_checksum_calculation=checksums,
+            response_checksum_validation=checksums,
+            tcp_keepalive=True,
+            s3={"addressing_style": style},
+            user_agent_extra="streamjob",
         )
+        with _MAKING:
+            client = self._session.client(
+                "s3",
+                endpoint_url=settings.endpoint,
+                region_name=region,
+                aws_access_key_id=None if handed is None else handed.access_key,
+                aws_secret_access_key=None if handed is None else handed.secret_key,
+                aws_session_token=None if handed is None else handed.session_token,
+                config=config,
+            )
         if custom:
             client.meta.events.register("before-sign.s3.DeleteObjects", _add_content_md5)
         return client
