@@ -16,6 +16,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     RestoredFromView,
+    RewritingView,
     SinkView,
     SnapshotKind,
     TriggerView,
@@ -113,6 +114,7 @@ class RunningJob:
             )
             if restored
             else None,
+            rewriting=_rewriting(epoch),
             failure=failure,
         )
 
@@ -242,6 +244,11 @@ def _savepoint_location(location: str | None) -> str | None:
         return open_location(location).uri
     except InvalidInput as error:
         raise InvalidChange("location", error.what, error.fix) from error
+
+
+def _rewriting(epoch: Epoch | None) -> RewritingView | None:
+    rewriting = None if epoch is None else epoch.rewriting
+    return None if rewriting is None else RewritingView(partitions=rewriting[0], max_parallelism=rewriting[1])
 
 
 def _has_finished(epoch: Epoch, uid: ChainUid) -> bool:

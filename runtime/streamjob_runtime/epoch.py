@@ -136,6 +136,8 @@ class Epoch:
         self.publication: Publication | None = None
         self.restored: Restored | None = None
         self.coordinator: Coordinator | None = None
+        self.rewriting: tuple[int, int] | None = None
+        """While the state is rewritten, the number of its partitions and that to come; None at all other times."""
         self._checkpoints: Checkpoints | None = None
 
     @property
@@ -201,12 +203,21 @@ class Epoch:
             files = pool.submit(self._download, assembler, resolution)
             spark = job.spark(max_parallelism)
             files.result()
-        assembler.rewrite_state(spark, max_parallelism)
+        self._rewrite_state(assembler, spark, max_parallelism)
         assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
         try:
             return self._run_assembled(assembled, outputs, max_parallelism, workdir)
         finally:
             assembled.close()
+
+    def _rewrite_state(self, assembler: Assembler, spark: SparkSession, max_parallelism: int) -> None:
+        partitions = None if self.restored is None else self.restored.manifest.graph.get("maxParallelism")
+        if isinstance(partitions, int) and partitions != max_parallelism:
+            self.rewriting = partitions, max_parallelism
+        try:
+            assembler.rewrite_state(spark, max_parallelism)
+        finally:
+            self.rewriting = None
 
     def _run_assembled(
         self, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir

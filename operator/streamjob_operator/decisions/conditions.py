@@ -44,6 +44,7 @@ _RESTING = {
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
 _NO_ANSWER = "NoAnswer"
+_REWRITING = "RewritingState"
 _WORTH_AN_EVENT: Mapping[ConditionType, frozenset[str]] = {
     ConditionType.RUNNING: frozenset({_NO_ANSWER}),
     ConditionType.CHECKPOINT_HEALTHY: frozenset({"CheckpointsFail"}),
@@ -57,6 +58,7 @@ _WORTH_AN_EVENT: Mapping[ConditionType, frozenset[str]] = {
             "ImagePullBackOff",
             "InvalidImageName",
             "Unschedulable",
+            _REWRITING,
         }
     ),
 }
@@ -140,7 +142,9 @@ def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     for kind, reasons in _WORTH_AN_EVENT.items():
         old, new = (find_condition(each.conditions, kind) for each in (before, after))
         if new is not None and new.reason in reasons and (old is None or old.reason not in reasons):
-            told.append(Emit(type="Warning", reason=new.reason, message=new.message))
+            told.append(
+                Emit(type="Normal" if new.reason == _REWRITING else "Warning", reason=new.reason, message=new.message)
+            )
     return tuple(told)
 
 
@@ -150,6 +154,10 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
         return _resting_differs(s, step) or ("False", _RESTING[lifecycle][0], "")
     if lifecycle is LifecycleState.FAILED:
         return _starts_again(step)
+    if s.job is not None and s.job.rewriting is not None:
+        told = s.job.rewriting
+        counts = f"from {told.partitions} partitions to {told.max_parallelism}"
+        return "True", _REWRITING, f"the state is rewritten {counts}, which takes a while if there is much of it"
     if lifecycle in _WAITING:
         reason, message = _WAITING[lifecycle]
         return "True", step.reason or reason, step.message or message

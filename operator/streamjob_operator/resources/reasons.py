@@ -11,6 +11,8 @@ ON_ITS_WAY: Mapping[str, str] = {
     "CreatingDriver": "The driver's pod is being made.",
     "Deploying": "The driver was decided on, and has not been seen to run.",
     "Starting": "The driver's pod is there, and the job does not run yet.",
+    "RewritingState": "The driver rewrites the state for another `maxParallelism`, before the job runs. This counts "
+    "towards `upgrade.rollback.readinessTimeout`: allow more where there is much state.",
     "Running": "The job runs.",
     "WaitingForCheckpoint": "The job runs, and the revision has not completed a checkpoint.",
     "Stable": "The job runs, and the revision has completed a checkpoint.",

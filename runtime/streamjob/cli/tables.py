@@ -45,6 +45,9 @@ def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
     facts.add_row("job", f"{job.name} (namespace {job.namespace})")
     style = "red" if job.state.value in ("FAILED", "SUPERSEDED") else "green" if job.state == "RUNNING" else "yellow"
     facts.add_row("state", Text(job.state.value, style=style))
+    if job.rewriting is not None:
+        rewriting = job.rewriting
+        facts.add_row("rewriting", f"the state, from {rewriting.partitions} partitions to {rewriting.max_parallelism}")
     if job.failure:
         facts.add_row("failure", Text(job.failure))
     restarts = "1 restart" if job.restarts == 1 else f"{job.restarts} restarts"

@@ -38,6 +38,7 @@ __all__ = [
     "LastCheckpointView",
     "Problem",
     "RestoredFromView",
+    "RewritingView",
     "SavepointRequest",
     "SinkView",
     "SnapshotKind",
@@ -162,6 +163,13 @@ class RestoredFromView(View):
     path: str = Field(description="URI of its manifest.")
 
 
+class RewritingView(View):
+    """A rewrite of the job's state for another number of partitions, before the job runs."""
+
+    partitions: int = Field(description="State partitions of the snapshot.")
+    max_parallelism: int = Field(description="State partitions that the job is to have.")
+
+
 class JobView(View):
     """The job as it stands."""
 
@@ -186,6 +194,9 @@ class JobView(View):
     sinks: tuple[SinkView, ...] = ()
     last_checkpoint: LastCheckpointView | None = None
     restored_from: RestoredFromView | None = None
+    rewriting: RewritingView | None = Field(
+        default=None, description="What is done to the state while it is rewritten; null at all other times."
+    )
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
 
     def kind_of(self, entry: CheckpointDetail) -> SnapshotKind:

@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains
 
 from streamjob.cli.tables import print_status
-from streamjob.client.models import CheckpointsView, JobView, SnapshotKind
+from streamjob.client.models import CheckpointsView, JobState, JobView, RewritingView, SnapshotKind
 
 
 def _lines(job: JobView, statistics: CheckpointsView) -> list[str]:
@@ -63,3 +63,10 @@ def test_snapshots_are_called_by_their_kind() -> None:
         "13 unaligned checkpoint",
         "12 checkpoint",
     ]
+
+
+def test_a_rewrite_of_the_state_is_said() -> None:
+    job = a_job(state=JobState.RESTORING, rewriting=RewritingView(partitions=4, max_parallelism=8))
+
+    assert "rewriting the state, from 4 partitions to 8" in _lines(job, checkpoints())
+    assert not [line for line in _lines(a_job(), checkpoints()) if line.startswith("rewriting")]

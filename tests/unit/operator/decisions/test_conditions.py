@@ -9,7 +9,9 @@ import pytest
 from tests.simulation.operator.world import Stored
 from tests.unit.operator.decisions.user import User
 
+from streamjob.client.models import JobState, RewritingView
 from streamjob_operator.decisions import Decision, decide
+from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.observation import Compatibility, Observation
 from streamjob_operator.resources.conditions import ConditionType, find_condition, is_true
 from streamjob_operator.resources.status import LifecycleState
@@ -278,3 +280,29 @@ def test_checkpoints_that_fail_are_told_once_for_each_time_that_they_begin_to() 
     fail_checkpoints(user, 1)
     user.look(2)
     assert user.reasons().count("CheckpointsFail") == 2
+
+
+def test_a_rewrite_of_the_state_is_told_by_conditions_and_once_by_an_event() -> None:
+    user = User()
+    user.wait(lambda: user.world.observe(user.world.stored).job is not None)
+    stored = user.world.stored
+    seen, resource = user.world.observe(stored), user.world.resource(stored)
+    assert seen.job is not None
+    starting = seen.job.model_copy(update={"state": JobState.RESTORING})
+    rewriting = starting.model_copy(update={"rewriting": RewritingView(partitions=4, max_parallelism=8)})
+
+    first = decide(resource, replace(seen, job=rewriting))
+    second = decide(replace(resource, status=first.status), replace(seen, job=rewriting, now=seen.now + 2))
+    third = decide(replace(resource, status=second.status), replace(seen, job=starting, now=seen.now + 4))
+
+    told = [[each for each in decision.actions if isinstance(each, Emit)] for decision in (first, second, third)]
+    assert [(each.type, each.reason) for each in told[0]] == [("Normal", "RewritingState")]
+    assert [*told[1], *told[2]] == []
+    for kind, status in ((ConditionType.RECONCILING, "True"), (ConditionType.READY, "False")):
+        found = find_condition(second.status.conditions, kind)
+        assert found is not None
+        assert (found.status, found.reason) == (status, "RewritingState")
+        assert "from 4 partitions to 8" in found.message
+    after = find_condition(third.status.conditions, ConditionType.RECONCILING)
+    assert after is not None
+    assert after.reason != "RewritingState"
