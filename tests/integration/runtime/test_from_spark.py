@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,30 +13,36 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.forks import first_completion
 from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source, sql
 from tests.integration.runtime.purchases import write_job
+from tests.servers.s3 import S3Server
 
-from streamjob.errors import ExitCode
-from streamjob.job.load import load_job
+from streamjob.errors import CannotRestore, ExitCode
+from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
+from streamjob.store.local import LocalStore
 from streamjob.store.opening import open_location
 from streamjob.stored.places import find_snapshot
 from streamjob.stored.reading import read_snapshot
+from streamjob.stored.refusals import StateChanged
+from streamjob.stored.restorable import Found
+from streamjob.stored.verdicts import Comparison
 from streamjob.stored.verify import verify
 from streamjob_runtime.clock import steady_clock
-from streamjob_runtime.from_spark import take_over
+from streamjob_runtime.from_spark import check_query, take_over
+from streamjob_runtime.from_spark.errors import OtherState
+from streamjob_runtime.judging import judge_with
 from streamjob_runtime.ledger import RestoreFrom
 from streamjob_runtime.spark_checkpoint import force_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
 
 STATE = "spark.sql.streaming.stateStore."
 DEFAULTS = {
     f"{STATE}checkpointFormatVersion": "1",
     f"{STATE}rocksdb.changelogCheckpointing.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
 }
 """How a plain query with the RocksDB provider keeps its state unless it is told otherwise."""
 
@@ -51,19 +58,20 @@ def write(directory: Path, inputs: tuple[str, ...], first: int, last: int) -> No
             add_rows(directory / name, number, ROWS[number * 9 : (number + 1) * 9])
 
 
-def plain(spark: SparkSession, directory: Path, inputs: tuple[str, ...], query: str) -> Counter[Any]:
+def plain(spark: SparkSession, directory: Path, taken: Taken) -> Counter[Any]:
     """Run the plain query until it has read what is there; return what it wrote."""
     session, rows = spark.newSession(), Counter[Any]()
     for key, value in DEFAULTS.items():
         session.conf.set(key, value)
-    for name in inputs:
+    session.conf.set("spark.sql.shuffle.partitions", taken.partitions)
+    for name in taken.inputs:
         reader = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        reader.json(str(directory / name)).withWatermark("at", "0 seconds").createOrReplaceTempView(name)
+        reader.json(str(directory / name)).withWatermark("at", f"{taken.delay} seconds").createOrReplaceTempView(name)
 
     def keep(batch: DataFrame, number: int) -> None:
         rows.update(tuple(row) for row in batch.selectExpr(*_printed(batch)).collect())
 
-    writer = session.sql(query).writeStream.option("checkpointLocation", str(directory / "checkpoint"))
+    writer = session.sql(taken.query).writeStream.option("checkpointLocation", str(directory / "checkpoint"))
     running_query = writer.foreachBatch(keep).trigger(availableNow=True).start()
     running_query.awaitTermination()
     return rows
@@ -73,42 +81,142 @@ def _printed(frame: DataFrame) -> list[str]:
     return [f"CAST({name} AS STRING) AS {name}" for name in frame.columns]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "query"), [(("a",), WINDOWS), (("a", "b"), JOIN)], ids=["windows", "a join of streams"]
-)
-def test_a_job_goes_on_where_a_plain_query_stopped(
-    inputs: tuple[str, ...], query: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    write(tmp_path, inputs, 0, 4)
-    before = plain(spark, tmp_path, inputs, query)
+@dataclass(frozen=True)
+class Taken:
+    """A plain query that is taken over.
+
+    Args:
+        inputs: the directories that it reads, in its order.
+        query: what it computes.
+        partitions: of its state.
+        delay: of the watermark, in seconds: with a long one nothing that is read twice is late.
+        in_s3: its checkpoint is copied to S3, and taken over from there.
+    """
+
+    inputs: tuple[str, ...]
+    query: str
+    partitions: str
+    delay: int = 0
+    in_s3: bool = False
+
+
+CASES = {
+    "windows, whose state gets fewer partitions": Taken(("a",), WINDOWS, partitions="3"),
+    "a join of streams, from S3": Taken(("a", "b"), JOIN, partitions="2", delay=3600, in_s3=True),
+}
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with S3Server() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield f"s3://{server.bucket}"
+
+
+def copied(directory: Path, place: str) -> str:
+    """Copy a checkpoint; return where it is."""
+    source, target = LocalStore(directory), open_location(place).store()
+    for entry in source.list(""):
+        target.put(entry.key, source.get(entry.key))
+    target.close()
+    return place
+
+
+def checked(spark: SparkSession, named: str, loaded: LoadedJob, scratch: Path) -> Comparison:
+    """Return what `streamjob check` says."""
+
+    def judge(of: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
+        spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
+        return judge_with(spark, scratch, of, found, compared, allow)
+
+    job = JobId("default", "graph")
+    return check_query(named, loaded, plan(loaded.spec), job, False, judge, steady_clock())[1]
+
+
+def changing(directory: Path, taken: Taken, query: str, place: Path) -> dict[str, Any]:
+    # The job names its sources in another order than the query reads them.
+    sources = [source(name, directory / name, bounded=True, delay=f"{taken.delay}s") for name in reversed(taken.inputs)]
+    return job(place, sources, [sql("made", taken.inputs, query)], ["made"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSession, tmp_path: Path, bucket: str) -> None:
+    taken = CASES[name]
+    write(tmp_path, taken.inputs, 0, 4)
+    before = plain(spark, tmp_path, taken)
     assert before
     # A batch that was planned when the query was stopped.
-    force_batch(tmp_path / "checkpoint", 0)
-    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "checkpoint").rglob("*")}
-    write(tmp_path, inputs, 4, 8)
+    checkpoint = tmp_path / "checkpoint"
+    force_batch(checkpoint, 0)
+    files = {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")}
+    write(tmp_path, taken.inputs, 4, 8)
+    named = f"spark:{copied(checkpoint, f'{bucket}/queries/made') if taken.in_s3 else checkpoint}"
 
-    sources = [source(name, tmp_path / name, bounded=True) for name in inputs]
-    spec = job(tmp_path, sources, [sql("made", inputs, f"SELECT {_casts(query)} FROM ({query})")], ["made"])
+    spec = changing(tmp_path, taken, f"SELECT {_casts(taken.query)} FROM ({taken.query})", tmp_path)
     life = Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
     loaded = load_job(life.file, ())
+    said = checked(spark, named, loaded, tmp_path / "check")
     store = open_location(life.location).job("default", life.name).store()
-    arguments = (loaded, plan(loaded.spec), JobId("default", life.name), store, steady_clock())
-    taken = take_over(f"spark:{tmp_path / 'checkpoint'}", *arguments)
-    place = find_snapshot(taken)
+    uri = take_over(named, loaded, plan(loaded.spec), JobId("default", life.name), store, steady_clock())
+    place = find_snapshot(uri)
     assert place is not None
     assert verify([read_snapshot(place)]).whole
 
-    with running(spark, replace(life, restore_from=RestoreFrom(taken))) as going_on:
+    with running(spark, replace(life, restore_from=RestoreFrom(uri))) as going_on:
         assert going_on.wait() is ExitCode.OK
     batch = spark.newSession()
-    for name in inputs:
-        batch.read.schema(SCHEMA).json(str(tmp_path / name)).createOrReplaceTempView(name)
-    made = batch.sql(query)
+    for input_ in taken.inputs:
+        batch.read.schema(SCHEMA).json(str(tmp_path / input_)).createOrReplaceTempView(input_)
+    made = batch.sql(taken.query)
     expected = Counter(tuple(row) for row in made.selectExpr(*_printed(made)).collect())
     assert before + rows_of(output(tmp_path, "made")) == expected
+    rewritten = taken.partitions != "2"
+    assert {each.uid: each.verdict.value for each in said.findings} == {
+        "graph": "rewritten" if rewritten else "restored",
+        **dict.fromkeys(taken.inputs, "restored"),
+        "made": "restored",
+        "to-made": "new",
+    }
     first: Any = first_completion(tmp_path / "snapshots" / "default" / life.name)
     assert all(file["object"].startswith("shared/") for chain in first["chains"] for file in chain["files"])
-    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "checkpoint").rglob("*")} == files
+    assert {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")} == files
+
+
+@pytest.mark.parametrize(
+    ("query", "cause"),
+    [
+        (WINDOWS.replace("k,", "string(n) AS k,", 1).replace("BY k,", "BY string(n),"), StateChanged),
+        (WINDOWS.replace("count(*)", "max(n)"), StateChanged),
+        ("SELECT k, n FROM a", OtherState),
+    ],
+    ids=["another key", "another aggregate", "no state"],
+)
+def test_what_check_refuses_of_a_plain_query_does_not_start(
+    query: str, cause: type[CannotRestore], spark: SparkSession, stopped: Path, tmp_path: Path
+) -> None:
+    taken = Taken(("a",), WINDOWS, partitions="2")
+    life = Life(file=write_job(tmp_path, changing(stopped, taken, query, tmp_path)), location=str(tmp_path / "s"))
+    loaded = load_job(life.file, ())
+    named = f"spark:{stopped / 'checkpoint'}"
+
+    said = checked(spark, named, loaded, tmp_path / "check")
+
+    assert [type(each) for each in said.refusals] == [cause]
+    store = open_location(life.location).job("default", life.name).store()
+    with pytest.raises(cause):  # noqa: PT012
+        uri = take_over(named, loaded, plan(loaded.spec), JobId("default", life.name), store, steady_clock())
+        with running(spark, replace(life, restore_from=RestoreFrom(uri))) as job_:
+            job_.wait()
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a plain query that counts by windows, and has been stopped."""
+    directory = tmp_path_factory.mktemp("stopped")
+    write(directory, ("a",), 0, 4)
+    plain(spark, directory, Taken(("a",), WINDOWS, partitions="2"))
+    return directory
 
 
 def _casts(query: str) -> str:

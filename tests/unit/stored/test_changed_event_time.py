@@ -1,0 +1,113 @@
+"""Watermarks and output modes of a job change over state that is kept: what is told of it, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot, source
+
+from streamjob.job.plan import plan
+from streamjob.job.spec import JobSpec
+from streamjob.stored.comparing import compare
+from streamjob.stored.refusals import OutputModeChanged
+from streamjob.stored.verdicts import Comparison
+
+AT = {"column": "at", "delay": "0s"}
+
+
+def counting(mode: str, watermark: dict[str, str] | None = AT, **fields: Any) -> JobSpec:
+    """Return a job that counts in an output mode."""
+    events = source("events")
+    if watermark is None:
+        del events["watermark"]
+    else:
+        events["watermark"] = watermark
+    operators = (query("clean", "events"), query("counts", "clean", COUNTS, outputMode=mode, **fields))
+    spec = job(*operators, sources=[events]).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    spec["sinks"] = [{**sink, "delivery": "at-least-once"} for sink in spec["sinks"]]
+    return JobSpec.model_validate(spec)
+
+
+def changed(then: JobSpec, now: JobSpec) -> Comparison:
+    return compare(now, plan(now), snapshot(then), URI, False)
+
+
+def why(compared: Comparison, uid: str) -> str:
+    return next(each.why for each in compared.findings if each.uid == uid)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "lost"),
+    [
+        ("append", "update", "groups that are still open would never be put out"),
+        ("append", "complete", "groups that had been put out are no longer in the state"),
+        ("update", "complete", "groups that a watermark had ended are no longer in the state"),
+    ],
+)
+def test_an_aggregation_that_would_lose_part_of_its_result_is_refused(then: str, now: str, lost: str) -> None:
+    compared = changed(counting(then), counting(now))
+
+    (error,) = compared.refusals
+    assert isinstance(error, OutputModeChanged)
+    assert lost in error.what
+    assert "'counts' kept its state in the output mode" in error.what
+    assert "--allow-non-restored-state" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "follows"),
+    [
+        ("update", "append", "puts out once more, as final, what it had put out of open groups"),
+        ("complete", "append", "puts out once more, as final, what it had put out"),
+        ("complete", "update", "puts out what changes from here on"),
+    ],
+)
+def test_another_output_mode_that_loses_nothing_is_told_with_what_follows(then: str, now: str, follows: str) -> None:
+    compared = changed(counting(then), counting(now))
+
+    assert compared.refusals == ()
+    assert f"its output mode was {then}, and is {now}, which {follows}" in why(compared, "counts")
+
+
+def test_without_a_watermark_all_groups_are_still_there_for_a_complete_result() -> None:
+    assert changed(counting("update", None), counting("complete", None)).refusals == ()
+
+
+def test_an_operator_that_begins_anew_may_have_any_output_mode() -> None:
+    now = counting("update", chain=False, uid="other")
+    compared = compare(now, plan(now), snapshot(counting("append")), URI, True)
+
+    assert compared.refusals == ()
+
+
+def test_the_output_mode_of_what_keeps_no_aggregation_does_not_matter() -> None:
+    def selecting(mode: str) -> JobSpec:
+        spec = job(query("clean", "events", outputMode=mode)).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        spec["sinks"] = [{**sink, "delivery": "at-least-once"} for sink in spec["sinks"]]
+        return JobSpec.model_validate(spec)
+
+    compared = changed(selecting("append"), selecting("update"))
+
+    assert compared.refusals == ()
+    assert compared.undecided == {}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        (AT, {"column": "at", "delay": "5s"}, "the delay of its watermark was 0s, and is 5s: what was late stays late"),
+        (AT, {"column": "late", "delay": "0s"}, "its watermark was on 'at', and is on 'late'"),
+        (AT, None, "its watermark is taken away: what waited for it is kept for good"),
+        (None, AT, "it gets a watermark on 'at': from here on it ends what waits"),
+        (AT, AT, "it is read on from its position"),
+    ],
+)
+def test_another_watermark_is_told_with_what_follows(
+    then: dict[str, str] | None, now: dict[str, str] | None, told: str
+) -> None:
+    compared = changed(counting("update", then), counting("update", now))
+
+    assert compared.refusals == ()
+    assert why(compared, "events").endswith(told) or f"{told}:" in why(compared, "events")
+    assert bool(compared.undecided) is (then != now)
