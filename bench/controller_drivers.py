@@ -17,20 +17,22 @@ import resource
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from aiohttp import web
 from bench.controller_cluster import Connection, connected
+from pydantic import BaseModel
 
 from streamjob.client.models import (
     Accepted,
     CheckpointingChanges,
     CheckpointingView,
-    JobView,
+    JobPart,
+    JobReport,
     LastCheckpointView,
     Problem,
     RestoredFromView,
@@ -64,6 +66,7 @@ _T = TypeVar("_T")
 _FIRST_CHECKPOINT = 1.0
 _THREADS = 8
 _JSON = "application/json"
+_PARTS: frozenset[str] = frozenset(get_args(JobPart))
 
 
 class Log:
@@ -126,7 +129,7 @@ class Driver:
         self._statistics = StatisticsTracker()
         self.turn = asyncio.Lock()
         self.triggers: dict[TriggerId, TriggerView] = {}
-        self.answers: dict[str, bytes] = {}
+        self._answers: dict[tuple[str, str], bytes | None] = {}
         self._change(JobState.CREATED)
 
     @property
@@ -225,7 +228,7 @@ class Driver:
 
     def _change(self, state: JobState) -> None:
         self._state = state
-        view = JobView(
+        self._report = JobReport(
             state=state,
             name=self.id.name,
             namespace=self.id.namespace,
@@ -237,13 +240,29 @@ class Driver:
             location=self._store.uri,
             last_checkpoint=self._last,
             restored_from=self._restored,
+            checkpoints=self._statistics.overview(),
+            checkpointing=CheckpointingView.model_validate(
+                self.policy.model_dump(include=set(CheckpointingView.model_fields))
+            ),
         )
-        policy = CheckpointingView.model_validate(self.policy.model_dump(include=set(CheckpointingView.model_fields)))
-        self.answers = {
-            "/v1/job": view.model_dump_json().encode(),
-            "/v1/checkpoints": self._statistics.overview().model_dump_json().encode(),
-            "/v1/checkpointing": policy.model_dump_json().encode(),
-        }
+        self._answers.clear()
+
+    def answer(self, path: str, include: str, triggers: Sequence[str]) -> bytes | None:
+        """Return what it answers at a path, or None."""
+        if path == "/v1/job" and triggers:
+            outcomes = {TriggerId(each): self.triggers[TriggerId(each)] for each in triggers if each in self.triggers}
+            return _json(self._job(include).model_copy(update={"triggers": outcomes}))
+        if (path, include) not in self._answers:
+            views: dict[str, BaseModel | None] = {
+                "/v1/job": self._job(include),
+                "/v1/checkpoints": self._report.checkpoints,
+                "/v1/checkpointing": self._report.checkpointing,
+            }
+            self._answers[path, include] = _json(views.get(path))
+        return self._answers[path, include]
+
+    def _job(self, include: str) -> JobReport:
+        return self._report.model_copy(update=dict.fromkeys(_PARTS - {*include.split(",")}))
 
 
 class Drivers:
@@ -346,7 +365,7 @@ class Drivers:
             if found is None:
                 return _problem(404, "Not Found")
             return web.Response(body=found.model_dump_json(), content_type=_JSON)
-        answer = driver.answers.get(request.path)
+        answer = driver.answer(request.path, request.query.get("include", ""), request.query.getall("trigger", ()))
         return _problem(404, "Not Found") if answer is None else web.Response(body=answer, content_type=_JSON)
 
     async def _end(self, pod: Object) -> None:
@@ -368,6 +387,10 @@ class Drivers:
 def _container(pod: Object, ended: Object) -> Object:
     found = next(each for each in pod["status"]["containerStatuses"] if each["name"] == CONTAINER)
     return {**found, "ready": False, "state": {"terminated": ended}}
+
+
+def _json(view: BaseModel | None) -> bytes | None:
+    return None if view is None else view.model_dump_json().encode()
 
 
 def _job_of(pod: Object) -> str:

@@ -59,7 +59,7 @@ its own count, the renewals of its Lease included ({lease:.0f} a minute); watche
 anew every five minutes. What is written is one status per job and completed checkpoint (every {interval} here), at most
 one per look (15 s); without checkpoints there is nothing to write. "All" is what the API server served to everybody by
 `apiserver_request_total`{without}.
-Requests to drivers grow with the jobs: each is asked three things every 15 s.
+Requests to drivers grow with the jobs: each is asked once every 15 s.
 """
 
 

@@ -148,6 +148,11 @@ def render_api() -> str:
 
 def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
     lines = [f"### {method.upper()} {path}\n", f"{operation['description']}\n"]
+    if parameters := [each for each in operation.get("parameters", ()) if each["in"] == "query"]:
+        lines += ["| parameter | type | meaning |", "|---|---|---|"]
+        for each in parameters:
+            lines.append(f"| `{each['name']}` | {_type(each['schema'])} | {each['description']} |")
+        lines.append("")
     if body := operation.get("requestBody"):
         lines.append(f"Body: {_type(body['content']['application/json']['schema'])}\n")
     lines += ["| status | answer |", "|---|---|"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 import aiohttp
 from pydantic import BaseModel, ValidationError
@@ -22,7 +22,8 @@ from streamjob.client.models import (
     CheckpointingView,
     CheckpointRequest,
     CheckpointsView,
-    JobView,
+    JobPart,
+    JobReport,
     Request,
     SavepointRequest,
     StopRequest,
@@ -31,6 +32,7 @@ from streamjob.client.models import (
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _IDLE_SECONDS = 2.0
+_ALL_PARTS = f"include={','.join(get_args(JobPart))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,13 @@ class Drivers:
         self._send = send or self._over_the_network
         self._session: aiohttp.ClientSession | None = None
 
-    async def job(self, driver: DriverAddress) -> JobView:
-        """Return the job as it stands."""
-        return await self._ask(driver, "job", "GET", "/v1/job", JobView)
+    async def report(self, driver: DriverAddress, triggers: Iterable[str] = ()) -> JobReport:
+        """Return the job with its checkpoints, its policy and what became of requests, all of one moment.
+
+        A runtime of an older version leaves all but the job out.
+        """
+        query = "&".join((_ALL_PARTS, *(f"trigger={each}" for each in triggers)))
+        return await self._ask(driver, "job", "GET", f"/v1/job?{query}", JobReport)
 
     async def checkpoints(self, driver: DriverAddress) -> CheckpointsView:
         """Return the checkpoints' statistics."""

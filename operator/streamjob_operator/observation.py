@@ -169,7 +169,7 @@ class Observation:
         pods: all driver pods of the job, of any attempt.
         job: what the control API of the current attempt's pod says; None if there is no such pod or no answer.
         checkpoints: its statistics, likewise.
-        policy: its checkpointing policy in force (the answer to an empty `PATCH /v1/checkpointing`), likewise.
+        policy: its checkpointing policy in force, likewise.
         triggers: what became of the requests that `decisions.wanted_triggers` names; one that the running process does
             not know is left out.
         log: the job's log at the location of the deployed revision (before the first, of the spec), read after the

@@ -8,13 +8,20 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import get_args
 
 from streamjob.client.client import ControlApiError, RequestFailed
-from streamjob.client.models import CheckpointingChanges, CheckpointingView, CheckpointsView, JobView, TriggerView
+from streamjob.client.models import (
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointsView,
+    JobReport,
+    JobView,
+    TriggerView,
+)
 from streamjob.errors import StreamJobError
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
@@ -96,7 +103,7 @@ class _Said:
     job: JobView | None = None
     checkpoints: CheckpointsView | None = None
     policy: CheckpointingView | None = None
-    triggers: dict[str, TriggerView] = field(default_factory=dict)
+    triggers: Mapping[str, TriggerView] = field(default_factory=dict)
 
 
 class Tokens:
@@ -198,22 +205,30 @@ class Observer:
             address = await self._tokens.address(thing, pod)
             if address is None:
                 return _Said()
-            job = await self._drivers.job(address)
+            wanted = sorted({*self._wanted_triggers(resource.status), *also})
+            job = await self._drivers.report(address, wanted)
             if job.attempt != resource.status.job_status.attempt:
                 # The address belongs to another driver meanwhile.
                 return _Said()
-            wanted = sorted({*self._wanted_triggers(resource.status), *also})
-            # One after the other, over one connection: to make a second one takes longer.
-            checkpoints = await self._drivers.checkpoints(address)
-            policy = await self._drivers.patch_checkpointing(address, CheckpointingChanges())
-            triggers = [await self._drivers.trigger(address, each) for each in wanted]
+            return await self._completed(address, job, wanted)
         except (ControlApiError, ClusterError) as error:
             if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
                 self._tokens.forget(resource.uid)
             _log.debug("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
             return _Said()
-        outcomes = {each: found for each, found in zip(wanted, triggers, strict=True) if found is not None}
-        return _Said(job, checkpoints, policy, outcomes)
+
+    async def _completed(self, address: DriverAddress, job: JobReport, wanted: Iterable[str]) -> _Said:
+        """Return a report with what a driver of an older version left out: it answers one question at a time."""
+        checkpoints, policy, triggers = job.checkpoints, job.checkpointing, job.triggers
+        if checkpoints is None:
+            checkpoints = await self._drivers.checkpoints(address)
+        if policy is None:
+            policy = await self._drivers.patch_checkpointing(address, CheckpointingChanges())
+        if triggers is None:
+            # One after the other, over one connection: to make a second one takes longer.
+            asked = [await self._drivers.trigger(address, each) for each in wanted]
+            triggers = {each.trigger_id: each for each in asked if each is not None}
+        return _Said(job, checkpoints, policy, {str(each): view for each, view in triggers.items()})
 
     async def _initial(self, resource: Resource) -> KnownSnapshot | None:
         spec = resource.usable

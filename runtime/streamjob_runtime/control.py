@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from streamjob.client.models import (
@@ -12,6 +12,8 @@ from streamjob.client.models import (
     CheckpointingChanges,
     CheckpointingView,
     CheckpointsView,
+    JobPart,
+    JobReport,
     JobState,
     JobView,
     LastCheckpointView,
@@ -80,17 +82,23 @@ class RunningJob:
 
     def job(self) -> JobView:
         """Return the job as it stands."""
+        return self.report()
+
+    def report(self, include: Collection[JobPart] = (), triggers: Collection[TriggerId] = ()) -> JobReport:
+        """Return the job as it stands, the parts that are asked for and what became of requests."""
         runner = self._runner
         now = runner.job.clock()
         with runner.lock:
             epoch, ledger, lifecycle = runner.epoch, runner.ledger, runner.lifecycle
             last = _last_checkpoint(runner.statistics, has_final=ledger is not None and ledger.finished)
-            failure = runner.failure
+            failure, policy = runner.failure, runner.policy
+            checkpoints = runner.statistics.overview() if "checkpoints" in include else None
+            outcomes = {each: view for each in triggers if (view := self._requests.view(each)) is not None}
         restored = epoch.restored if epoch else None
         chains, channels = self._chain_views(epoch, now)
         seen = {uid: meter.figures for uid, meter in self._meters.items()}
         into_sinks = [seen[chain.uid] for chain in runner.job.plan.chains if chain.sinks]
-        return JobView(
+        return JobReport(
             state=lifecycle.state,
             name=runner.job.name,
             namespace=runner.job.namespace,
@@ -116,6 +124,9 @@ class RunningJob:
             else None,
             rewriting=_rewriting(epoch),
             failure=failure,
+            checkpoints=checkpoints,
+            checkpointing=_policy_view(policy) if "checkpointing" in include else None,
+            triggers=outcomes if triggers else None,
         )
 
     def _chain_views(self, epoch: Epoch | None, now: float) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
@@ -217,7 +228,7 @@ class RunningJob:
             )
         policy = CheckpointingPolicy.model_validate({**self._runner.policy.model_dump(), **changed})
         self._runner.change_policy(policy)
-        return CheckpointingView.model_validate(policy.model_dump(include=set(CheckpointingView.model_fields)))
+        return _policy_view(policy)
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return what became of a request, or None if the id is unknown."""
@@ -232,6 +243,10 @@ class RunningJob:
         """Return whether the job processes records."""
         state = self._runner.lifecycle.state
         return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
+
+
+def _policy_view(policy: CheckpointingPolicy) -> CheckpointingView:
+    return CheckpointingView.model_validate(policy.model_dump(include=set(CheckpointingView.model_fields)))
 
 
 def _savepoint_location(location: str | None) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.alias_generators import to_camel
 
 from streamjob.durations import Seconds
@@ -33,6 +33,8 @@ __all__ = [
     "FieldProblem",
     "HealthView",
     "InputView",
+    "JobPart",
+    "JobReport",
     "JobState",
     "JobView",
     "LastCheckpointView",
@@ -230,6 +232,32 @@ class CheckpointingView(View):
     aligned_checkpoint_timeout: Seconds | None = None
     tolerable_failed_checkpoints: int
     num_retained: int
+
+
+JobPart = Literal["checkpoints", "checkpointing"]
+"""What an answer to `GET /v1/job` holds besides, if it is asked for."""
+
+
+class JobReport(JobView):
+    """The job as it stands, and with it, of the same moment, what was asked for; the rest is left out."""
+
+    checkpoints: CheckpointsView | None = Field(
+        default=None, description="With `include=checkpoints`: what `GET /v1/checkpoints` answers."
+    )
+    checkpointing: CheckpointingView | None = Field(
+        default=None, description="With `include=checkpointing`: the checkpointing policy in force."
+    )
+    triggers: dict[TriggerId, TriggerView] | None = Field(
+        default=None, description="With `trigger=ID`: what became of these requests; unknown ones are left out."
+    )
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_was_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {name: value for name, value in written.items() if value is not None or name not in _ON_DEMAND}
+
+
+_ON_DEMAND = JobReport.model_fields.keys() - JobView.model_fields.keys()
 
 
 class HealthView(View):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from fastapi import Body, FastAPI, HTTPException, Response
+from fastapi import Body, FastAPI, HTTPException, Query, Response
 from fastapi.openapi.utils import get_openapi
 
 from streamjob.client.models import (
@@ -20,7 +20,8 @@ from streamjob.client.models import (
     CheckpointRequest,
     CheckpointsView,
     HealthView,
-    JobView,
+    JobPart,
+    JobReport,
     Problem,
     SavepointRequest,
     StopRequest,
@@ -36,6 +37,7 @@ METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 _REMEMBERED = 100
 _ENDED = frozenset({TriggerState.COMPLETED, TriggerState.FAILED})
+_PARTS: tuple[JobPart, ...] = get_args(JobPart)
 
 
 class Triggering:
@@ -71,16 +73,27 @@ class Triggering:
     def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return what became of a request."""
         view = self._control.trigger(trigger_id)
-        if view is not None and view.state in _ENDED:
-            with self._seen:
-                self._unseen.pop(trigger_id, None)
-                self._seen.notify_all()
+        self._note_seen(() if view is None else (view,))
         return view
 
-    def wait_until_seen(self, timeout: float) -> None:
-        """Wait until callers have seen the outcomes of all their requests, `timeout` seconds at most."""
+    def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
+        """Return the job, the parts that are asked for and what became of requests."""
+        report = self._control.report(include, triggers)
+        self._note_seen((report.triggers or {}).values())
+        return report
+
+    def _note_seen(self, views: Collection[TriggerView]) -> None:
+        ended = [view.trigger_id for view in views if view.state in _ENDED]
+        if ended:
+            with self._seen:
+                for trigger_id in ended:
+                    self._unseen.pop(trigger_id, None)
+                self._seen.notify_all()
+
+    def wait_until_seen(self, timeout: float) -> bool:
+        """Wait until callers have seen the outcomes of all their requests, `timeout` seconds at most; whether so."""
         with self._seen:
-            self._seen.wait_for(lambda: not self._unseen, timeout)
+            return self._seen.wait_for(lambda: not self._unseen, timeout)
 
 
 def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes], triggering: Triggering) -> FastAPI:
@@ -102,7 +115,7 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
     )
     problems.install(app)
     app.add_middleware(BearerToken, token=token)
-    _add_views(app, control)
+    _add_views(app, control, triggering)
     _add_requests(app, control, triggering)
     _add_probes(app, control, metrics)
     _describe(app)
@@ -118,11 +131,24 @@ _INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malfo
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
 
 
-def _add_views(app: FastAPI, control: JobControl) -> None:
-    @app.get("/v1/job", tags=["job"])
-    def job() -> JobView:
-        """State, graph, attempt, epoch, restarts, chains and the last checkpoint."""
-        return control.job()
+_Include = Annotated[
+    str,
+    Query(description=f"Parts that are to be in the answer too, with commas between: {', '.join(_PARTS)}."),
+]
+_Wanted = Annotated[
+    Sequence[str],
+    Query(description="Trigger id of a request whose outcome is to be in the answer too; may be repeated."),
+]
+
+
+def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
+    @app.get("/v1/job", tags=["job"], responses=_INVALID)
+    def job(include: _Include = "", trigger: _Wanted = ()) -> JobReport:
+        """State, graph, attempt, epoch, restarts, chains, the last checkpoint, and what is asked for besides."""
+        asked = {part.strip() for part in include.split(",")}
+        return triggering.report(
+            [part for part in _PARTS if part in asked], [TriggerId(trigger_id) for trigger_id in trigger]
+        )
 
     @app.get("/v1/checkpoints", tags=["checkpoints"])
     def checkpoints() -> CheckpointsView:

@@ -7,6 +7,7 @@ the store.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Protocol
 
 from streamjob.client.models import (
@@ -15,6 +16,8 @@ from streamjob.client.models import (
     CheckpointingView,
     CheckpointsView,
     FieldProblem,
+    JobPart,
+    JobReport,
     JobView,
     TriggerView,
 )
@@ -68,6 +71,10 @@ class JobControl(Protocol):
 
     def job(self) -> JobView:
         """Return the job as it stands."""
+        ...
+
+    def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
+        """Return the job, the parts that are asked for and what became of requests, all of one moment."""
         ...
 
     def checkpoints(self) -> CheckpointsView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from streamjob.client.models import (
     CheckpointingView,
     CheckpointsView,
     ControlFile,
+    JobPart,
+    JobReport,
     JobState,
     JobView,
     TriggerState,
@@ -47,6 +49,14 @@ class FakeJob:
 
     def job(self) -> JobView:
         return self.view
+
+    def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
+        return JobReport(
+            **dict(self.view),
+            checkpoints=self.statistics if "checkpoints" in include else None,
+            checkpointing=self.policy if "checkpointing" in include else None,
+            triggers={each: self._triggers[each] for each in triggers if each in self._triggers} if triggers else None,
+        )
 
     def checkpoints(self) -> CheckpointsView:
         return self.statistics

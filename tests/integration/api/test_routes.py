@@ -135,6 +135,44 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> No
     assert JobView.model_validate_json(answer.content) == a_job()
 
 
+def test_the_job_comes_alone_unless_more_is_asked_for(http: httpx.Client) -> None:
+    shown = http.get("/v1/job").json()
+
+    assert shown.keys() & {"checkpoints", "checkpointing", "triggers"} == set()
+    assert shown["failure"] is None
+
+
+def test_one_answer_holds_the_job_and_what_is_asked_for_besides(http: httpx.Client, job: FakeJob) -> None:
+    http.post("/v1/checkpoints", json={"triggerId": "one"})
+    http.post("/v1/stop", json={"triggerId": "two"})
+    job.resolve(TriggerId("one"))
+
+    shown = http.get("/v1/job?include=checkpoints,checkpointing&trigger=one&trigger=unknown").json()
+
+    assert shown["state"] == "RUNNING"
+    assert shown["checkpoints"] == http.get("/v1/checkpoints").json()
+    assert shown["checkpointing"] == http.patch("/v1/checkpointing", json={}).json()
+    assert shown["triggers"] == {"one": http.get("/v1/triggers/one").json()}
+
+
+def test_what_a_newer_client_asks_for_is_left_out(http: httpx.Client) -> None:
+    shown = http.get("/v1/job?include=weather, checkpointing&color=red").json()
+
+    assert shown.keys() & {"checkpoints", "checkpointing", "triggers", "weather"} == {"checkpointing"}
+
+
+def test_an_outcome_that_came_with_the_job_has_been_seen() -> None:
+    job = FakeJob()
+    triggering = Triggering(job)
+    asked = triggering.ask("checkpoint", TriggerId("one"), job.trigger_checkpoint)
+    triggering.report((), [asked])
+    job.resolve(asked)
+
+    assert not triggering.wait_until_seen(0)
+    triggering.report((), [asked])
+    assert triggering.wait_until_seen(0)
+
+
 def test_checkpoints_carry_flinks_names(http: httpx.Client) -> None:
     shown = http.get("/v1/checkpoints").json()
 

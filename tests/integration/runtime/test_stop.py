@@ -8,13 +8,14 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from tests.integration.runtime.processes import PROGRAM, JobRuns
 from tests.integration.runtime.purchases import Rows, line_rows, table_rows
 
 from streamjob.client.client import ControlClient
-from streamjob.client.discovery import find_endpoint
-from streamjob.client.models import CheckpointingChanges
+from streamjob.client.discovery import Endpoint, find_endpoint
+from streamjob.client.models import CheckpointingChanges, JobReport
 from streamjob.snapshot.record import RecordKind
 
 if TYPE_CHECKING:
@@ -62,6 +63,16 @@ def unpublish(runs: JobRuns) -> None:
         assert number, "nothing was published last: the test proves nothing"
 
 
+def all_of_the_job(endpoint: Endpoint, trigger: str) -> JobReport:
+    """Return what the control API tells of a job in one answer."""
+    answer = httpx.get(
+        f"{endpoint.url}/v1/job?include=checkpoints,checkpointing&trigger={trigger}",
+        headers={"Authorization": f"Bearer {endpoint.token}"},
+        trust_env=False,
+    )
+    return JobReport.model_validate_json(answer.content)
+
+
 @pytest.mark.timeout(600)
 def test_a_job_is_steered_stopped_by_a_signal_and_goes_on_from_there(
     runs: JobRuns, expected: Rows, spark: SparkSession, tmp_path: Path
@@ -81,6 +92,13 @@ def test_a_job_is_steered_stopped_by_a_signal_and_goes_on_from_there(
         assert asked["state"] == "COMPLETED"
         status = streamjob("status", "--workdir", workdir, "--json")
         assert (status["state"], status["lastCheckpoint"]["id"]) == ("RUNNING", runs.completions()[0].id)
+        report = all_of_the_job(endpoint, asked["triggerId"])
+        assert (report.state, report.checkpoints, report.checkpointing) == (
+            "RUNNING",
+            client.checkpoints(),
+            client.patch_checkpointing(CheckpointingChanges()),
+        )
+        assert report.triggers == {asked["triggerId"]: client.trigger(asked["triggerId"])}
         client.patch_checkpointing(CheckpointingChanges(interval=0.3))
         runs.wait(lambda: len(runs.completions()) >= 3, "periodic checkpoints", first)
         first.send(signal.SIGTERM)

@@ -49,6 +49,12 @@ SPEC: Object = {
 }
 
 
+_CHECKPOINTS = StatisticsTracker().overview().model_dump(mode="json", by_alias=True)
+_POLICY = CheckpointingView(
+    interval=10, timeout=600, min_pause=0, mode="aligned", tolerable_failed_checkpoints=10, num_retained=3
+).model_dump(mode="json", by_alias=True)
+
+
 def a_job(**spec: Any) -> Object:
     """Return a StreamJob as a user applies it."""
     return {
@@ -61,7 +67,10 @@ def a_job(**spec: Any) -> Object:
 
 @dataclass
 class FakeDriver:
-    """A driver's control API; requests are answered at once, and stops end the process."""
+    """A driver's control API; requests are answered at once, and stops end the process.
+
+    `older`: its runtime is of a version that tells of nothing but the job when it is asked for the job.
+    """
 
     stored: Job
     attempt: int
@@ -72,26 +81,34 @@ class FakeDriver:
     stopped: bool = False
     last: dict[str, Any] | None = None
     epoch: int = 1
+    older: bool = False
+    requests: int = 0
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         path, body = request.url.path, json.loads(request.content or b"{}")
         if request.headers["Authorization"] != f"Bearer {self.token}":
             return httpx.Response(401, json={"title": "Unauthorized", "status": 401})
+        self.requests += 1
         if path == "/v1/job":
-            return httpx.Response(200, json=self._view())
+            return httpx.Response(200, json=self._view() | self._parts(request.url.params))
         if path == "/v1/checkpoints" and request.method == "GET":
-            return httpx.Response(200, content=StatisticsTracker().overview().model_dump_json(by_alias=True))
+            return httpx.Response(200, json=_CHECKPOINTS)
         if path == "/v1/checkpointing":
-            policy = CheckpointingView(
-                interval=10, timeout=600, min_pause=0, mode="aligned", tolerable_failed_checkpoints=10, num_retained=3
-            )
-            return httpx.Response(200, content=policy.model_dump_json(by_alias=True))
+            return httpx.Response(200, json=_POLICY)
         if request.method == "GET":
             known = self.triggers.get(path.rsplit("/", 1)[1])
             return httpx.Response(200, json=known) if known else httpx.Response(404, json={"title": "?", "status": 404})
         self.asked.append((path, body))
         self._take(path.rsplit("/", 1)[1].removesuffix("s"), body)
         return httpx.Response(202, json={"triggerId": body["triggerId"]})
+
+    def _parts(self, asked: httpx.QueryParams) -> dict[str, Any]:
+        if self.older:
+            return {}
+        parts = {"checkpoints": _CHECKPOINTS, "checkpointing": _POLICY}
+        wanted = asked.get_list("trigger")
+        triggers = {"triggers": {each: self.triggers[each] for each in wanted if each in self.triggers}}
+        return {name: parts[name] for name in asked.get("include", "").split(",")} | (triggers if wanted else {})
 
     def checkpoint(self, now: float) -> None:
         """Complete a periodic checkpoint."""

@@ -69,20 +69,37 @@ def test_asking_for_the_policy_changes_nothing() -> None:
     assert policy.interval == 10.0
 
 
+def test_a_look_takes_one_request() -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.path_qs)
+        job = {"state": "RUNNING", "name": "a", "namespace": "b", "startTime": 0, "uptime": 0}
+        outcome = {"triggerId": "t1", "kind": "stop", "state": "QUEUED"}
+        return web.json_response(job | {"checkpointing": POLICY, "triggers": {"t1": outcome}})
+
+    report = against(answer, lambda drivers, at: drivers.report(at, ["t1", "t2"]))
+
+    assert seen == ["/v1/job?include=checkpoints,checkpointing&trigger=t1&trigger=t2"]
+    assert report.checkpoints is None
+    assert report.checkpointing.num_retained == 3
+    assert [each.state for each in report.triggers.values()] == ["QUEUED"]
+
+
 def test_a_refusal_says_what_the_driver_said() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response({"title": "Conflict", "status": 409, "detail": "the job has stopped"}, status=409)
 
     with pytest.raises(RequestFailed, match="the job has stopped"):
-        against(answer, lambda drivers, at: drivers.job(at))
+        against(answer, lambda drivers, at: drivers.report(at))
 
 
 def test_an_answer_that_is_no_view_is_told() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response({"state": "ELSEWHERE"})
 
-    with pytest.raises(ControlApiError, match="no JobView"):
-        against(answer, lambda drivers, at: drivers.job(at))
+    with pytest.raises(ControlApiError, match="no JobReport"):
+        against(answer, lambda drivers, at: drivers.report(at))
 
 
 def test_the_token_is_not_taken_to_where_a_driver_points() -> None:
@@ -93,14 +110,14 @@ def test_the_token_is_not_taken_to_where_a_driver_points() -> None:
         return web.Response(status=307, headers={"Location": "/elsewhere"})
 
     with pytest.raises(RequestFailed):
-        against(answer, lambda drivers, at: drivers.job(at))
+        against(answer, lambda drivers, at: drivers.report(at))
     assert seen == ["/v1/job"]
 
 
 def test_a_driver_that_is_not_there_is_unreachable() -> None:
     async def scenario() -> None:
         async with Drivers() as drivers:
-            await drivers.job(DriverAddress(f"http://127.0.0.1:{free_port()}", "secret"))
+            await drivers.report(DriverAddress(f"http://127.0.0.1:{free_port()}", "secret"))
 
     with pytest.raises(Unreachable):
         asyncio.run(scenario())
@@ -111,7 +128,7 @@ def test_a_driver_that_is_silent_is_unreachable() -> None:
         silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         async with silent, Drivers(timeout=0.05) as drivers:
-            await drivers.job(DriverAddress(f"http://127.0.0.1:{port}", "secret"))
+            await drivers.report(DriverAddress(f"http://127.0.0.1:{port}", "secret"))
 
     with pytest.raises(Unreachable):
         asyncio.run(scenario())

@@ -197,6 +197,34 @@ def test_a_driver_that_changed_its_token_is_asked_with_the_new_one(bench: Bench)
     asyncio.run(scenario())
 
 
+def test_a_look_at_a_job_that_rests_is_one_request_to_its_driver(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        assert bench.driver is not None
+        before = bench.driver.requests
+        for _ in range(5):
+            await bench.step()
+        assert bench.driver.requests - before == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_stop_is_followed_whatever_the_version_of_the_runtime(bench: Bench, older: bool) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        first = bench.driver
+        assert first is not None
+        first.older = older
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"suspend": True})
+        await bench.until(lambda: bench.lifecycle == "SUSPENDED")
+
+        assert [path for path, _ in first.asked] == ["/v1/stop"]
+        assert bench.job["status"]["savepoint"]["lastCompleted"]["path"].endswith("manifest.json")
+
+    asyncio.run(scenario())
+
+
 def test_a_changed_image_is_deployed_behind_a_savepoint(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench)
