@@ -158,6 +158,8 @@ def _query_check() -> QueryCheck:
     from streamjob.cli.main import MissingExtra
 
     try:
+        # It reads changelogs, which are compressed.
+        import_module("pyarrow")
         return cast("QueryCheck", import_module(_QUERIES).check_query)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
