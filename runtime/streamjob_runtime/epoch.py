@@ -23,7 +23,7 @@ from streamjob.protocol.restore import Resolution
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.compatibility import Restored, check_compatible
-from streamjob_runtime.assembly import Assembled, Assembler, Workdir
+from streamjob_runtime.assembly import Assembled, Assembler
 from streamjob_runtime.chain import Chain
 from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
@@ -32,6 +32,7 @@ from streamjob_runtime.ledger import Ledger, RestoreFrom
 from streamjob_runtime.output_recovery import open_outputs, recover_output
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
+from streamjob_runtime.restoration import Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,10 @@ from streamjob.job.plan import ChainPlan, plan
 from streamjob.snapshot.manifest import ChainState
 from streamjob.stored.comparing import begins_to_keep
 from streamjob.stored.compatibility import Restored
-from streamjob.stored.matching import Keeper, Matched, match
-from streamjob.stored.refusals import StateChanged, StateGone
+from streamjob.stored.matching import Keeper, Matched, match, not_told
+from streamjob.stored.refusals import StateChanged, StateGone, StateNotTold
 from streamjob.stored.restorable import Found
-from streamjob.stored.state_owners import owners
+from streamjob.stored.state_owners import from_the_output, owners
 from streamjob.stored.verdicts import Comparison, Finding, Kind, Verdict
 from streamjob_runtime.dataflow import Dataflow
 from streamjob_runtime.planning import describe_state, what_spark_refuses
@@ -65,6 +65,9 @@ def settle_state(
         }
         matched = match(former, planned)
         refused = [*_refusals(matched, former, planned, restored, chain)]
+        was = _ordered(restored.manifest.graph, state.operators)
+        for uid in sorted(not_told(matched, former, was, _ordered(graph, chain.uids()))):
+            refused += _refused([uid], _not_told(former, uid, restored))
         if refused:
             return tuple(refused)
         there = operator_names(place, state.batch)
@@ -107,7 +110,8 @@ def judge_with(
     spark: SparkSession, scratch: Path, loaded: LoadedJob, found: Found, compared: Comparison, allow: bool
 ) -> Comparison:
     """Return as `judge` does, with a Spark that runs and a scratch directory."""
-    from streamjob_runtime.assembly import Assembler, Workdir
+    from streamjob_runtime.assembly import Assembler
+    from streamjob_runtime.restoration import Workdir
 
     restored = Restored(
         found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
@@ -167,6 +171,20 @@ def _refusals(
             )
             if not restored.allow:
                 yield from _refused(uids, error)
+
+
+def _ordered(graph: Mapping[str, Any], operators: Sequence[OperatorUid]) -> list[OperatorUid]:
+    return [OperatorUid(each["uid"]) for each in from_the_output(graph, frozenset(operators))]
+
+
+def _not_told(former: Mapping[int, Keeper], uid: OperatorUid, restored: Restored) -> StateNotTold:
+    among = {each for keeper in former.values() if uid in keeper.uids for each in keeper.uids}
+    return StateNotTold(
+        f"{restored.uri} does not tell which of {_list(among)} each of their states is of, and they are not all there "
+        "any more, or not in their order",
+        "leave them as they were, or give each that keeps state another uid, and give the state up with "
+        "--allow-non-restored-state",
+    )
 
 
 def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, place: Path) -> Iterator[Finding]:

@@ -127,7 +127,13 @@ class Takeover:
         """Return whether the query has other inputs, or other state, than the checkpoint that it would go on from."""
         if self.state is None:
             return False
-        same = tuple(each.uid for each in self.state.inputs) == dataflow.sources
+        channels = self._restored.manifest.channels
+        stood = {each.source: each.consumed for each in channels if each.target == self.state.uid}
+        # What was read as a source may come from a chain of its own, under the same uid, and what the chain reads by a
+        # channel, another may have read up to another position.
+        before = tuple((each.uid, stood.get(ChainUid(each.uid))) for each in self.state.inputs)
+        now = {uid: self._origin.consumed.get(producer, 0) for uid, producer in dataflow.channels.items()}
+        same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources)
         return not same or bool(tuple(self._others())) or self._origin.state is not None
 
     def _line(self, uid: OperatorUid, dataflow: Dataflow, taken: int, lines: Sequence[_FormerInput]) -> _FormerInput:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from streamjob.ids import OperatorUid
@@ -47,3 +47,27 @@ def match(former: Mapping[int, Keeper], planned: Mapping[int, Keeper]) -> Matche
             numbers[number] = found
             del left[found]
     return Matched(numbers, tuple(sorted(planned.keys() - numbers.keys())), tuple(left))
+
+
+def not_told(
+    matched: Matched, former: Mapping[int, Keeper], was: Sequence[OperatorUid], now: Sequence[OperatorUid]
+) -> frozenset[OperatorUid]:
+    """Return the operators that may have been given the state of another one.
+
+    Several states of the same name that may be of any of several operators are given to them in their order. That is
+    right as long as all of them are, and the operators are in the order in which they were.
+
+    Args:
+        matched: what `match` has found.
+        former: what it was given.
+        was: the operators of the query that the snapshot is of, from its output towards its inputs.
+        now: those of the new query.
+    """
+    found: set[OperatorUid] = set()
+    for uids, name in {(frozenset(each.uids), each.name) for each in former.values() if len(each.uids) > 1}:
+        numbers = [number for number, each in former.items() if (each.uids, each.name) == (uids, name)]
+        given = [number for number in numbers if number in matched.numbers.values()]
+        moved = [uid for uid in was if uid in uids and uid in now] != [uid for uid in now if uid in uids]
+        if given and len(numbers) > 1 and (moved or len(given) < len(numbers)):
+            found |= uids.intersection(now)
+    return frozenset(found)

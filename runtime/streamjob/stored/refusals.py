@@ -33,6 +33,10 @@ class StateGone(CannotRestore):
     """An operator does not keep the state any more that the snapshot has of it."""
 
 
+class StateNotTold(CannotRestore):
+    """The snapshot does not tell which of several operators a state is of, and they are others or in another order."""
+
+
 class StateChanged(CannotRestore):
     """An operator keeps its state in another form, or by other keys, than the snapshot has it."""
 

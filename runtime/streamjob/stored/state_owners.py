@@ -33,7 +33,7 @@ def owners(
         operators: the uids of the chain, its sources and sinks among them.
         names: what Spark calls the stateful operators of the chain, by their numbers.
     """
-    ordered = _from_the_output(graph, frozenset(operators))
+    ordered = from_the_output(graph, frozenset(operators))
     parts = [_parts(operator) for operator in ordered]
     uids = [OperatorUid(operator["uid"]) for operator in ordered]
     if len(uids) == 1:
@@ -87,7 +87,7 @@ def _parts(operator: Mapping[str, Any]) -> Counter[str] | None:
     return None if found is None else Counter(found)
 
 
-def _from_the_output(graph: Mapping[str, Any], chain: frozenset[str]) -> list[Mapping[str, Any]]:
+def from_the_output(graph: Mapping[str, Any], chain: frozenset[str]) -> list[Mapping[str, Any]]:
     """Return the chain's operators as they lie in its query: each before its inputs, those from left to right."""
     by_name = {each["name"]: each for each in graph.get("operators", ()) if each["uid"] in chain}
     read = {edge["from"] for each in by_name.values() for edge in each["inputs"] if not edge.get("feedback")}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamjob.ids import OperatorUid
-from streamjob.stored.matching import Keeper, Matched, match
+from streamjob.stored.matching import Keeper, Matched, match, not_told
 
 JOIN, AGGREGATION = "symmetricHashJoin", "stateStoreSave"
 
@@ -37,3 +39,33 @@ def test_state_that_may_be_of_several_goes_to_the_one_that_is_there() -> None:
 
     assert match(former, {0: keeper("dedupe", "second")}).numbers == {0: 1}
     assert match(former, {0: keeper("dedupe", "first")}).numbers == {0: 0}
+
+
+FIRST, SECOND, NEW = OperatorUid("first"), OperatorUid("second"), OperatorUid("new")
+EITHER = keeper("dedupe", FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "concerned"),
+    [
+        ({0: EITHER, 1: EITHER}, [FIRST, SECOND], set()),
+        ({0: EITHER, 1: EITHER}, [FIRST, NEW, SECOND], set()),
+        ({0: EITHER, 1: EITHER}, [SECOND, FIRST], {FIRST, SECOND}),
+        ({0: keeper("dedupe", SECOND)}, [SECOND], {SECOND}),
+        ({0: keeper("other", NEW)}, [NEW], set()),
+    ],
+    ids=["as they were", "another between them", "in another order", "one is gone", "both are gone"],
+)
+def test_states_that_may_be_of_any_of_several_are_given_to_all_of_them_in_their_order_or_to_none(
+    planned: dict[int, Keeper], now: list[OperatorUid], concerned: set[OperatorUid]
+) -> None:
+    former = {0: EITHER, 1: EITHER}
+
+    assert not_told(match(former, planned), former, [FIRST, SECOND], now) == concerned
+
+
+def test_one_state_is_given_to_the_one_operator_that_keeps_some_of_those_that_may_have() -> None:
+    former = {0: EITHER, 1: keeper("join", FIRST, SECOND)}
+    planned = {0: keeper("dedupe", SECOND)}
+
+    assert not not_told(match(former, planned), former, [FIRST, SECOND], [SECOND])

@@ -1,0 +1,153 @@
+"""What a chain takes over from a snapshot in which its inputs were others', or came to it in another way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.job.graph import graph_of
+from streamjob.job.plan import Plan, plan
+from streamjob.job.spec import JobSpec
+from streamjob.protocol.cuts import Publications
+from streamjob.snapshot.manifest import (
+    ChainState,
+    ChannelState,
+    FileRef,
+    InputState,
+    Manifest,
+    OperatorState,
+    SourceState,
+)
+from streamjob.stored.compatibility import Restored, check_compatible
+from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.restoration import Restoration, Workdir
+from streamjob_runtime.takeover import Takeover
+
+COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k"
+ROWS = "SELECT * FROM {}"
+EVENTS, A, B = OperatorUid("events"), ChainUid("a"), ChainUid("b")
+
+
+def job(*operators: tuple[str, str, str], bounded: bool = False) -> JobSpec:
+    """Return a job of operators: name, what it reads, and its query."""
+    read = {each for _, each, _ in operators}
+    return JobSpec.model_validate(
+        {
+            "name": "job",
+            "sources": [{"name": "events", "format": "json", "bounded": bounded}],
+            "operators": [
+                {"name": name, "inputs": [reads], "sql": query.format(reads)} for name, reads, query in operators
+            ],
+            "sinks": [
+                {"name": f"to-{name}", "input": name, "format": "console"}
+                for name, _, _ in operators
+                if name not in read
+            ],
+        }
+    )
+
+
+def snapshot(
+    spec: JobSpec, positions: dict[str, int], *, finished: bool = False, stateful: tuple[str, ...] = ()
+) -> Any:
+    """Return a snapshot of a job; `positions` has where its chains stand in the stream of the source, written to 9."""
+    chains = plan(spec).chains
+    return Manifest(
+        job="job",
+        namespace="default",
+        id=CheckpointId(3),
+        epoch=Epoch(1),
+        kind="checkpoint",
+        triggered=1.0,
+        completed=2.0,
+        graph=graph_of(spec),
+        chains=tuple(
+            ChainState(
+                uid=chain.uid,
+                operators=chain.uids(),
+                batch=BatchId(6),
+                inputs=tuple(
+                    InputState(uid=uid)
+                    for uid in (*(each.uid for each in chain.sources), *(each.uid for each in chain.channels))
+                ),
+                stateful=("stateStoreSave",) * (chain.uid in stateful),
+                files=(FileRef(path="state/0/0/7_a.zip", object="x", length=1, sha256=""),) * (chain.uid in stateful),
+            )
+            for chain in chains
+        ),
+        operators=tuple(
+            OperatorState(uid=uid, chain=chain.uid, finished=finished) for chain in chains for uid in chain.uids()
+        ),
+        channels=tuple(
+            ChannelState(source=channel.source, target=channel.target, consumed=positions[channel.target], next=9)
+            for chain in chains
+            for channel in chain.channels
+        ),
+        sources=(SourceState(uid=EVENTS, position=4),),
+    )
+
+
+def restored(now: JobSpec, manifest: Manifest) -> tuple[Plan, Restored]:
+    planned, bare = plan(now), Restored(manifest, "file:///snapshot", fork=False)
+    compared = check_compatible(now, planned, bare, allow_non_restored_state=False)
+    return planned, Restored(manifest, bare.uri, fork=False, origins=compared.origins)
+
+
+def dataflow(sources: tuple[OperatorUid, ...], channels: dict[OperatorUid, ChainUid]) -> Dataflow:
+    frame: Any = None
+    return Dataflow(frame, "append", sources, tuple(range(len(sources))), {}, {}, channels)
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Workdir:
+    return Workdir(tmp_path, None)
+
+
+def needs_graft(now: JobSpec, manifest: Manifest, chain: ChainUid, query: Dataflow, workdir: Workdir) -> bool:
+    planned, start = restored(now, manifest)
+    takeover = Takeover(start, planned.chain(chain), workdir.checkpoint(chain), workdir.beside(chain))
+    return takeover.needs_graft(query)
+
+
+def test_the_position_of_a_source_is_none_in_the_stream_of_the_chain_that_reads_it_from_here_on(
+    workdir: Workdir,
+) -> None:
+    """A second reader makes the source a chain of its own; its uid stays."""
+    alone = job(("a", "events", COUNTS))
+    now = job(("a", "events", COUNTS), ("b", "events", ROWS))
+    manifest = snapshot(alone, {}, stateful=("a",))
+
+    assert needs_graft(now, manifest, A, dataflow((EVENTS,), {EVENTS: ChainUid(EVENTS)}), workdir)
+    assert not needs_graft(alone, manifest, A, dataflow((EVENTS,), {}), workdir)
+
+
+def test_a_chain_goes_on_where_the_reader_stood_that_it_has_taken_in(workdir: Workdir) -> None:
+    """Both had read the stream, and the one with the state farther than the one that reads it from here on."""
+    before = job(("a", "events", COUNTS), ("b", "events", ROWS), ("c", "events", ROWS))
+    now = job(("b", "events", ROWS), ("a", "b", COUNTS), ("c", "events", ROWS))
+    query = dataflow((EVENTS,), {EVENTS: ChainUid(EVENTS)})
+
+    assert needs_graft(now, snapshot(before, {"a": 9, "b": 7, "c": 9}, stateful=("a",)), A, query, workdir)
+    assert not needs_graft(now, snapshot(before, {"a": 9, "b": 9, "c": 9}, stateful=("a",)), A, query, workdir)
+
+
+def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) -> None:
+    before = job(("a", "events", ROWS), bounded=True)
+    now = job(("a", "events", ROWS), ("b", "events", ROWS), bounded=True)
+    planned, start = restored(now, snapshot(before, {}, finished=True))
+    restoration = Restoration(planned, start, workdir)
+    publications = Publications(
+        [chain.uid for chain in planned.chains], [(each.source, each.target) for each in planned.channels]
+    )
+    for chain in planned.chains:
+        restoration.restore(publications, chain.uid)
+    publications.open()
+
+    log = restoration.log(ChainUid(EVENTS))
+    assert log is not None
+    assert (log.next, log.ended) == (1, True)
+    assert publications.frontier(ChainUid(EVENTS), B) == 1
+    assert not restoration.is_finished(B)
