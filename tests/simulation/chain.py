@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from tests.simulation.model import ModelSink, Row, Source, State, committables_of, decode_state, encode_state
 from tests.simulation.oracle import Oracle, Violation
-from tests.simulation.runtime import SINK, CommitFailed, EpochRun, Pause, Process, SinkFailed, Stage, Steps, Wait
+from tests.simulation.process import Process
+from tests.simulation.runtime import SINK, EpochRun
+from tests.simulation.tasks import CommitFailed, Pause, SinkFailed, Stage, Steps, Wait
 from tests.simulation.world import Choices, World
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
@@ -186,7 +188,7 @@ class ChainRun(EpochRun):
         snapshot = self.snapshots[cut.batch]
         contents = encode_state(snapshot.state)
         try:
-            files = yield from self.store_files(start, contents)
+            files = yield from self.store_files(start, CHAIN, contents)
         except StoreUnavailable as error:
             self.decline(checkpoint, CHAIN, error)
             return

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.simulation.oracle import Violation
-from tests.simulation.runtime import EpochRun, Process, RunOf, Task, Wait
+from tests.simulation.process import Process, RunOf
+from tests.simulation.runtime import EpochRun
+from tests.simulation.tasks import Task, Wait
 from tests.simulation.world import Fault, World
 
 from streamjob.ids import Attempt, TriggerId
@@ -55,8 +57,10 @@ class Simulation:
 
     def start_process(self, attempt: int | None = None) -> Process:
         """Start one more process; by default with the next attempt, or with the last one's."""
+        changed = bool(self.started) and self.world.change()
         if attempt is None:
-            attempt = self.world.highest_attempt + (1 if self.choices.pick(3) else 0)
+            # Whoever starts another job counts up, so that nobody goes back to what it was.
+            attempt = self.world.highest_attempt + (1 if changed or self.choices.pick(3) else 0)
         self.world.highest_attempt = Attempt(max(attempt, self.world.highest_attempt))
         num_retained = (1, 3, 2)[self.choices.pick(3)]
         policy = self._policies[self.choices.pick(len(self._policies))]
@@ -93,8 +97,8 @@ class Simulation:
         for _ in range(30_000):
             if last.end is m.JobEnd.FINISHED:
                 break
-            if last.end is not None and survives:
-                # It had been told to stop before, or had lost the log without knowing.
+            if last.end is not None and (survives or last.refused is not None):
+                # It had been told to stop before, had lost the log without knowing, or could not start.
                 survives, last = False, self._start_last()
             self.step()
         if last.end is not m.JobEnd.FINISHED:

@@ -13,7 +13,7 @@ from streamjob.protocol.triggers import TriggerOutcome, TriggerState
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
-from streamjob.store.base import ObjectMissing
+from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import MemoryStore
 
@@ -93,7 +93,7 @@ class Oracle(ABC):
                 content = self.read(file)
                 if sha256(content) != file.sha256:
                     raise Violation(f"{file.object} does not have what {record.kind} {record.id} put there")
-        except ObjectMissing as error:
+        except StoreError as error:
             raise Violation(f"{record.kind} {record.id} of epoch {record.epoch} cannot be restored: {error}") from error
         return manifest
 

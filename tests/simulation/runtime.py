@@ -1,24 +1,24 @@
-"""A runtime without Spark: processes that run the real protocol code, each task a generator of single steps.
+"""A runtime without Spark: epochs that run the real protocol code, each task a generator of single steps.
 
-An `EpochRun` is one epoch of one process: claim, restore, publish, then a chain, a coordinator, uploads, and one
-committer that completes, publishes and collects in turn. A `Process` runs epochs until the job ends for it. Tasks of an
-epoch that failed may go on as zombies, as stuck threads do.
+An `EpochRun` is one epoch of one process: claim, restore, publish, then chains, a coordinator, uploads, and one
+committer that completes, publishes and collects in turn. Tasks of an epoch that failed may go on as zombies, as stuck
+threads do.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from tests.simulation.model import Row, sha256
+from tests.simulation.model import sha256
 from tests.simulation.oracle import JOB, Violation
-from tests.simulation.world import Fault, World
+from tests.simulation.process import Process
+from tests.simulation.tasks import Pause, SinkFailed, Steps, Task, Wait
 
 from streamjob.errors import CannotRestore, Superseded
-from streamjob.ids import Attempt, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner, TriggerId
+from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner
 from streamjob.protocol import messages as m
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.completing import complete_snapshot
@@ -26,65 +26,13 @@ from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
-from streamjob.protocol.publishing import Abort, Commit, SinkEffect, publish, recover
+from streamjob.protocol.publishing import publish, recover
 from streamjob.protocol.restore import Resolution, resolve
-from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
-from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
+from streamjob.store.effects import Program, get, get_uri, put
 
 SINK = OperatorUid("sink")
-
-
-@dataclass(frozen=True)
-class Pause:
-    """A moment at which something else may happen."""
-
-    at: str
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Go on when the condition holds."""
-
-    until: Callable[[], bool]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Stage rows in the sink."""
-
-    name: str
-    epoch: Epoch
-    rows: tuple[Row, ...]
-
-
-class SinkFailed(Exception):
-    """The sink did not do what it was asked for, or not all of it."""
-
-
-class CommitFailed(Exception):
-    """Spark could not commit a published batch."""
-
-
-Effect: TypeAlias = StoreEffect | SinkEffect | Pause | Wait | Stage
-Steps: TypeAlias = Generator[Effect, object, None]
-
-
-@dataclass
-class Task:
-    """A thread: its steps, the effect that it waits for, and when it was last run."""
-
-    name: str
-    steps: Steps
-    effect: Effect = field(default_factory=lambda: Pause("start"))
-    last_step: int = 0
-
-    @property
-    def runnable(self) -> bool:
-        """Whether the task could make a step now."""
-        return not isinstance(self.effect, Wait) or self.effect.until()
 
 
 class EpochRun(ABC):
@@ -121,13 +69,19 @@ class EpochRun(ABC):
             process.has_held = True
             resolution = yield from resolve(held.below, root=world.store.uri)
             self.registry = resolution.registry(held)
+            yield from recover(held, [SINK])
+            if held.finished:
+                self._end_process(m.JobEnd.FINISHED, "finished before")
+                return
+            if (refused := self.examine(resolution.manifest)) is not None:
+                self._refuse(refused)
+                return
             files: dict[str, bytes] = {}
             for file in resolution.manifest.files() if resolution.manifest else ():
                 content = yield from _read_object(file.object)
                 part = content[file.offset : file.offset + file.length]
                 assert sha256(part) == file.sha256, f"{file.object} is corrupt"
                 files[file.path] = part
-            yield from recover(held, [SINK])
         except Superseded as error:
             self._end_process(m.JobEnd.SUPERSEDED, str(error))
             return
@@ -137,9 +91,6 @@ class EpochRun(ABC):
         except (StoreError, SinkFailed):
             # The job restarts; what was claimed stays claimed.
             self._restart()
-            return
-        if held.finished:
-            self._end_process(m.JobEnd.FINISHED, "finished before")
             return
         self._start(held, resolution, files)
 
@@ -155,11 +106,34 @@ class EpochRun(ABC):
         else:
             raise error
 
+    def examine(self, manifest: Manifest | None) -> CannotRestore | None:
+        """Return why the job cannot start from a snapshot, None if it can; before any file of it is read."""
+        return None
+
+    def refused(self, error: CannotRestore) -> None:
+        """Note that the job cannot start."""
+        raise error
+
+    @property
+    def job_graph(self) -> dict[str, Any]:
+        """What manifests say of the job's graph."""
+        return {}
+
+    def _refuse(self, error: CannotRestore) -> None:
+        self.over = True
+        self.world.note(f"{self.name}: refused: {error}")
+        self.process.refuse(error)
+        self.refused(error)
+
     def _start(self, held: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
         process = self.process
         self.epoch = held.epoch
         self.collector = Collector(self.registry)
-        self.restore(resolution.manifest, files)
+        try:
+            self.restore(resolution.manifest, files)
+        except CannotRestore as error:
+            self._refuse(error)
+            return
         self.coordinator = Coordinator(
             chains=self.chains,
             policy=process.policy,
@@ -273,8 +247,10 @@ class EpochRun(ABC):
                 else:
                     self._end_process(action.end, action.message)
 
-    def store_files(self, start: m.StartCheckpoint, contents: Mapping[str, bytes]) -> Program[tuple[FileRef, ...]]:
-        """Upload what the store lacks of the files of a snapshot; the first ones only, if it is aborted meanwhile."""
+    def store_files(
+        self, start: m.StartCheckpoint, chain: ChainUid, contents: Mapping[str, bytes]
+    ) -> Program[tuple[FileRef, ...]]:
+        """Upload what the store lacks of a chain's files; the first ones only, if the snapshot is aborted meanwhile."""
         checkpoint = start.id
         files: list[FileRef] = []
         for path, content in contents.items():
@@ -282,7 +258,7 @@ class EpochRun(ABC):
                 break
             digest, name, offset = sha256(content), "", 0
             if start.properties.is_savepoint:
-                name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{path}"
+                name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{chain}/{path}"
                 yield from put(Key(name.removeprefix(self.world.store.uri)), content)
             elif location := self.registry.reuse(checkpoint, digest, len(content)):
                 name, offset = location.object, location.offset
@@ -322,7 +298,7 @@ class EpochRun(ABC):
             drained=action.properties.drained,
             triggered=action.triggered,
             completed=self.world.clock.now(),
-            graph={},
+            graph=self.job_graph,
             operators=tuple(operator for part in parts for operator in part.operators),
             chains=tuple(part.state for part in parts),
             channels=tuple(channel for part in parts for channel in part.channels),
@@ -388,116 +364,6 @@ class EpochRun(ABC):
             self.world.oracle.superseded(self.process.attempt, self.held)
         self.process.end = end
         self.process.runs.clear()
-
-
-RunOf: TypeAlias = "Callable[[Process, int], EpochRun]"
-
-
-class Process:
-    """One process of the job: runs epochs until the job ends for it."""
-
-    def __init__(
-        self,
-        world: World,
-        run_of: RunOf,
-        name: str,
-        attempt: Attempt,
-        *,
-        num_retained: int,
-        policy: CheckpointPolicy,
-    ) -> None:
-        self.world = world
-        self._run_of = run_of
-        self.name = name
-        self.attempt = attempt
-        self.num_retained = num_retained
-        self.policy = policy
-        self.triggers = Triggers()
-        self.statistics = StatisticsTracker()
-        self.resolved: dict[TriggerId, TriggerOutcome] = {}
-        self.drains: set[TriggerId] = set()
-        self.end: m.JobEnd | None = None
-        self.expired: list[float] = []
-        self.frozen_until = 0
-        self.has_held = False
-        self._epochs = 0
-        self.runs: list[EpochRun] = [run_of(self, 0)]
-
-    @property
-    def run(self) -> EpochRun | None:
-        """The epoch that is not over yet."""
-        return next((run for run in self.runs if not run.over), None)
-
-    def tasks(self) -> list[tuple[EpochRun, Task]]:
-        """Return the tasks that could make a step; none of an ended process."""
-        if self.end is not None:
-            return []
-        return [(run, task) for run in self.runs for task in run.tasks if task.runnable]
-
-    def ask_to_stop(self, trigger: TriggerId, *, savepoint: bool = False, drain: bool = False) -> None:
-        """Ask the epoch that runs to stop the job. Without one, nothing happens."""
-        if self.run is not None:
-            if drain:
-                self.drains.add(trigger)
-            now = self.world.clock.now()
-            self.run.handle(m.StopRequested(now=now, trigger_id=trigger, savepoint=savepoint, drain=drain))
-
-    def next_epoch(self, failed: EpochRun) -> None:
-        """Begin the next epoch; the tasks of the failed one end, or go on as zombies."""
-        now = self.world.clock.now()
-        if failed.coordinator is not None and self.world.choices.pick(3) == 0:
-            failed.handle(m.EpochEnded(now=now))
-            failed.tasks.clear()
-        self.runs = [run for run in self.runs if run.tasks]
-        self._epochs += 1
-        self.runs.append(self._run_of(self, self._epochs))
-
-    def step(self, run: EpochRun, task: Task, fault: Fault) -> None:
-        """Let a task make one step, its effect going as well as the fault lets it."""
-        effect, error, reply = task.effect, None, None
-        try:
-            reply = self._perform(task, effect, fault)
-        except (StoreError, SinkFailed, CommitFailed) as raised:
-            error = raised
-        try:
-            task.effect = task.steps.throw(error) if error is not None else task.steps.send(reply)
-        except StopIteration:
-            if task in run.tasks:
-                run.tasks.remove(task)
-
-    def _perform(self, task: Task, effect: Effect, fault: Fault) -> object:
-        match effect:
-            case Pause(at):
-                if at == "commit" and fault is Fault.REFUSED:
-                    raise CommitFailed(at)
-                return None
-            case Wait():
-                return None
-            case Stage(name, epoch, rows):
-                if fault is Fault.REFUSED:
-                    raise SinkFailed(name)
-                self.world.stage(name, epoch, rows)
-                if fault is Fault.UNANSWERED:
-                    raise SinkFailed(name)
-                return None
-            case Commit(_, checkpoint, committables):
-                names = tuple(str(name) for name in committables)
-                self.world.note(f"{task.name}: commit {checkpoint}: {names} {fault.name}")
-                if fault is Fault.REFUSED:
-                    # Publication is atomic per file, not over all files.
-                    self.world.commit(checkpoint, names[: len(names) // 2])
-                    raise SinkFailed(str(checkpoint))
-                self.world.commit(checkpoint, names)
-                if fault is Fault.UNANSWERED:
-                    raise SinkFailed(str(checkpoint))
-                return None
-            case Abort(_, before):
-                self.world.sink.abort(before)
-                return None
-            case SinkEffect():
-                raise TypeError(f"the sink does not know {effect!r}")
-            case _:
-                return self.world.request(task.name, effect, fault)
 
 
 def _read_object(reference: str) -> Program[bytes]:

@@ -82,6 +82,10 @@ class World(ABC):
     def end_inputs(self) -> None:
         """Let every input without an end come to its end soon."""
 
+    def change(self) -> bool:
+        """Let the job be another from the next process on; return whether it is."""
+        return False
+
     def note(self, line: str) -> None:
         """Add a line to the story that a failing test tells."""
         self.trace.append(line)
