@@ -169,6 +169,56 @@ def test_a_loop_that_is_killed_at_random_finds_what_a_batch_does(airports: Dista
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "airports", [("aligned", True), ("unaligned", False)], indirect=True, ids=["aligned", "unaligned"]
+)
+def test_a_loop_goes_on_with_more_slots_and_partitions_and_with_fewer(airports: Distances) -> None:
+    """Rows are on their way back in what it goes on from, the last time in a savepoint."""
+    runs = airports.runs
+    spec = yaml.safe_load(runs.file.read_text("utf-8"))
+    restored: list[Manifest] = []
+
+    def start(slots: int, partitions: int) -> JobProcess:
+        write_job(runs.file.parent, {**spec, "maxParallelism": partitions})
+        return airports.start("--parallelism", str(slots))
+
+    def goes_round(share: float, epoch: int) -> Callable[[], bool]:
+        def is_on_its_way() -> bool:
+            last = airports.manifests()[-1:]
+            enough = len(airports.found()) >= share * len(airports.expected)
+            return enough and any(each.epoch > epoch and airports.fed_back(each) for each in last)
+
+        return is_on_its_way
+
+    for slots, partitions, share in ((1, 2, 0.2), (3, 3, 0.5)):
+        epoch = runs.epoch()
+        process = start(slots, partitions)
+        runs.wait(goes_round(share, epoch), f"rows on their way back with {slots} slots", process, LONG)
+        if slots == 3:
+            stop_behind_savepoint(runs, process)
+        else:
+            process.kill()
+        restored.append(airports.manifests()[-1])
+    last = start(2, 2)
+    assert last.wait(LONG) == 0, last.output()
+
+    graphs = [each.graph for each in restored]
+    assert [(each["parallelism"], each["maxParallelism"]) for each in graphs] == [(1, 2), (3, 3)]
+    assert [each.kind for each in restored] == ["checkpoint", "savepoint"]
+    assert any(map(airports.fed_back, restored)), "it went on from no snapshot with rows on their way back"
+    assert airports.found() == airports.expected
+
+
+def stop_behind_savepoint(runs: JobRuns, process: JobProcess) -> None:
+    endpoint = find_endpoint(workdir=runs.file.parent / "work")
+    with ControlClient(endpoint.url, endpoint.token) as client:
+        client.stop(savepoint=True)
+    assert process.wait() == 0, process.output()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_drained_loop_goes_on_where_it_left_off(airports: Distances) -> None:
     runs = airports.runs
