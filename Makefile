@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels bench-controller chaos e2e e2e-all test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-increments chaos e2e e2e-all test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,9 @@ bench-channels: $(READY) ## Measure what a channel and a fan-out cost against pl
 
 bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on the cluster of KUBECONFIG (ARGS="--help")
 	$(BIN)/python -m bench.controller $(ARGS)
+
+bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
+	$(BIN)/python -m bench.incremental $(ARGS)
 
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
@@ -64,7 +67,7 @@ format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 lock: $(READY) ## Write the lock anew, with the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra operator --group dev --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra operator --group dev --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock

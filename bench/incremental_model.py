@@ -1,0 +1,72 @@
+"""What incremental checkpoints were measured to cost, in the form of `incremental.json`."""
+
+from __future__ import annotations
+
+from bench.model import Circumstances, Model
+
+
+class Step(Model):
+    """One checkpoint: seconds of its parts, of CPU, requests by operation, and what it wrote."""
+
+    hold: float
+    upload: float
+    complete: float
+    delete: float
+    cpu: float
+    changed_bytes: int
+    put_bytes: int
+    manifest_bytes: int
+    requests: dict[str, int]
+
+    @property
+    def seconds(self) -> float:
+        """From the cut to the record in the log."""
+        return self.hold + self.upload + self.complete
+
+
+class Restored(Model):
+    """A restore into an empty directory: seconds to find the snapshot and to bring its files, and what it took."""
+
+    resolve: float
+    download: float
+    requests: dict[str, int]
+    objects: int
+    packs: int
+    stored_bytes: int
+    living_bytes: int
+
+
+class Sized(Model):
+    """Checkpoints of a job with so many shared files and so long a history, each behind the same change.
+
+    `whole_history_bytes` is the size of the source's log, which went up whole if it did not go up in pieces.
+    """
+
+    files: int
+    history: int
+    whole_history_bytes: int
+    load_before: float
+    first: Step
+    steps: tuple[Step, ...]
+    restored: Restored
+
+
+class Aged(Model):
+    """The same job after so many checkpoints, with or without packs that are written anew."""
+
+    files: int
+    checkpoints: int
+    repacking: bool
+    load_before: float
+    put_bytes: int
+    seconds: float
+    cpu: float
+    restored: Restored
+
+
+class Incremental(Model):
+    """All of it."""
+
+    circumstances: Circumstances
+    sized: tuple[Sized, ...] = ()
+    aged: tuple[Aged, ...] = ()

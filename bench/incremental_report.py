@@ -1,0 +1,188 @@
+"""Writes INCREMENTAL.md: what incremental checkpoints cost as a job grows, as it was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from bench.incremental_model import Aged, Incremental, Sized
+from bench.tables import MB, Table
+
+_HEAD = """\
+# What an incremental checkpoint costs as the job grows
+
+<!-- Written by `make bench-increments`; change bench/incremental_report.py. -->
+
+Numbers as measured. `incremental.json` has every checkpoint.
+
+The files of a Spark checkpoint are written by hand in Spark's formats: a file source that reads a file a batch, one
+stateful operator of {partitions} partitions, and as many SSTs as the first column says, of 8 to 16 kB each, every
+fortieth of 300 kB. All behind that is what a job runs, on an S3 server on the same machine: hard links, upload,
+manifest and log record, deletion of what is superfluous (three checkpoints are retained), and a restore into an empty
+directory, which is compared byte by byte.
+"""
+
+_SIZE = """\
+Between two checkpoints there are ten batches, and the change is the same in every row: a changelog of 2 kB for each
+batch and partition, and one RocksDB snapshot per partition with two SSTs that are new and two that are gone. What
+differs is what stays: the files, and the history of the source, which Spark writes anew every ten batches ("log
+whole"). Changed, put and log are MB; manifest kB. Hold, upload and record are seconds; together they are the
+checkpoint. Medians of {steps} checkpoints.
+
+The archive in each RocksDB snapshot lists all SSTs, and the manifest lists all files: these two grow with the files,
+and are in "changed" and "manifest". The other bytes and all requests follow the change; so do the seconds, but for a
+hard link, a look-up and a line of the manifest for each file. A manifest is one request however large it is, and is
+written, not read, while the job runs; {costs}.
+"""
+
+_RESTORE = """\
+The same jobs, restored: from the claim to the last byte. Reads are GetObject requests of files: neighbours in one
+object are read at once.
+"""
+
+_AGE = """\
+The job with {files:,} files after {checkpoints} checkpoints, one each ten seconds of its life. A pack is an object
+that small files share, and stays as long as one of them is needed. Written anew when {fan} of similar size have piled
+up, few are left; what is copied is in "put".
+"""
+
+
+def save(results: Incremental, file: Path) -> None:
+    """Replace the results and their report."""
+    file.write_text(results.model_dump_json(indent=1) + "\n")
+    file.with_name("INCREMENTAL.md").write_text(render(results))
+
+
+def render(results: Incremental) -> str:
+    """Return INCREMENTAL.md."""
+    from bench.spark_files import PARTITIONS
+
+    from streamjob_runtime.upload.repacking import FAN
+
+    where = results.circumstances
+    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    parts = [_HEAD.format(partitions=PARTITIONS)]
+    loads = [*(each.load_before for each in results.sized), *(each.load_before for each in results.aged)]
+    load = f"Load average before a part: median {median(loads):.1f}, most {max(loads):.1f}." if loads else ""
+    parts.append(f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}. {load}\n")
+    if results.sized:
+        text = _SIZE.format(steps=len(results.sized[0].steps), costs=_costs(results.sized))
+        parts += ["## By size\n", text, size_table(results.sized).markdown() + "\n"]
+        parts += ["## Restore\n", _RESTORE, restore_table(results.sized).markdown() + "\n"]
+    if results.aged:
+        oldest = results.aged[0]
+        text = _AGE.format(files=oldest.files, checkpoints=oldest.checkpoints, fan=FAN)
+        parts += ["## By age\n", text, age_table(results.aged).markdown() + "\n"]
+    return "\n".join(parts)
+
+
+def tables(results: Incremental) -> list[tuple[str, Table]]:
+    """Return all tables with their titles."""
+    found = [("by size", size_table(results.sized)), ("restore", restore_table(results.sized))]
+    return [*found, ("by age", age_table(results.aged))] if results.aged else found
+
+
+def size_table(sized: tuple[Sized, ...]) -> Table:
+    """Return what a checkpoint costs by the number of files and the length of the history."""
+    head = (
+        "shared files",
+        "history",
+        "changed",
+        "put",
+        "manifest",
+        "log whole",
+        "PUT",
+        "other requests",
+        "hold",
+        "upload",
+        "record",
+        "CPU s",
+    )
+    rows = []
+    for each in sized:
+        steps = each.steps
+        puts = [step.requests.get("PutObject", 0) for step in steps]
+        others = [sum(step.requests.values()) - put for step, put in zip(steps, puts, strict=True)]
+        rows.append(
+            (
+                f"{each.files:,}",
+                _time(each.history),
+                f"{median(step.changed_bytes for step in steps) / MB:.2f}",
+                f"{median(step.put_bytes for step in steps) / MB:.2f}",
+                f"{median(step.manifest_bytes for step in steps) / 1e3:.0f}",
+                f"{each.whole_history_bytes / MB:.2f}",
+                f"{median(puts):.0f}",
+                f"{median(others):.0f}",
+                f"{median(step.hold for step in steps):.3f}",
+                f"{median(step.upload for step in steps):.3f}",
+                f"{median(step.complete for step in steps):.3f}",
+                f"{median(step.cpu for step in steps):.2f}",
+            )
+        )
+    return Table(head, tuple(rows))
+
+
+def restore_table(sized: tuple[Sized, ...]) -> Table:
+    """Return what a restore costs."""
+    head = ("shared files", "history", "MB", "objects", "of them packs", "reads", "lists", "resolve s", "download s")
+    rows = []
+    for each in sized:
+        restored = each.restored
+        rows.append(
+            (
+                f"{each.files:,}",
+                _time(each.history),
+                f"{restored.living_bytes / MB:.1f}",
+                f"{restored.objects:,}",
+                f"{restored.packs:,}",
+                f"{restored.requests.get('GetObject', 0):,}",
+                f"{restored.requests.get('ListObjectsV2', 0)}",
+                f"{restored.resolve:.2f}",
+                f"{restored.download:.2f}",
+            )
+        )
+    return Table(head, tuple(rows))
+
+
+def age_table(aged: tuple[Aged, ...]) -> Table:
+    """Return what a job costs that has run for long, with packs that are written anew and without."""
+    head = (
+        "packs",
+        "objects",
+        "of them packs",
+        "reads",
+        "needed MB",
+        "kept MB",
+        "restore s",
+        "put MB",
+        "checkpoints s",
+        "CPU s",
+    )
+    rows = []
+    for each in aged:
+        restored = each.restored
+        rows.append(
+            (
+                "written anew" if each.repacking else "left as they are",
+                f"{restored.objects:,}",
+                f"{restored.packs:,}",
+                f"{restored.requests.get('GetObject', 0):,}",
+                f"{restored.living_bytes / MB:.1f}",
+                f"{restored.stored_bytes / MB:.1f}",
+                f"{restored.resolve + restored.download:.2f}",
+                f"{each.put_bytes / MB:.0f}",
+                f"{each.seconds:.0f}",
+                f"{each.cpu:.0f}",
+            )
+        )
+    return Table(head, tuple(rows))
+
+
+def _costs(sized: tuple[Sized, ...]) -> str:
+    most = max(sized, key=lambda each: (each.files, each.history))
+    size = median(step.manifest_bytes for step in most.steps)
+    return f"with {most.files:,} files it has {size / MB:.1f} MB, {size / most.files:.0f} bytes a file"
+
+
+def _time(batches: int) -> str:
+    return f"{batches // 60} min" if batches < 3600 else f"{batches // 3600} h"
