@@ -71,6 +71,7 @@ class Change:
         rows: what both lives publish together.
         allow: state may be given up.
         sources: more sources of the second life.
+        had: more sources of the first.
         delay: the delay of the second life's watermark.
     """
 
@@ -82,12 +83,14 @@ class Change:
     rows: Counter[Any] = field(default_factory=lambda: ALL)
     allow: bool = False
     sources: tuple[str, ...] = ()
+    had: tuple[str, ...] = ()
     delay: str = "0s"
 
 
 FUSED = (clean(), counts())
 SPLIT = (clean(), counts(chain=False))
 UNION = sql("clean", ["events", "others"], "SELECT k, n, at FROM events UNION ALL SELECT k, n, at FROM others")
+UNION_OF_TWO = (UNION, counts())
 
 CHANGES = {
     "nothing": Change(FUSED, FUSED, {"events": "restored", "clean": "restored", "counts": "restored"}),
@@ -109,7 +112,17 @@ CHANGES = {
         FUSED, (*FUSED, loud()), {"loud": "new", "counts": "restored"}, outputs=("counts", "loud")
     ),
     "a source is added before the one that was there": Change(
-        FUSED, (UNION, counts()), {"others": "new", "events": "rewritten", "counts": "rewritten"}, sources=("others",)
+        FUSED, UNION_OF_TWO, {"others": "new", "events": "rewritten", "counts": "rewritten"}, sources=("others",)
+    ),
+    "a source is removed": Change(
+        UNION_OF_TWO, FUSED, {"others": "refused"}, refused=NonRestoredState, had=("others",)
+    ),
+    "a source is given up": Change(
+        UNION_OF_TWO,
+        FUSED,
+        {"others": "dropped", "events": "rewritten", "counts": "rewritten"},
+        allow=True,
+        had=("others",),
     ),
     "a chain is split before its state": Change(
         FUSED, SPLIT, {"events": "rewritten", "counts": "rewritten", "clean -> counts": "new"}
@@ -176,7 +189,9 @@ class Lives:
         if key not in self.stopped:
             place = self.directory / str(len(self.stopped))
             add_rows(place / "events", 0, numbered(0, CUT))
-            file = write_job(place, self.job(place, place, change.then, change.outputs[0]))
+            for each in change.had:
+                add_rows(place / each, 0, [Row("end", 0, 9999)])
+            file = write_job(place, self.job(place, place, change.then, change.outputs[0], sources=change.had))
             with running(self.spark, Life(file=file, location=str(place / "snapshots"))) as first:
                 first.wait_for(lambda: rows_of(output(place, "counts")).total() == 3, "the first window")
                 assert first.stop() is ExitCode.OK
