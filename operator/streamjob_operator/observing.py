@@ -272,7 +272,7 @@ def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | N
     name = resource.status.reconciliation.last_reconciled_revision
     deployed = next((each for each in revisions if each.name == name), None)
     if deployed is not None:
-        return deployed.location, deployed.spec().storage
+        return deployed.location, deployed.storage
     if resource.usable is not None:
         return revision_of(resource.name, resource.usable).location, resource.usable.storage
     return None, Storage()

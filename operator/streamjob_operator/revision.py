@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from streamjob.job.spec import CheckpointingPolicy
+from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _HOW_TO_ACT = frozenset(
@@ -80,6 +81,11 @@ class Revision:
     def spec(self) -> StreamJobSpec:
         """Return the spec that its driver is made from."""
         return StreamJobSpec.model_validate(self.content)
+
+    @property
+    def storage(self) -> Storage:
+        """How its snapshots are reached; read by every look, and so without the rest of the spec."""
+        return Storage.model_validate(self.content.get("storage") or {})
 
     @property
     def location(self) -> str | None:

@@ -115,7 +115,7 @@ class Situation:
         """The revision that the spec asks for; None for a spec that cannot be acted on."""
         return self.resource.wanted
 
-    @property
+    @cached_property
     def deployed(self) -> Revision | None:
         """The revision that the newest attempt runs."""
         return self.seen.revision(self.memory.revision)
@@ -151,7 +151,7 @@ class Situation:
         """Whether the spec still asks for the revision that was rolled back."""
         return self.wanted is not None and self.wanted.name == self.memory.failed_revision
 
-    @property
+    @cached_property
     def pod(self) -> DriverPod | None:
         """The pod of the newest attempt, unless another one came in its place."""
         pod = self.seen.pod(self.memory.attempt)
@@ -169,12 +169,12 @@ class Situation:
         """The pods whose processes are waited for."""
         return tuple(pod for pod in self.seen.pods if self.is_live(pod))
 
-    @property
+    @cached_property
     def driver_is_live(self) -> bool:
         """Whether the newest attempt has a pod that has not ended."""
         return self.pod is not None and self.is_live(self.pod)
 
-    @property
+    @cached_property
     def job(self) -> JobView | None:
         """What the driver of the newest attempt says; None if it says nothing."""
         job = self.seen.job
@@ -185,20 +185,20 @@ class Situation:
         """Whether the driver answers, and would take a savepoint."""
         return self.job is not None and self.job.state in TAKES_REQUESTS
 
-    @property
+    @cached_property
     def checkpointing(self) -> CheckpointingPolicy:
         """The policy that the driver was given."""
         return (
             CheckpointingPolicy() if self.deployed is None else CheckpointingPolicy.model_validate(self.deployed.policy)
         )
 
-    @property
+    @cached_property
     def location(self) -> str | None:
         """Where the job's log is."""
         revision = self.deployed or self.wanted
         return None if revision is None else revision.location
 
-    @property
+    @cached_property
     def log(self) -> StoredLog | None:
         """The job's log; None if it should be read but could not be. One that only drivers can read counts as empty."""
         readable = self.location is not None and self.location.startswith("s3://")
