@@ -257,9 +257,12 @@ class _Comparing:
         if origin.base is None:
             return Verdict.RESTORED
         state = self._former.chains[origin.base].state
-        inputs = [*(each.uid for each in chain.sources), *(each.uid for each in chain.channels)]
-        same = {each.uid for each in state.inputs} == set(inputs) and origin.state is None
-        return Verdict.RESTORED if same else Verdict.REWRITTEN
+        stood = {each.source: each.consumed for each in self._former.manifest.channels if each.target == origin.base}
+        before = {(each.uid, stood.get(ChainUid(each.uid))) for each in state.inputs}
+        # A source may come from a chain of its own, and what came from a chain be read by others' positions.
+        sources = {(each.uid, None) for each in chain.sources}
+        now = sources | {(each.uid, origin.consumed.get(each.source, 0)) for each in chain.channels}
+        return Verdict.RESTORED if before == now and origin.state is None else Verdict.REWRITTEN
 
     def _undecided(self) -> Iterator[tuple[ChainUid, str]]:
         for chain in self._plan.chains:
@@ -302,7 +305,8 @@ class _Comparing:
         """What is finished is never run again, so nothing may come its way (FLIP-147)."""
         spec, finished = self._spec, self._former.finished
         uids = {name: node.uid for name, node in spec.inputs().items()}
-        edges = [(each.name, operator) for operator in spec.operators for each in operator.inputs if not each.feedback]
+        # Feedback counts as well: the operators of a loop finish all at once, so this one has just been closed.
+        edges = [(each.name, operator) for operator in spec.operators for each in operator.inputs]
         for name, reader in (*edges, *((sink.input, sink) for sink in spec.sinks)):
             if reader.uid in finished and uids[name] not in finished:
                 yield (

@@ -438,3 +438,13 @@ def test_a_new_operator_may_stand_behind_a_finished_one_in_a_chain_of_its_own_bu
     with pytest.raises(FinishedAndUnfinished, match="'events', 'clean' have finished, and are to run in one chain"):
         start(job(query("clean", "events"), query("after", "clean")), then)
     assert start(job(query("clean", "events"), query("after", "clean", chain=False)), then).refusals == ()
+
+
+def test_a_loop_is_not_closed_over_an_operator_that_has_finished() -> None:
+    clean, after = query("clean", "events", chain=False), query("after", "clean")
+    back = {"from": "after", "feedback": True, "schema": "k STRING, at TIMESTAMP"}
+    looped = job(clean | {"inputs": ["events", back]}, after)
+
+    with pytest.raises(UnfinishedBeforeFinished, match="'clean' has finished, but the job has 'after' before it"):
+        start(looped, snapshot(job(clean, after), finished=("events", "clean")))
+    assert start(looped, snapshot(looped, finished=("events", "clean", "after", "to-after"))).refusals == ()
