@@ -24,7 +24,8 @@ from tests.simulation.revisions import HARMLESS, Revision, change
 from tests.simulation.world import Choices, World
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import ChainUid, OperatorUid
+from streamjob.ids import ChainUid, Epoch, OperatorUid
+from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelState, Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.testing.memory_store import MemoryStore
@@ -97,6 +98,18 @@ class ChangedOracle(Oracle):
                 wrong, right = counts[operator, key], self._counts[operator, key]
                 raise Violation(f"{what}: operator {operator} has counted {wrong} of {key}, and should have {right}")
         self._count_moments(manifest, before)
+
+    def check_untouched(self, epoch: Epoch) -> None:
+        """Check that an epoch that was refused has done nothing but claim the log."""
+        staged = [name for name, (of, _) in self.sink.staged.items() if of == epoch]
+        written = [
+            info.key
+            for prefix in (keys.CHECKPOINTS_PREFIX, keys.SHARED_PREFIX)
+            for info in self.store.list(prefix)
+            if f"/{epoch}-" in info.key and not info.key.endswith("claimed.json")
+        ]
+        if staged or written:
+            raise Violation(f"epoch {epoch} is refused, and has written {staged or written}")
 
     def _change(self, what: str, before: Manifest, revision: Revision) -> None:
         waiting = self._on_their_way(f"{before.kind} {before.id}, changed for {what},", before, revision)
