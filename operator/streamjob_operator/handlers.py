@@ -59,7 +59,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = _WATCH_SECONDS
     settings.watching.client_timeout = _WATCH_SECONDS + 30
     settings.watching.connect_timeout = _CONNECT_SECONDS
-    settings.watching.chunk_size = 500
+    # A page is in memory as a whole, with all that is left out of what is kept.
+    settings.watching.chunk_size = 100
     settings.networking.error_backoffs = Backoffs()
     settings.posting.enabled = False
     settings.peering.standalone = True

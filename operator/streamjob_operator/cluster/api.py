@@ -231,9 +231,16 @@ def error_of(status: int, answer: bytes, request: str) -> ClusterError:
     return Refused(what)
 
 
+def _without_managers(part: Object) -> Object:
+    """Leave out of an object's metadata who manages which field: nobody reads it, and it is most of a listing."""
+    if "resourceVersion" in part:
+        part.pop("managedFields", None)
+    return part
+
+
 def _decode(answer: bytes, method: str, path: str) -> Object:
     try:
-        found: Any = json.loads(answer)
+        found: Any = json.loads(answer, object_hook=_without_managers)
     except ValueError:
         found = None
     if not isinstance(found, dict):

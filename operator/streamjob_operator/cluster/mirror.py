@@ -8,6 +8,7 @@ brought, or a write meets a conflict, reads go to the API server until the watch
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,18 @@ Name = tuple[str, str]
 
 _UNKNOWN = 0
 _ANNOTATIONS = (REVISION_ANNOTATION,)
+_SHORT = 63
+"""Characters of a label's value, of a uid and of most names: these come again in other objects."""
+_OF_A_PODS_STATUS = (
+    "phase",
+    "podIP",
+    "reason",
+    "message",
+    "conditions",
+    "containerStatuses",
+    "initContainerStatuses",
+)
+_OF_AN_ENTRY = ("type", "status", "reason", "message", "name", "state")
 
 
 class _Shelf:
@@ -259,14 +272,35 @@ class MirroredCluster:
 
 
 def _needed(kind: Kind, thing: Object) -> Object:
-    """Return what of an object is kept: who manages which field is read by nobody, nor is a pod's spec."""
+    """Return what of an object is kept: who manages which field is read by nobody, nor is most of a pod."""
     meta = {key: value for key, value in thing["metadata"].items() if key != "managedFields"}
     if kind != POD:
-        return {**thing, "metadata": meta}
+        shared: Object = _with_shared_strings({**thing, "metadata": meta})
+        return shared
     annotations = meta.get("annotations") or {}
     meta["annotations"] = {key: annotations[key] for key in _ANNOTATIONS if key in annotations}
-    kept: dict[str, Any] = {key: thing[key] for key in ("apiVersion", "kind", "status") if key in thing}
-    return {**kept, "metadata": meta}
+    kept: dict[str, Any] = {key: thing[key] for key in ("apiVersion", "kind") if key in thing}
+    status = thing.get("status")
+    if status is not None:
+        kept["status"] = {key: _part(status[key]) for key in _OF_A_PODS_STATUS if key in status}
+    driver: Object = _with_shared_strings({**kept, "metadata": meta})
+    return driver
+
+
+def _part(value: Any) -> Any:
+    """Return what is kept of a part of a pod's status: of a list, what its entries are called and how they are."""
+    if not isinstance(value, list):
+        return value
+    return [{key: each[key] for key in _OF_AN_ENTRY if key in each} for each in value]
+
+
+def _with_shared_strings(value: Any) -> Any:
+    """Return a JSON value in which names and short texts are the same strings everywhere; each event has its own."""
+    if isinstance(value, dict):
+        return {sys.intern(name): _with_shared_strings(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_shared_strings(each) for each in value]
+    return sys.intern(value) if isinstance(value, str) and len(value) <= _SHORT else value
 
 
 def _name(thing: Object) -> Name:

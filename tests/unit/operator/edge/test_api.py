@@ -70,6 +70,18 @@ def test_an_empty_list_of_metadata_is_empty() -> None:
     assert against(answer, lambda cluster: cluster.list(POD, metadata_only=True)) == []
 
 
+def test_who_manages_which_field_is_left_out_of_objects_and_of_nothing_else() -> None:
+    meta = {"name": "orders", "resourceVersion": "1", "managedFields": [{"manager": "x"}]}
+    spec = {"job": {"options": {"managedFields": "kept"}}}
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({"metadata": {}, "items": [{"metadata": meta, "spec": spec}]})
+
+    (found,) = against(answer, lambda cluster: cluster.list(STREAM_JOB))
+
+    assert found == {"metadata": {"name": "orders", "resourceVersion": "1"}, "spec": spec}
+
+
 def test_requests_carry_the_token_and_patches_are_merges() -> None:
     seen: list[tuple[str, str, str, Any]] = []
 

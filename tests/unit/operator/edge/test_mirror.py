@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,9 +13,12 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 from streamjob_operator.cluster.api import AlreadyExists, Conflict, NotFound
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, Kind, Object
 from streamjob_operator.cluster.mirror import MIRRORED, Mirror, MirroredCluster
-from streamjob_operator.manifests.names import UID_LABEL
+from streamjob_operator.manifests.names import ATTEMPT_LABEL, REVISION_ANNOTATION, UID_LABEL
+from streamjob_operator.pods import control_url, driver_pod
 
 OF_JOB = f"{UID_LABEL}=u1"
+_NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "message": "no node"}
+_DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "Drained"}
 
 
 def job(**more: Any) -> Object:
@@ -226,3 +230,67 @@ def test_a_revision_that_was_deleted_is_seen_at_once() -> None:
         assert await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB) == []
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Failed", "reason": "Evicted", "message": "out of disk"},
+        {"phase": "Pending", "conditions": [_NOT_SCHEDULED]},
+        {
+            "phase": "Running",
+            "conditions": [_NOT_SCHEDULED, _DRAINED],
+        },
+        {
+            "phase": "Pending",
+            "initContainerStatuses": [{"name": "deps", "state": {"waiting": {"reason": "ImagePullBackOff"}}}],
+        },
+        {
+            "phase": "Succeeded",
+            "podIP": "10.0.0.1",
+            "containerStatuses": [
+                {"name": "sidecar", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
+                {
+                    "name": "streamjob",
+                    "image": "example/one",
+                    "state": {
+                        "terminated": {
+                            "exitCode": 0,
+                            "message": '{"state": "STOPPED", "message": "as asked"}',
+                            "startedAt": "2026-01-01T00:00:00Z",
+                        }
+                    },
+                },
+            ],
+        },
+    ],
+    ids=["evicted", "not scheduled", "drained", "no image", "ended"],
+)
+def test_a_mirrored_pod_tells_of_its_driver_what_the_pod_tells(status: Object) -> None:
+    whole = pod() | {"status": status | {"podIPs": [{"ip": "10.0.0.1"}], "qosClass": "Burstable"}}
+    whole["metadata"] |= {
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {UID_LABEL: "u1", ATTEMPT_LABEL: "3"},
+        "annotations": {REVISION_ANNOTATION: "orders-abc", "of-others": "x"},
+    }
+    mirror = Mirror()
+    mirror.put(POD, whole)
+    (kept,) = mirror.of_job(POD, "a", "u1")
+
+    assert driver_pod(kept) == driver_pod(whole) is not None
+    assert control_url(kept) == control_url(whole)
+    assert "qosClass" not in kept["status"]
+
+
+def test_what_objects_have_in_common_is_kept_once() -> None:
+    mirror = Mirror()
+    for name in ("orders", "returns"):
+        meta = {"namespace": "a", "name": name, "uid": name, "resourceVersion": "1"}
+        mirror.put(STREAM_JOB, json.loads(json.dumps({"metadata": meta, "spec": {"upgradeMode": "last-state"}})))
+
+    first, second = (mirror.get(STREAM_JOB, ("a", name)) for name in ("orders", "returns"))
+    assert first is not None
+    assert second is not None
+    assert all(one is other for one, other in zip(first["spec"], second["spec"], strict=True))
+    assert first["spec"]["upgradeMode"] is second["spec"]["upgradeMode"]
