@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
+from statistics import median
 from unittest import mock
 
 from bench import incremental_report, machine
 from bench.entry import run_benchmark
-from bench.incremental_model import Aged, Incremental, Restored, Sized, Step
+from bench.incremental_model import Aged, ByAge, BySize, Incremental, Restored, Sized, Step
 from bench.object_store import ObjectStore, object_store
 from bench.processes import REPOSITORY, locked
 from bench.spark_files import SparkFiles
@@ -42,6 +43,8 @@ RESULTS = REPOSITORY / "bench" / "incremental.json"
 JOB = JobId("bench", "incremental")
 CHAIN = ChainUid("keyed")
 NUM_RETAINED = 3
+RESTORES = 5
+PARTS = ("size", "age")
 console = Console(highlight=False)
 
 
@@ -119,8 +122,18 @@ class BenchedJob:
         )
 
     def restore(self) -> Restored:
-        """End the epoch, and start the next one from the store alone."""
+        """End the epoch, and start the next ones from the store alone."""
         self._uploader.close()
+        restored = [self._restore_once() for _ in range(RESTORES)]
+        return restored[-1].model_copy(
+            update={
+                "times": RESTORES,
+                "resolve": median(each.resolve for each in restored),
+                "download": median(each.download for each in restored),
+            }
+        )
+
+    def _restore_once(self) -> Restored:
         before, begun = self._server.position(), time.perf_counter()
         ledger = self._claim()
         resolution = ledger.resolve(RestoreFrom())
@@ -132,6 +145,7 @@ class BenchedJob:
         ended = time.perf_counter()
         requests = self._server.since(before).requests
         self._compare(target)
+        shutil.rmtree(target)
         stored = {each.key: each.size for each in self._store.list(keys.SHARED_PREFIX)}
         named = {file.object for file in files}
         return Restored(
@@ -222,6 +236,7 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="make bench-increments", description=__doc__)
     add = parser.add_argument
+    add("--part", choices=PARTS, action="append", help="measure these parts only, and keep the others' results")
     add("--files", type=int, nargs="*", default=(100, 1000, 10_000), metavar="N", help="(100 1000 10000)")
     add("--history", type=int, nargs="*", default=(60, 3600), metavar="N", help="batches of a second before (60 3600)")
     add("--steps", type=int, default=11, metavar="N", help="checkpoints of each (11)")
@@ -237,30 +252,30 @@ def arguments() -> argparse.Namespace:
 
 def bench(options: argparse.Namespace, work: Path) -> None:
     """Measure, show it, and keep it behind every part."""
-    begun = time.time()
-    sized: list[Sized] = []
-    aged: list[Aged] = []
 
-    def keep() -> None:
-        result = Incremental(
-            circumstances=machine.circumstances(begun, machine.command_line("make bench-increments")),
-            sized=tuple(sized),
-            aged=tuple(aged),
-        )
+    def keep(**part: BySize | ByAge) -> None:
+        result = (Incremental() if options.quick else incremental_report.load(RESULTS)).model_copy(update=part)
         if not options.quick:
             incremental_report.save(result, RESULTS)
         for title, table in incremental_report.tables(result):
             console.print(table.rich(title))
 
+    command = machine.command_line("make bench-increments")
     with locked(options.lock), object_store(work / "s3") as server:
-        for files in options.files:
-            for history in options.history:
-                sized.append(by_size(server, work, files, history, options.steps))
-                console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {files:,} files, {history:,} batches of history")
-        keep()
-        for repacking in (True, False):
-            aged.append(by_age(server, work, options.aged, options.checkpoints, repacking=repacking))
-        keep()
+        if "size" in (options.part or PARTS):
+            begun, sized = time.time(), list[Sized]()
+            for files in options.files:
+                for history in options.history:
+                    sized.append(by_size(server, work, files, history, options.steps))
+                    console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {files:,} files, {history:,} batches before")
+            keep(size=BySize(circumstances=machine.circumstances(begun, command), jobs=tuple(sized)))
+        if "age" in (options.part or PARTS):
+            begun = time.time()
+            aged = [
+                by_age(server, work, options.aged, options.checkpoints, repacking=repacking)
+                for repacking in (True, False)
+            ]
+            keep(age=ByAge(circumstances=machine.circumstances(begun, command), jobs=tuple(aged)))
 
 
 def main() -> int:

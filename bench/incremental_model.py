@@ -25,7 +25,12 @@ class Step(Model):
 
 
 class Restored(Model):
-    """A restore into an empty directory: seconds to find the snapshot and to bring its files, and what it took."""
+    """A restore into an empty directory: seconds to find the snapshot and to bring its files, and what it took.
+
+    The seconds are the medians of so many restores.
+    """
+
+    times: int = 1
 
     resolve: float
     download: float
@@ -64,9 +69,22 @@ class Aged(Model):
     restored: Restored
 
 
+class BySize(Model):
+    """Jobs that differ in size."""
+
+    circumstances: Circumstances
+    jobs: tuple[Sized, ...]
+
+
+class ByAge(Model):
+    """An old job, with packs that are written anew and without."""
+
+    circumstances: Circumstances
+    jobs: tuple[Aged, ...]
+
+
 class Incremental(Model):
     """All of it."""
 
-    circumstances: Circumstances
-    sized: tuple[Sized, ...] = ()
-    aged: tuple[Aged, ...] = ()
+    size: BySize | None = None
+    age: ByAge | None = None

@@ -19,8 +19,11 @@ from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, 
 READ_BYTES = 8 * 1024 * 1024
 """Bytes of one read: what a download holds in memory per thread."""
 
-MERGE_GAP = 64 * 1024
-"""Files of one object with less than this between them are read at once; the bytes between are thrown away."""
+MERGE_GAP = 256 * 1024
+"""Files of one object with less than this between them are read at once; the bytes between are thrown away.
+
+They take a few milliseconds, and a request of its own would take some tens before its first byte.
+"""
 
 Locate = Callable[[str], tuple[Store, Key]]
 """Gives the store and key of a file reference's `object`: a key of the job's own store, or an absolute URI."""

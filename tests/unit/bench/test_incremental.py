@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from bench.incremental_model import Aged, Incremental, Restored, Sized, Step
+from bench.incremental_model import Aged, ByAge, BySize, Incremental, Restored, Sized, Step
 from bench.incremental_report import render
 from bench.model import Circumstances
 from bench.spark_files import BATCHES, PARTITIONS, SparkFiles
@@ -82,7 +82,9 @@ def test_the_report_says_what_was_measured_and_how_busy_the_machine_was() -> Non
         restored=RESTORED,
     )
 
-    text = render(Incremental(circumstances=where, sized=(sized,), aged=(aged, aged)))
+    text = render(
+        Incremental(size=BySize(circumstances=where, jobs=(sized,)), age=ByAge(circumstances=where, jobs=(aged, aged)))
+    )
 
     assert "median 2.5, most 2.5" in text
     assert "| 1,000 | 1 h | 0.40 | 0.60 | 284 | 0.42 | 5 | 4 | 0.010 | 0.020 | 0.030 | 0.05 |" in text
