@@ -45,9 +45,9 @@ one object share one.
 
 _AGE = """\
 The job with {files:,} files after {checkpoints} checkpoints, one each ten seconds of its life. A pack is an object that
-small files share, and stays as long as one of them is needed. Written anew when {fan} of similar size have piled up, few
-are left; what is copied is in "put". Seconds of a restore: {times}. On this machine a request costs next to nothing;
-one that takes 30 ms, of eight at a time, adds 4 ms for each read.
+small files share, and stays as long as one of them is needed. Written anew when {fan} of similar size have piled up,
+few are left; what is copied is in "put". Seconds of a restore: {times}. On this machine a request costs next to
+nothing; one that takes 30 ms, of eight at a time, adds 4 ms for each read.
 """
 
 
