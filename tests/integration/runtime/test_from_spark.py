@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,10 @@ DEFAULTS = {
     f"{STATE}rocksdb.changelogCheckpointing.enabled": "false",
 }
 """How a plain query with the RocksDB provider keeps its state unless it is told otherwise."""
+WITH_IDS = {
+    f"{STATE}checkpointFormatVersion": "2",
+    f"{STATE}rocksdb.changelogCheckpointing.enabled": "true",
+}
 
 ROWS = [Row(f"k{number % 3}", number, number * 2) for number in range(72)]
 WINDOWS = "SELECT k, window.start AS start, count(*) AS n, sum(n) AS total FROM a GROUP BY k, window(at, '20 seconds')"
@@ -61,7 +65,7 @@ def write(directory: Path, inputs: tuple[str, ...], first: int, last: int) -> No
 def plain(spark: SparkSession, directory: Path, taken: Taken) -> Counter[Any]:
     """Run the plain query until it has read what is there; return what it wrote."""
     session, rows = spark.newSession(), Counter[Any]()
-    for key, value in DEFAULTS.items():
+    for key, value in taken.settings.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", taken.partitions)
     for name in taken.inputs:
@@ -90,6 +94,7 @@ class Taken:
         query: what it computes.
         partitions: of its state.
         delay: of the watermark, in seconds: with a long one nothing that is read twice is late.
+        settings: how it keeps its state.
         in_s3: its checkpoint is copied to S3, and taken over from there.
     """
 
@@ -97,11 +102,13 @@ class Taken:
     query: str
     partitions: str
     delay: int = 0
+    settings: Mapping[str, str] = field(default_factory=lambda: DEFAULTS)
     in_s3: bool = False
 
 
 CASES = {
     "windows, whose state gets fewer partitions": Taken(("a",), WINDOWS, partitions="3"),
+    "windows, whose state has ids and changelogs": Taken(("a",), WINDOWS, partitions="2", settings=WITH_IDS),
     "a join of streams, from S3": Taken(("a", "b"), JOIN, partitions="2", delay=3600, in_s3=True),
 }
 
