@@ -312,15 +312,28 @@ def _remove_input(revision: Revision, choices: Choices) -> Revision | None:
 
 def _rewire(revision: Revision, choices: Choices) -> Revision | None:
     """Let an operator read another source or operator, in the place of one that it reads."""
+    return _read(revision, choices, instead=True)
+
+
+def _read_more(revision: Revision, choices: Choices) -> Revision | None:
+    """Let an operator read another source or operator, too."""
+    return _read(revision, choices, instead=False)
+
+
+def _read(revision: Revision, choices: Choices, *, instead: bool) -> Revision | None:
     step = _one(revision.steps, choices)
     names = {each.uid: each.name for each in revision.steps}
     behind = {each.uid for each in revision.steps if closes_a_cycle(revision.spec, names[each.uid], step.name)}
     readable = [each.uid for each in revision.readable if each.uid not in {*behind, *step.inputs}]
+    beside = [each.uid for each in revision.steps if each.uid in readable and {*each.inputs} & {*step.inputs}]
     if not readable:
         return None
-    gone, read = _one(step.inputs, choices), _one(readable, choices)
-    inputs = tuple(read if each == gone else each for each in step.inputs)
-    changed = replace(revision, steps=_with(revision.steps, replace(step, inputs=inputs)))
+    # One that reads the same may be fused with it then, if it has no sink of its own.
+    read = _one(beside if beside and choices.pick(3) else readable, choices)
+    outputs = tuple(each for each in revision.outputs if each.input != read or choices.pick(4) == 0)
+    gone = _one(step.inputs, choices) if instead else None
+    inputs = (*(each for each in step.inputs if each != gone), read)
+    changed = replace(revision, steps=_with(revision.steps, replace(step, inputs=inputs)), outputs=outputs)
     return changed if _is_sound(changed) else None
 
 
@@ -391,6 +404,7 @@ CHANGES: Mapping[str, Change] = {
     "source added": _add_source,
     "input removed": _remove_input,
     "operator moved": _rewire,
+    "input added": _read_more,
     "inputs turned": _turn_inputs,
     "operators swapped": _swap,
     "sink added": _add_sink,

@@ -27,7 +27,6 @@ MEMORY = Path("/dev/shm")
 SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "60"))
 REFUSALS = (
     "InFlightDataLost",
-    "NewStateInOldChain",
     "NonRestoredState",
     "StateDivided",
     "StateOfSeveralChains",
