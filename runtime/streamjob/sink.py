@@ -18,6 +18,7 @@ from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +72,13 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release what `open` took."""
+        ...
+
+
+@runtime_checkable
+class ChecksSchema(Protocol):
+    """A sink that can tell from the columns alone whether it can take the rows; optional."""
+
+    def check_schema(self, schema: StructType) -> None:
+        """Raise a `StreamJobError` if such rows cannot be written. Called behind `open`, before all batches."""
         ...

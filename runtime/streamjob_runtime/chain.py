@@ -73,6 +73,9 @@ class Chain:
         clock_ms: the time, in ms since 1970.
         on_status: is told of RUNNING, FINISHED, DRAINED and FAILED, from the chain's own thread.
         on_first_output: is told once, when a batch has something for a sink to publish, from the query's thread.
+
+    Raises:
+        StreamJobError: a sink cannot take the rows that the query makes.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Chain:
         on_status: StatusListener,
         on_first_output: Callable[[], None],
     ) -> None:
+        output.check(dataflow.output)
         self.uid = uid
         self.dataflow = dataflow
         self.checkpoint = checkpoint

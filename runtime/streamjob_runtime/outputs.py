@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob.sink import Sink, Staged
+from streamjob.sink import ChecksSchema, Sink, Staged
 from streamjob_runtime.channels.stream import Stream
 from streamjob_runtime.sinks.spool import stage_in_all
 
@@ -44,6 +44,12 @@ class ChainOutput:
         self._sinks = dict(sinks)
         self._stream = stream
         self.rows: int | None = 0
+
+    def check(self, rows: DataFrame) -> None:
+        """Let the sinks that can tell say whether they can take such rows. Raises what they raise."""
+        for sink in self._sinks.values():
+            if isinstance(sink, ChecksSchema):
+                sink.check_schema(rows.schema)
 
     def write(self, frame: DataFrame, batch: BatchId) -> Written:
         """Stage a batch in all sinks and in the stream, with exactly one action on `frame`."""

@@ -19,10 +19,13 @@ SOURCE_FORMATS = FILE_FORMATS | {
     "delta", "deltaSharing", "eventhubs", "iceberg", "kafka", "kinesis", "pulsar", "rate", "rate-micro-batch", "socket",
 }  # fmt: skip
 
-SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop"}
+SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop", "postgresql"}
 
 EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 """Formats of the exactly-once file sink."""
+
+TRANSACTIONAL_FORMATS = frozenset({"postgresql"})
+"""Formats whose rows appear in one transaction with the record of their checkpoint; they deliver in no other way."""
 
 FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "rate": {"timestamp": "timestamp", "value": "bigint"},
@@ -50,7 +53,7 @@ def is_python_sink(name: str) -> bool:
 
 def can_exactly_once(name: str) -> bool:
     """Return whether a sink of this format can deliver exactly once."""
-    return name in EXACTLY_ONCE_FORMATS or is_python_sink(name)
+    return name in EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS or is_python_sink(name)
 
 
 def default_delivery(name: str) -> Literal["exactly-once", "at-least-once"]:

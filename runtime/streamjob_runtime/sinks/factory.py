@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
+from streamjob.job import postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import resolve_options
@@ -79,6 +80,8 @@ def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurrounding
 def _sink(spec: SinkSpec, options: Mapping[str, str], directory: Path) -> Sink:
     if is_python_sink(spec.format):
         return _custom_sink(spec, directory)
+    if spec.format == postgresql.FORMAT and spec.delivery == "exactly-once":
+        return _postgresql_sink(spec)
     if spec.delivery == "exactly-once":
         if spec.format not in EXACTLY_ONCE_FORMATS:
             raise UnusableSink(
@@ -91,6 +94,17 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], directory: Path) -> Sink:
     if spec.format == "memory":
         return MemorySink(spec.name)
     return BatchSink(spec.format, spec.partition_by)
+
+
+def _postgresql_sink(spec: SinkSpec) -> Sink:
+    try:
+        from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
+    except ImportError as error:
+        raise UnusableSink(
+            f"sink {spec.name}: what talks to PostgreSQL cannot be loaded: {error}",
+            "install it: pip install 'streamjob[postgresql]'",
+        ) from error
+    return PostgresqlSink(spec.name)
 
 
 def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:

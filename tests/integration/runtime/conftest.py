@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.runtime.processes import JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, Rows, write_job
+from tests.integration.sinks.databases import database, postgresql_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["database", "expected", "postgresql_server", "purchases", "runs", "spark"]
 
 
 @pytest.fixture(scope="session")

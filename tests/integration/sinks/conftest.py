@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.integration.sinks.databases import database, postgresql_server
+
+__all__ = ["database", "postgresql_server", "spark"]
 
 
 @pytest.fixture(scope="session")

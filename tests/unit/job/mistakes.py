@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SINK, SOURCE, job, looped, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, job, looped, postgresql, sql
 
 OF_FORM = {
     "unknown field": (
@@ -288,7 +288,57 @@ OF_MEANING = {
     "exactly-once of what cannot": (
         job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
         "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
-        "use one of csv, json, orc, parquet, text, your own module:Class, or delivery: at-least-once",
+        "use one of csv, json, orc, parquet, postgresql, text, your own module:Class, or delivery: at-least-once",
+    ),
+    "a database at least once": (
+        job(sinks=postgresql(more=", delivery: at-least-once")),
+        "sink 'out': has the format 'postgresql', which delivers exactly-once and in no other way",
+        "leave delivery out",
+    ),
+    "a database without a table": (
+        job(sinks=postgresql("url: 'postgresql://host/db'")),
+        "sink 'out': lacks the option 'table'",
+        "add table: schema.table",
+    ),
+    "an address of another kind": (
+        job(sinks=postgresql("url: 'jdbc:postgresql://host/db', table: t")),
+        "sink 'out': the option 'url' is no address of a PostgreSQL server",
+        "write postgresql://host:5432/database",
+    ),
+    "an option that a database does not have": (
+        job(sinks=postgresql("url: 'postgresql://host/db', dbtable: t, table: t")),
+        "sink 'out': has no option 'dbtable'",
+        "did you mean 'table'?",
+    ),
+    "a mode of a few": (
+        job(sinks=postgresql("url: 'postgresql://host/db', table: t, mode: merge")),
+        "sink 'out': the option 'mode' cannot be used: Input should be 'insert' or 'upsert'",
+        "say mode: insert or mode: upsert",
+    ),
+    "rows replaced without a key": (
+        job(sinks=postgresql("url: 'postgresql://host/db', table: t, mode: upsert")),
+        "sink 'out': has mode upsert and no key",
+        "name the columns of a unique index: key: id",
+    ),
+    "a key for rows that are inserted": (
+        job(sinks=postgresql("url: 'postgresql://host/db', table: t, key: id")),
+        "sink 'out': has a key, and mode insert, which has no use for one",
+        "say mode: upsert, or leave key out",
+    ),
+    "a column twice in a key": (
+        job(sinks=postgresql("url: 'postgresql://host/db', table: t, mode: upsert, key: 'id, day, id'")),
+        "sink 'out': names a column twice in key",
+        "name each column once",
+    ),
+    "a name that no table can have": (
+        job(sinks=postgresql("url: 'postgresql://host/db', table: public.")),
+        "sink 'out': the option 'table' holds a name that PostgreSQL cannot have",
+        "names have 1 to 63 bytes",
+    ),
+    "a password in an address": (
+        job(sinks=postgresql("url: 'postgresql://u:hunter2@host/db', table: t")),
+        "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
+        "take it from the environment: ${env:URL}",
     ),
     "partitions of what has none": (
         job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.job.mistakes import OF_FORM, OF_MEANING
-from tests.unit.job.texts import MARKED, SINK, SOURCE, job, messages, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, job, messages, postgresql, sql
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
@@ -52,6 +52,13 @@ VALID = {
     "two sinks of one operator": job(sinks=f"{SINK}, {{name: out2, input: a, format: parquet, options: {{path: o2}}}}"),
     "a format that is a class": job(sources="{name: a, format: com.example.Source}"),
     "a sink of one's own": job(sinks="{name: out, input: a, format: 'my.sinks:Table', delivery: exactly-once}"),
+    "a table that rows are replaced in": job(
+        sinks=postgresql(
+            "url: 'postgresql://host/db?sslmode=require', password: '${env:PW}', "
+            "table: s.t, mode: upsert, key: 'id, day'"
+        )
+    ),
+    "an address from the environment": job(sinks=postgresql("url: '${env:DATABASE_URL}', table: t")),
     "a secret from the environment": job(
         sinks="{name: out, input: a, format: jdbc, options: {password: '${env:PW}', "
         "url: 'jdbc:postgresql://${env:U}:${env:P}@host/db'}}"

@@ -36,3 +36,8 @@ def messages(directory: Path, text: str) -> list[str]:
     except InvalidJob as error:
         return [str(each) for each in error.problems]
     return []
+
+
+def postgresql(options: str = "url: 'postgresql://host/db', table: t", more: str = "") -> str:
+    """Return a sink to PostgreSQL."""
+    return f"{{name: out, input: a, format: postgresql, options: {{{options}}}{more}}}"

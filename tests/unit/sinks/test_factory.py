@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from streamjob.ids import Epoch
 from streamjob.job.options import MissingVariable
+from streamjob.job.postgresql import UnusableOptions
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink
 from streamjob_runtime.sinks.batch import BatchSink
@@ -151,3 +153,16 @@ def test_a_graph_that_describes_no_sink_is_refused(tmp_path: Path) -> None:
 
 def test_surroundings_show_no_secret() -> None:
     assert "hunter2" not in repr(surroundings(Path("/"), PASSWORD="hunter2"))
+
+
+def test_a_database_without_its_driver_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.postgresql.sink", None)
+    with pytest.raises(UnusableSink, match="sink report: what talks to PostgreSQL cannot be loaded") as raised:
+        built(tmp_path, "postgresql", options={"url": "postgresql://127.0.0.1:1/x", "table": "t"})
+
+    assert raised.value.fix == "install it: pip install 'streamjob[postgresql]'"
+
+
+def test_options_of_a_database_are_checked_before_it_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UnusableOptions, match="sink report: has mode upsert and no key"):
+        built(tmp_path, "postgresql", options={"url": "postgresql://h/x", "table": "t", "mode": "upsert"})

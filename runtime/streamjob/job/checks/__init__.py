@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     sinks.formats,
     sinks.deliveries,
     sinks.partitions,
+    sinks.connections,
     places.paths,
     places.apart,
     settings.secrets,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from streamjob.job import postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
     FILE_FORMATS,
     SINK_FORMATS,
+    TRANSACTIONAL_FORMATS,
     can_exactly_once,
     is_class_name,
     is_python_sink,
@@ -35,9 +37,12 @@ def formats(subject: Subject) -> Iterator[Problem]:
 def deliveries(subject: Subject) -> Iterator[Problem]:
     """Exactly-once is asked of what can do it, and is given rows that do not change."""
     inputs = subject.spec.inputs()
-    exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS))
+    exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
         if sink.delivery != "exactly-once":
+            if sink.format in TRANSACTIONAL_FORMATS:
+                what = f"has the format {sink.format!r}, which delivers exactly-once and in no other way"
+                yield Problem(where(sink), what, "leave delivery out")
             continue
         if not can_exactly_once(sink.format):
             what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
@@ -61,3 +66,11 @@ def partitions(subject: Subject) -> Iterator[Problem]:
         if sink.partition_by and sink.format in SINK_FORMATS - FILE_FORMATS - {"delta", "iceberg"}:
             what = f"has partitionBy, which the format {sink.format!r} does not know"
             yield Problem(where(sink), what, "leave it out; only files are partitioned")
+
+
+def connections(subject: Subject) -> Iterator[Problem]:
+    """The options of a PostgreSQL sink make sense, as far as that can be told without the server."""
+    for sink in subject.spec.sinks:
+        if sink.format == postgresql.FORMAT:
+            for what, fix in postgresql.problems(sink.options):
+                yield Problem(where(sink), what, fix)

@@ -1,0 +1,130 @@
+"""The options of the PostgreSQL sink, as a job's file gives them; the rest is checked on the server, at the start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from streamjob.errors import InvalidInput
+from streamjob.job.spec import Spec
+from streamjob.job.suggest import did_you_mean
+
+FORMAT = "postgresql"
+
+_IDENTIFIER_BYTES = 63
+_ADDRESS = re.compile(r"postgres(ql)?://|\$\{env:")
+
+
+class UnusableOptions(InvalidInput):
+    """The options of a PostgreSQL sink cannot be used."""
+
+
+def _names(value: Any) -> Any:
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
+
+
+class PostgresqlOptions(Spec):
+    """Options of `format: postgresql`: where the rows go, and how."""
+
+    url: str = Field(
+        min_length=1,
+        description="The server and database, as `postgresql://host:5432/database`; parameters of libpq follow a `?`, "
+        "such as `sslmode=verify-full`. Several hosts are tried in turn.",
+    )
+    user: str | None = Field(default=None, description="The role. Default: what the URL or `PGUSER` says.")
+    password: str | None = Field(
+        default=None,
+        repr=False,
+        description="Its password, as `${env:NAME}`. Default: what `PGPASSWORD` or the file of `PGPASSFILE` says.",
+    )
+    table: str = Field(min_length=1, description="The table, as `table` or `schema.table`, spelled as in the catalog.")
+    mode: Literal["insert", "upsert"] = Field(
+        default="insert",
+        description="`insert` adds each row; `upsert` replaces the row that has the same `key`, the last one wins.",
+    )
+    key: Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str)] = Field(
+        default=(),
+        description="For `upsert`: the columns of a unique index or the primary key, separated by commas.",
+    )
+    staging_schema: str = Field(
+        default="streamjob",
+        min_length=1,
+        description="The schema for rows that no checkpoint covers yet and for the record of what was committed. It is "
+        "made if the role may do so.",
+    )
+
+    def table_name(self) -> tuple[str | None, str]:
+        """Return the table's schema, None for the first one of the search path that has it, and its name."""
+        schema, dot, table = self.table.partition(".")
+        return (schema, table) if dot else (None, schema)
+
+
+def parse_options(options: Mapping[str, str]) -> PostgresqlOptions:
+    """Return a sink's options, checked.
+
+    Raises:
+        UnusableOptions: one is unknown, missing, or cannot have its value.
+    """
+    try:
+        parsed = PostgresqlOptions.model_validate(dict(options))
+    except ValidationError as error:
+        what, fix = next(_problems(error))
+        raise UnusableOptions(what, fix) from None
+    for what, fix in _problems_of(parsed):
+        raise UnusableOptions(what, fix)
+    return parsed
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    try:
+        parsed = PostgresqlOptions.model_validate(dict(options))
+    except ValidationError as error:
+        yield from _problems(error)
+    else:
+        yield from _problems_of(parsed)
+
+
+def _problems(error: ValidationError) -> Iterator[tuple[str, str]]:
+    known = [field.alias or name for name, field in PostgresqlOptions.model_fields.items()]
+    for each in error.errors(include_input=False, include_url=False):
+        name = str(each["loc"][0])
+        if each["type"] == "extra_forbidden":
+            yield f"has no option {name!r}", did_you_mean(name, known, "options")
+        elif each["type"] == "missing":
+            yield f"lacks the option {name!r}", _ADVICE.get(name, f"add {name}")
+        else:
+            yield f"the option {name!r} cannot be used: {each['msg']}", _ADVICE.get(name, "see the reference")
+
+
+_ADVICE = {
+    "url": "add url: postgresql://host:5432/database",
+    "table": "add table: schema.table",
+    "mode": "say mode: insert or mode: upsert",
+}
+
+
+def _problems_of(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
+    if not _ADDRESS.match(options.url):
+        yield "the option 'url' is no address of a PostgreSQL server", "write postgresql://host:5432/database"
+    if options.mode == "upsert" and not options.key:
+        yield "has mode upsert and no key", "name the columns of a unique index: key: id"
+    if options.mode == "insert" and options.key:
+        yield "has a key, and mode insert, which has no use for one", "say mode: upsert, or leave key out"
+    if len(set(options.key)) < len(options.key):
+        yield "names a column twice in key", "name each column once"
+    for option, names in (
+        ("table", [part for part in options.table_name() if part is not None]),
+        ("key", options.key),
+        ("stagingSchema", (options.staging_schema,)),
+    ):
+        if any(not name or len(name.encode()) > _IDENTIFIER_BYTES for name in names):
+            yield (
+                f"the option {option!r} holds a name that PostgreSQL cannot have",
+                f"names have 1 to {_IDENTIFIER_BYTES} bytes",
+            )

@@ -1,0 +1,122 @@
+"""What the server's catalog says of a table, and of what a role may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import LiteralString
+
+from streamjob_runtime.sinks.postgresql.fitting import Misfit, TableColumn
+from streamjob_runtime.sinks.postgresql.sessions import Connection
+
+_NUMERIC_SCALE_BITS = 0x7FF
+
+_TABLE: LiteralString = """
+SELECT c.oid, n.nspname, c.relname, c.relkind,
+       has_table_privilege(c.oid, 'SELECT'),
+       has_table_privilege(c.oid, 'INSERT') OR has_any_column_privilege(c.oid, 'INSERT'),
+       has_table_privilege(c.oid, 'UPDATE') OR has_any_column_privilege(c.oid, 'UPDATE')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = %(table)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+  AND CASE WHEN %(schema)s::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = %(schema)s END
+"""
+_COLUMNS: LiteralString = """
+WITH RECURSIVE based AS (
+  SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier FROM pg_attribute a
+  WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
+  UNION ALL
+  SELECT b.attnum, t.typbasetype, CASE WHEN b.modifier = -1 THEN t.typtypmod ELSE b.modifier END
+  FROM based b JOIN pg_type t ON t.oid = b.type AND t.typtype = 'd'
+)
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, b.modifier, t.typtype = 'e',
+       a.attnotnull OR own.typnotnull, a.atthasdef OR a.attidentity <> '' OR own.typdefault IS NOT NULL,
+       a.attgenerated <> '' OR a.attidentity = 'a',
+       has_column_privilege(a.attrelid, a.attnum, 'INSERT')
+FROM pg_attribute a JOIN pg_type own ON own.oid = a.atttypid
+JOIN based b ON b.attnum = a.attnum JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
+WHERE a.attrelid = %(oid)s ORDER BY a.attnum
+"""
+_UNIQUE: LiteralString = """
+SELECT array_agg(a.attname) FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = %(oid)s AND i.indisunique AND i.indisvalid AND i.indimmediate
+  AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+GROUP BY i.indexrelid
+"""
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table as the catalog knows it.
+
+    Args:
+        schema: its schema.
+        name: its name.
+        kind: PostgreSQL's letter for what it is.
+        columns: in their order.
+        unique: the columns of each unique index that holds for all rows at once.
+        readable: whether the role may read it.
+        insertable: whether the role may add rows.
+        updatable: whether the role may change rows.
+    """
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[TableColumn, ...]
+    unique: tuple[frozenset[str], ...]
+    readable: bool
+    insertable: bool
+    updatable: bool
+
+    @property
+    def label(self) -> str:
+        """What to call it in a message."""
+        return f"{self.schema}.{self.name}"
+
+    def refusals(self, *, replace: bool) -> Iterator[Misfit]:
+        """Yield what keeps a sink from writing there, whatever the rows; `replace` for rows of the same key."""
+        if self.kind in _KINDS:
+            yield Misfit(f"is {_KINDS[self.kind]}", "name a table, which may be partitioned")
+            return
+        needed = [("SELECT", self.readable), ("INSERT", self.insertable)]
+        if replace:
+            needed.append(("UPDATE", self.updatable))
+        if missing := [right for right, given in needed if not given]:
+            rights = ", ".join(missing)
+            yield Misfit(f"does not give the role the right to {rights}", f"GRANT {rights} ON {self.label} TO the role")
+
+
+def find_table(connection: Connection, schema: str | None, table: str) -> TargetTable | None:
+    """Return a table; without a schema the one that the search path finds. None if there is none."""
+    found = connection.execute(_TABLE, {"schema": schema, "table": table}).fetchone()
+    if found is None:
+        return None
+    oid, schema, name, kind, readable, insertable, updatable = found
+    found_columns = connection.execute(_COLUMNS, {"oid": oid}).fetchall()
+    columns = tuple(
+        TableColumn(
+            name=column,
+            type_name=type_name,
+            base=base,
+            scale=_scale(modifier) if base == "numeric" else None,
+            is_enum=is_enum,
+            not_null=not_null,
+            has_default=has_default,
+            generated=generated,
+            writable=writable,
+        )
+        for column, type_name, base, modifier, is_enum, not_null, has_default, generated, writable in found_columns
+    )
+    unique = tuple(frozenset(names) for (names,) in connection.execute(_UNIQUE, {"oid": oid}))
+    return TargetTable(str(schema), name, kind, columns, unique, readable, insertable, updatable)
+
+
+def _scale(modifier: int) -> int | None:
+    """Return the digits behind the point from the modifier of a numeric, as the server packs it."""
+    if modifier < 4:
+        return None
+    scale = (modifier - 4) & _NUMERIC_SCALE_BITS
+    return scale if scale < 1024 else scale - 2048

@@ -1,0 +1,146 @@
+"""Copies a batch into a staging table: Spark makes the lines of CSV, and each task sends its own, as it makes them.
+
+A task's lines lie one behind the other in Arrow's memory, so they are sent as they are; nothing is done for a row in
+Python, and no more than one of Arrow's batches is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from streamjob_runtime.sinks.postgresql.fitting import Form, form_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+_RESULT = "task long, rows long, sqlstate string, error string"
+_INSTANT = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What an attempt of a task sent: its number, the rows, and what the server said against it, if it did."""
+
+    task: int
+    rows: int
+    sqlstate: str | None = None
+    error: str | None = None
+
+
+def copy_batch(batch: DataFrame, conninfo: str, statement: str) -> list[Copied]:
+    """Send a batch, in one Spark action; return what each task whose rows count sent.
+
+    Args:
+        batch: the rows.
+        conninfo: how the tasks reach the server.
+        statement: the COPY that takes the lines.
+    """
+    results = batch.select(csv_line(batch).alias("line")).mapInArrow(_sender(conninfo, statement), _RESULT).collect()
+    return [Copied(row.task, row.rows, row.sqlstate, row.error) for row in results]
+
+
+def csv_line(batch: DataFrame) -> Column:
+    """Return the expression of a row's line: its position, then its columns, in their order."""
+    from pyspark.sql import functions as f
+
+    parts: list[Column] = [f.monotonically_increasing_id().cast("string")]
+    for field in batch.schema.fields:
+        column = batch[_quoted(field.name)]
+        parts += [f.lit(","), f.coalesce(_text(column, form_of(field.dataType.simpleString())), f.lit(""))]
+    return f.concat(*parts, f.lit("\n"))
+
+
+def _text(column: Column, form: Form) -> Column:
+    """Return a value as a field of CSV; null stays null, which is a field with nothing in it."""
+    from pyspark.sql import functions as f
+
+    match form:
+        case Form.PLAIN:
+            return column.cast("string")
+        case Form.QUOTED:
+            return _in_quotes(column)
+        case Form.BYTES:
+            return f.concat(f.lit("\\x"), f.hex(column))
+        case Form.INSTANT:
+            return f.date_format(column, _INSTANT)
+        case Form.JSON:
+            return _in_quotes(f.to_json(column, {"ignoreNullFields": "false"}))
+
+
+def _in_quotes(text: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.concat(f.lit('"'), f.replace(text, f.lit('"'), f.lit('""')), f.lit('"'))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _sender(conninfo: str, statement: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def send(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        copied = send_lines(batches, context.taskAttemptId(), conninfo, statement)
+        values = {"task": [copied.task], "rows": [copied.rows], "sqlstate": [copied.sqlstate], "error": [copied.error]}
+        text = pyarrow.string()
+        types = [("task", pyarrow.int64()), ("rows", pyarrow.int64()), ("sqlstate", text), ("error", text)]
+        yield pyarrow.RecordBatch.from_pydict(values, schema=pyarrow.schema(types))
+
+    return send
+
+
+def send_lines(batches: Iterator[pyarrow.RecordBatch], task: int, conninfo: str, statement: str) -> Copied:
+    """Send lines in one transaction, if there are any."""
+    import psycopg
+
+    from streamjob_runtime.sinks.postgresql.sessions import connected, message_of
+    from streamjob_runtime.sinks.postgresql.statements import TASK_SETTING
+
+    rows = 0
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return Copied(task, 0)
+    try:
+        with ExitStack() as stack:
+            connection = stack.enter_context(connected(conninfo))
+            connection.execute("SELECT set_config(%s, %s, true)", (TASK_SETTING, str(task)))
+            with connection.cursor().copy(statement.encode()) as copy:
+                for batch in _chained(first, filled):
+                    copy.write(lines_of(batch))
+                    rows += batch.num_rows
+            connection.commit()
+    except psycopg.Error as error:
+        # A task that fails would be tried again, and what the server said would come wrapped in two stacks.
+        return Copied(task, 0, error.sqlstate, message_of(error))
+    return Copied(task, rows)
+
+
+def _chained(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def lines_of(batch: pyarrow.RecordBatch) -> memoryview:
+    """Return the texts of a batch's one column, one behind the other, without copying them."""
+    import pyarrow
+
+    (column,) = batch.columns
+    width = 8 if pyarrow.types.is_large_string(column.type) else 4
+    _, offsets, data = column.buffers()
+    bounds = memoryview(offsets).cast("q" if width == 8 else "i")
+    begin, end = bounds[column.offset], bounds[column.offset + len(column)]
+    return memoryview(data)[begin:end] if data is not None else memoryview(b"")
+
+
+def refusals(copied: Sequence[Copied]) -> list[Copied]:
+    """Return those that the server said something against."""
+    return [each for each in copied if each.error is not None]

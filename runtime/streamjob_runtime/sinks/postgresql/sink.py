@@ -1,0 +1,343 @@
+"""The exactly-once PostgreSQL sink.
+
+A batch is copied into a staging table of the same database, in a schema of its own, when it is computed. When the
+checkpoint that covers it has completed, one transaction moves its rows to the table and records them as committed. So a
+commit is quick, needs nothing of the process that staged, and whoever repeats it finds the record, and does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.postgresql import PostgresqlOptions, UnusableOptions, parse_options
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.postgresql import statements
+from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
+from streamjob_runtime.sinks.postgresql.copying import Copied, copy_batch, refusals
+from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, StagedRowsGone, UnusableTable
+from streamjob_runtime.sinks.postgresql.fitting import Misfit, key_misfits, misfits
+from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
+from streamjob_runtime.sinks.postgresql.staging import StagingTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_RECORDS_KEPT = 1000
+_SETTING_UP = 0x73747265616D6A62
+"""Advisory lock of whoever makes the staging schema: "streamjb"."""
+
+log = logging.getLogger("streamjob")
+
+
+class _StagedBatch(BaseModel):
+    """The committable: a staging table, the tasks whose rows in it count, and the columns that they have."""
+
+    model_config = ConfigDict(frozen=True)
+
+    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    id: str
+    stagingSchema: str  # noqa: N815
+    stagingTable: str  # noqa: N815
+    tasks: tuple[int, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def staging(self) -> statements.Table:
+        return self.stagingSchema, self.stagingTable
+
+
+class PostgresqlSink:
+    """Inserts each batch's rows, or replaces those of the same key, once the checkpoint that covers them has completed.
+
+    Args:
+        name: the sink's name, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._label = f"sink {name}"
+        self._tables = StagingTables()
+
+    def open(self, context: SinkContext) -> None:
+        """Check the server, the table and the role's rights, and end what former processes have left open.
+
+        Raises:
+            UnusableOptions: an option cannot be used.
+            DatabaseUnreachable: no server answers.
+            DatabaseRefuses: the server does not let the role in, or not do what it has to do.
+            UnusableTable: there is no such table, or it cannot be written to.
+        """
+        self._context = context
+        self._options = self._parsed_options(context)
+        self._identity = statements.identity_of(context.namespace, context.job, context.uid)
+        self._tables = StagingTables()
+        application = statements.application_name(self._identity, context.epoch, context.job, context.uid)
+        self._server = Server(self._label, self._options, application)
+        with self._server.transaction() as connection:
+            end_sessions_below(connection, self._identity, context.epoch)
+            self._target = self._find_target(connection)
+            self._set_up(connection)
+        self._conninfo = self._server.portable()
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that rows of a schema fit the table.
+
+        Raises:
+            UnusableTable: they do not; says all that is wrong.
+        """
+        rows = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        found = misfits(rows, self._target.columns)
+        if self._options.key:
+            names = [name for name, _ in rows]
+            found += key_misfits(self._options.key, names, self._target.columns, self._target.unique)
+        self._refuse(self._target.label, found)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Copy the batch into a staging table, in one Spark action.
+
+        Raises:
+            RowsRefused: the server refuses a row.
+            DatabaseUnreachable, DatabaseRefuses: see `open`.
+        """
+        identity = secrets.token_hex(16)
+        table = self._tables.take(identity) or self._make_table(identity, batch.columns)
+        staging = (self._options.staging_schema, table)
+        statement = statements.copy(staging, batch.columns).as_string(None)
+        copied = copy_batch(batch, self._conninfo, statement)
+        self._raise_refused(copied)
+        rows = sum(each.rows for each in copied)
+        if not rows:
+            self._tables.empty(identity)
+            return Staged(None, 0)
+        staged = _StagedBatch(
+            id=identity,
+            stagingSchema=staging[0],
+            stagingTable=table,
+            tasks=tuple(each.task for each in copied if each.rows),
+            columns=tuple(batch.columns),
+        )
+        return Staged(staged.model_dump(mode="json"), rows)
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Move the rows of the checkpoint's batches to the table and record it, in one transaction.
+
+        Raises:
+            UnreadableCommittable: a committable is not this sink's.
+            StagedRowsGone: rows are neither staged nor recorded as committed.
+            RowsRefused: the table refuses a row, such as one whose key it has.
+            DatabaseUnreachable, DatabaseRefuses: see `open`.
+        """
+        batches = [self._parsed(committable) for committable in committables]
+        if not batches:
+            return
+        dropped: list[str] = []
+        with self._server.transaction() as connection:
+            self._lock(connection)
+            due = self._due(connection, checkpoint, batches)
+            rows = sum(self._publish(connection, table) for table in _by_table(due))
+            if due:
+                self._record(connection, checkpoint, due, rows)
+            dropped = self._tables.publish(batch.id for batch in batches)
+            self._drop(connection, dropped)
+        self._tables.published((batch.id for batch in batches), dropped)
+
+    def abort(self) -> None:
+        """Drop the staging tables of lower epochs.
+
+        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        """
+        with self._server.transaction() as connection:
+            end_sessions_below(connection, self._identity, self._context.epoch)
+            names = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s AND starts_with(tablename, %s)",
+                (self._options.staging_schema, f"staged_{self._identity}_"),
+            ).fetchall()
+            epochs = {name: statements.epoch_of(name, self._identity) for (name,) in names}
+            self._drop(
+                connection, [name for name, epoch in epochs.items() if epoch is not None and self._is_over(epoch)]
+            )
+
+    def close(self) -> None:
+        """Drop the staging tables that hold nothing; one that stays is dropped by the next epoch."""
+        if unused := self._tables.unused():
+            with suppress(StreamJobError), self._server.transaction() as connection:
+                self._drop(connection, unused)
+
+    def _is_over(self, epoch: int) -> bool:
+        return epoch < self._context.epoch
+
+    def _parsed_options(self, context: SinkContext) -> PostgresqlOptions:
+        try:
+            return parse_options(context.options)
+        except UnusableOptions as error:
+            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
+
+    def _find_target(self, connection: Connection) -> TargetTable:
+        if connection.info.server_version < 120000:
+            raise DatabaseRefuses(
+                f"{self._label}: the server is older than PostgreSQL 12", "use PostgreSQL 12 or later"
+            )
+        (read_only,) = _one(connection.execute("SELECT current_setting('transaction_read_only')"))
+        if read_only == "on":
+            raise DatabaseRefuses(
+                f"{self._label}: the server takes no writes; it may be a standby",
+                "name the primary, or several hosts with ?target_session_attrs=read-write",
+            )
+        schema, name = self._options.table_name()
+        target = find_table(connection, schema, name)
+        if target is None:
+            raise UnusableTable(
+                f"{self._label}: there is no table {self._options.table} in database {connection.info.dbname}",
+                "make it, or correct the option 'table'; names are compared exactly",
+            )
+        self._refuse(target.label, target.refusals(replace=bool(self._options.key)))
+        return target
+
+    def _refuse(self, table: str, found: Iterable[Misfit]) -> None:
+        if problems := list(found):
+            what = "; ".join(problem.what for problem in problems)
+            fixes = "; ".join(dict.fromkeys(problem.fix for problem in problems))
+            raise UnusableTable(f"{self._label}: table {table} {what}", fixes)
+
+    def _set_up(self, connection: Connection) -> None:
+        """Make the staging schema and the record of commits, unless they are there."""
+        schema = self._options.staging_schema
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SETTING_UP,))
+        if not _has(connection, "SELECT 1 FROM pg_namespace WHERE nspname = %s", schema):
+            self._do_or_explain(connection, SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+        self._check_right(
+            connection, "SELECT has_schema_privilege(%s, 'CREATE, USAGE')", schema, "CREATE, USAGE ON SCHEMA"
+        )
+        commits = SQL("{}").format(Identifier(schema, statements.COMMITS)).as_string(connection)
+        if not _has(connection, "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)", commits):
+            connection.execute(statements.create_commits(schema))
+        for right in ("SELECT", "INSERT", "DELETE"):
+            query = f"SELECT has_table_privilege(%s, '{right}')"
+            self._check_right(connection, query, commits, f"{right} ON")
+
+    def _do_or_explain(self, connection: Connection, statement: psycopg.sql.Composed) -> None:
+        try:
+            connection.execute(statement)
+        except psycopg.errors.InsufficientPrivilege as error:
+            role = connection.info.user
+            raise DatabaseRefuses(
+                f"{self._label}: there is no schema {self._options.staging_schema}, and role {role} may not make one",
+                f"make it: CREATE SCHEMA {self._options.staging_schema} AUTHORIZATION {role}",
+            ) from error
+
+    def _check_right(self, connection: Connection, query: str, name: str, right: str) -> None:
+        (given,) = _one(connection.execute(query.encode(), (name,)))
+        if not given:
+            role = connection.info.user
+            raise DatabaseRefuses(
+                f"{self._label}: role {role} lacks the right to {right} {name}", f"GRANT {right} {name} TO {role}"
+            )
+
+    def _make_table(self, batch: str, columns: Sequence[str]) -> str:
+        name = statements.staging_table(self._identity, self._context.epoch, secrets.token_hex(6))
+        staging, target = (self._options.staging_schema, name), (self._target.schema, self._target.name)
+        dropped = [column.name for column in self._target.columns if column.name not in columns]
+        with self._server.transaction() as connection:
+            for statement in statements.create_staging(staging, target, dropped):
+                connection.execute(statement)
+        self._tables.made(name, batch)
+        return name
+
+    def _raise_refused(self, copied: Sequence[Copied]) -> None:
+        for refused in refusals(copied):
+            raise explained(self._label, refused.sqlstate, refused.error or "")
+
+    def _lock(self, connection: Connection) -> None:
+        """Let nobody else publish for this sink: neither a process that was superseded, nor who supersedes this one."""
+        key = statements.lock_key(self._identity)
+        while not _one(connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)))[0]:
+            # Whoever holds it may hang. A lower epoch has nothing to say any more; a higher one is waited for.
+            if not end_sessions_below(connection, self._identity, self._context.epoch):
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+                return
+
+    def _due(
+        self, connection: Connection, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]
+    ) -> list[_StagedBatch]:
+        """Return the batches that are not committed yet."""
+        due: list[_StagedBatch] = []
+        for schema, group in groupby(batches, key=lambda batch: batch.stagingSchema):
+            members = list(group)
+            query = statements.recorded(schema)
+            done = {
+                batch
+                for (batch,) in connection.execute(query, (*self._names, [batch.id for batch in members])).fetchall()
+            }
+            due += [batch for batch in members if batch.id not in done]
+        for staging in dict.fromkeys(batch.staging for batch in due):
+            name = Identifier(*staging).as_string(connection)
+            if not _has(connection, "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)", name):
+                self._rows_gone(checkpoint, name)
+        return due
+
+    def _rows_gone(self, checkpoint: CheckpointId, table: str) -> NoReturn:
+        raise StagedRowsGone(
+            f"{self._label}: rows of checkpoint {checkpoint} are neither committed nor staged in {table}",
+            "bring the database to where it was when the checkpoint completed; or give these rows up, and start from "
+            "that checkpoint (--from) at another --location",
+        )
+
+    def _publish(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
+        first = batches[0]
+        target = (self._target.schema, self._target.name)
+        statement = statements.publish(first.staging, target, first.columns, self._options.key)
+        tasks = [task for batch in batches for task in batch.tasks]
+        return max(connection.execute(statement, (tasks,)).rowcount, 0)
+
+    def _record(self, connection: Connection, checkpoint: CheckpointId, due: Sequence[_StagedBatch], rows: int) -> None:
+        schema = due[0].stagingSchema
+        values = (*self._names, self._context.epoch, checkpoint, [batch.id for batch in due], rows)
+        connection.execute(statements.record(schema), values)
+        connection.execute(statements.forget(schema), (*self._names, *self._names, _RECORDS_KEPT))
+
+    def _drop(self, connection: Connection, names: Sequence[str]) -> None:
+        if names:
+            connection.execute(statements.drop([(self._options.staging_schema, name) for name in names]))
+
+    @property
+    def _names(self) -> tuple[str, str, str]:
+        return self._context.namespace, self._context.job, self._context.uid
+
+    def _parsed(self, committable: JsonValue) -> _StagedBatch:
+        try:
+            batch = _StagedBatch.model_validate(committable)
+        except ValidationError as error:
+            raise UnreadableCommittable(
+                f"{self._label}: a committable of the snapshot cannot be read: {error}",
+                "start from a snapshot that this version or an older one wrote for this sink",
+            ) from error
+        if statements.epoch_of(batch.stagingTable, self._identity) is None:
+            raise UnreadableCommittable(f"{self._label}: a committable names a table that is not this sink's")
+        return batch
+
+
+def _by_table(batches: Sequence[_StagedBatch]) -> list[list[_StagedBatch]]:
+    """Return the batches in their order, those side by side together that one statement publishes."""
+    return [list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns))]
+
+
+def _one(cursor: psycopg.Cursor[tuple[object, ...]]) -> tuple[object, ...]:
+    row = cursor.fetchone()
+    assert row is not None
+    return row
+
+
+def _has(connection: Connection, query: str, name: str) -> bool:
+    return connection.execute(query.encode(), (name,)).fetchone() is not None

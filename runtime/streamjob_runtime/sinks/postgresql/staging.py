@@ -1,0 +1,82 @@
+"""Which staging tables a sink fills, and when one can be dropped; used by the staging and the publishing thread.
+
+A table takes batch after batch until one of them is published, or it has taken many. So a long checkpoint does not make
+thousands of tables, of which each costs the publishing transaction a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+BATCHES_PER_TABLE = 100
+
+
+@dataclass
+class _Filling:
+    batches: int = 0
+    outstanding: set[str] = field(default_factory=set)
+    closed: bool = False
+
+
+class StagingTables:
+    """The staging tables that a process has made in one epoch, by name.
+
+    Args:
+        capacity: batches that a table takes.
+    """
+
+    def __init__(self, capacity: int = BATCHES_PER_TABLE) -> None:
+        self._capacity = capacity
+        self._tables: dict[str, _Filling] = {}
+        self._lock = threading.Lock()
+
+    def take(self, batch: str) -> str | None:
+        """Return the table for a batch, which is counted as its from now on; None if a new one has to be made."""
+        with self._lock:
+            for name, table in self._tables.items():
+                if not table.closed and table.batches < self._capacity:
+                    self._add(table, batch)
+                    return name
+            return None
+
+    def made(self, name: str, batch: str) -> None:
+        """Note a new table, with its first batch."""
+        with self._lock:
+            self._tables[name] = table = _Filling()
+            self._add(table, batch)
+
+    def empty(self, batch: str) -> None:
+        """Note that a batch held no row: it will not be published."""
+        with self._lock:
+            for table in self._tables.values():
+                if batch in table.outstanding:
+                    table.outstanding.remove(batch)
+                    table.batches -= 1
+
+    def publish(self, batches: Iterable[str]) -> list[str]:
+        """Close the tables of batches that are about to be published; return those that hold nothing else."""
+        published = set(batches)
+        with self._lock:
+            for table in self._tables.values():
+                table.closed = table.closed or bool(table.outstanding & published)
+            return [name for name, table in self._tables.items() if table.closed and table.outstanding <= published]
+
+    def published(self, batches: Iterable[str], dropped: Iterable[str]) -> None:
+        """Forget batches that were published, and the tables that were dropped with the last of them."""
+        gone = set(batches)
+        with self._lock:
+            for name in dropped:
+                self._tables.pop(name, None)
+            for table in self._tables.values():
+                table.outstanding -= gone
+
+    def unused(self) -> list[str]:
+        """Return the tables that hold no batch."""
+        with self._lock:
+            return [name for name, table in self._tables.items() if not table.outstanding]
+
+    def _add(self, table: _Filling, batch: str) -> None:
+        table.batches += 1
+        table.outstanding.add(batch)

@@ -1,0 +1,138 @@
+"""The sink's statements, formed from names; pure. Values are parameters, names are quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+
+from psycopg.sql import SQL, Composed, Identifier, Literal
+
+from streamjob.ids import Epoch
+
+TASK = "_streamjob_task"
+"""Column of a staging table: the attempt of a task that copied the row."""
+POSITION = "_streamjob_position"
+"""Column of a staging table: the row's place in its batch, growing within a partition."""
+TASK_SETTING = "streamjob.task"
+COMMITS = "commits"
+
+_STAGING_TABLE = re.compile(r"staged_([0-9a-f]{16})_(\d+)_[0-9a-f]{12}")
+_LONGEST_APPLICATION_NAME = 63
+
+Table = tuple[str, str]
+"""A schema and a table in it."""
+
+
+def identity_of(namespace: str, job: str, sink: str) -> str:
+    """Return what a sink's tables and sessions are known by: 16 hexadecimal digits."""
+    return sha256("\0".join((namespace, job, sink)).encode()).hexdigest()[:16]
+
+
+def lock_key(identity: str) -> int:
+    """Return the key of the advisory lock that is held by whoever publishes for a sink."""
+    return int.from_bytes(bytes.fromhex(identity), signed=True)
+
+
+def application_name(identity: str, epoch: Epoch, job: str, sink: str) -> str:
+    """Return the name under which a sink's sessions are seen in `pg_stat_activity`."""
+    # The server cuts what is longer, and replaces what is not ASCII.
+    return f"streamjob {identity} {epoch} {job}/{sink}"[:_LONGEST_APPLICATION_NAME]
+
+
+def staging_table(identity: str, epoch: Epoch, distinction: str) -> str:
+    """Return the name of a staging table; the distinction is 12 hexadecimal digits."""
+    return f"staged_{identity}_{epoch}_{distinction}"
+
+
+def epoch_of(table: str, identity: str) -> Epoch | None:
+    """Return the epoch that made a staging table; None for a table that is not this sink's."""
+    match = _STAGING_TABLE.fullmatch(table)
+    return Epoch(int(match[2])) if match and match[1] == identity else None
+
+
+def create_commits(schema: str) -> Composed:
+    """Return what makes the record of commits: one row for each checkpoint that published rows."""
+    return SQL(
+        "CREATE TABLE IF NOT EXISTS {commits} ("
+        "number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+        "namespace text NOT NULL, job text NOT NULL, sink text NOT NULL, "
+        "epoch bigint NOT NULL, checkpoint bigint NOT NULL, "
+        "batches text[] NOT NULL, rows bigint NOT NULL, "
+        "committed_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
+        "UNIQUE (namespace, job, sink, number))"
+    ).format(commits=Identifier(schema, COMMITS))
+
+
+def create_staging(staging: Table, target: Table, dropped: Sequence[str]) -> list[Composed]:
+    """Return what makes a staging table: the target's columns but those dropped, with their checks, to fail early.
+
+    The task is a default, read from a setting: the rows are sent as Spark made them.
+    """
+    table, task = Identifier(*staging), Identifier(TASK)
+    own = [SQL("ADD COLUMN {} bigint NOT NULL").format(name) for name in (task, Identifier(POSITION))]
+    drops = [SQL("DROP COLUMN {}").format(Identifier(name)) for name in dropped]
+    default = SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT current_setting({})::bigint")
+    return [
+        SQL("CREATE TABLE {} (LIKE {} INCLUDING CONSTRAINTS)").format(table, Identifier(*target)),
+        SQL("ALTER TABLE {} {}").format(table, SQL(", ").join([*drops, *own])),
+        # By itself: a default of a new column would be looked up at once.
+        default.format(table, task, Literal(TASK_SETTING)),
+    ]
+
+
+def copy(staging: Table, columns: Sequence[str]) -> Composed:
+    """Return what takes rows as CSV: their position, then the columns."""
+    names = SQL(", ").join([Identifier(POSITION), *map(Identifier, columns)])
+    return SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(Identifier(*staging), names)
+
+
+def publish(staging: Table, target: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
+    """Return what moves the rows of the tasks in its one parameter to the target.
+
+    With a key a row replaces that of the same key; of several new ones the last one counts.
+    """
+    names = SQL(", ").join(map(Identifier, columns))
+    into = SQL("INSERT INTO {} ({}) ").format(Identifier(*target), names)
+    source = SQL("FROM {} WHERE {} = ANY(%s)").format(Identifier(*staging), Identifier(TASK))
+    if not key:
+        return SQL("{}SELECT {} {}").format(into, names, source)
+    keys = SQL(", ").join(map(Identifier, key))
+    last = SQL("SELECT DISTINCT ON ({keys}) {names} {source} ORDER BY {keys}, {task} DESC, {position} DESC").format(
+        keys=keys, names=names, source=source, task=Identifier(TASK), position=Identifier(POSITION)
+    )
+    others = [Identifier(name) for name in columns if name not in key]
+    replace: Composed | SQL = SQL("DO NOTHING")
+    if others:
+        replace = SQL("DO UPDATE SET {}").format(
+            SQL(", ").join(SQL("{0} = excluded.{0}").format(name) for name in others)
+        )
+    return SQL("{}{} ON CONFLICT ({}) {}").format(into, last, keys, replace)
+
+
+def drop(tables: Sequence[Table]) -> Composed:
+    """Return what drops staging tables."""
+    return SQL("DROP TABLE IF EXISTS {}").format(SQL(", ").join(Identifier(*table) for table in tables))
+
+
+def recorded(schema: str) -> Composed:
+    """Return what finds which of some batches were committed; parameters: namespace, job, sink, batches."""
+    return SQL(
+        "SELECT DISTINCT unnest(batches) FROM {} WHERE namespace = %s AND job = %s AND sink = %s AND batches && %s"
+    ).format(Identifier(schema, COMMITS))
+
+
+def record(schema: str) -> Composed:
+    """Return what records a commit; parameters: namespace, job, sink, epoch, checkpoint, batches, rows."""
+    return SQL(
+        "INSERT INTO {} (namespace, job, sink, epoch, checkpoint, batches, rows) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    ).format(Identifier(schema, COMMITS))
+
+
+def forget(schema: str) -> Composed:
+    """Return what drops a sink's records but the newest; parameters: namespace, job, sink, these again, how many."""
+    return SQL(
+        "DELETE FROM {0} WHERE namespace = %s AND job = %s AND sink = %s AND number <= ("
+        "SELECT number FROM {0} WHERE namespace = %s AND job = %s AND sink = %s "
+        "ORDER BY number DESC OFFSET %s LIMIT 1)"
+    ).format(Identifier(schema, COMMITS))

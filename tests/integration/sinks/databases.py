@@ -1,0 +1,51 @@
+"""A PostgreSQL server for the tests of a session, and a database for each test."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.servers.postgresql import PostgresqlServer, find_programs, required
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of its own, which belongs to the server's role."""
+
+    server: PostgresqlServer
+    name: str
+
+    def execute(self, statement: str, *values: object, role: str = "") -> list[Any]:
+        """Run a statement as the role that owns the database, or as another one, and return its rows."""
+        return self.server.execute(statement, *values, database=self.name, role=role or self.server.role)
+
+    def options(self, table: str, **more: str) -> Mapping[str, str]:
+        """Return the options of a sink that writes to a table."""
+        server = self.server
+        return {"url": server.url(self.name), "user": server.role, "password": server.password, "table": table, **more}
+
+    def staging_tables(self) -> list[str]:
+        """Return the staging tables."""
+        found = self.execute("SELECT tablename FROM pg_tables WHERE starts_with(tablename, 'staged_')")
+        return [name for (name,) in found]
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """Return a server that is not to be stopped."""
+    if find_programs() is None and not required():
+        pytest.skip("there is no PostgreSQL on this machine")
+    with PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgresql_server: PostgresqlServer) -> Iterator[Database]:
+    """Return an empty database."""
+    name = f"test_{secrets.token_hex(6)}"
+    postgresql_server.make_database(name)
+    yield Database(postgresql_server, name)
+    postgresql_server.drop_database(name)

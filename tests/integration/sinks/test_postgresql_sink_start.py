@@ -1,0 +1,74 @@
+"""What cannot work is refused before a job with a PostgreSQL sink starts; on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from tests.integration.sinks.databases import Database
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import Epoch, OperatorUid
+from streamjob.sink import SinkContext
+from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
+from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
+
+pytestmark = pytest.mark.server
+
+
+def opened(options: Mapping[str, str], epoch: int = 1) -> PostgresqlSink:
+    sink = PostgresqlSink("report")
+    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), options))
+    return sink
+
+
+@pytest.fixture
+def table(database: Database) -> Database:
+    database.execute("CREATE TABLE report (id bigint PRIMARY KEY, note text)")
+    return database
+
+
+REFUSED = {
+    "no table": ({"table": "reprt"}, UnusableTable, "there is no table reprt in database test_"),
+    "no table in the schema": ({"table": "other.report"}, UnusableTable, "there is no table other.report"),
+    "a view": ({"table": "shown"}, UnusableTable, "table public.shown is a view"),
+    "no right to read": ({"table": "theirs"}, UnusableTable, "does not give the role the right to SELECT, INSERT"),
+    "wrong password": ({"password": "wrong"}, DatabaseRefuses, "password authentication failed"),
+    "no database": ({"url": "{server}/nowhere"}, DatabaseRefuses, 'database "nowhere" does not exist'),
+    "no server": ({"url": "postgresql://127.0.0.1:1/x"}, DatabaseUnreachable, "Connection refused"),
+    "a staging schema of others": (
+        {"stagingSchema": "hidden"},
+        DatabaseRefuses,
+        "GRANT CREATE, USAGE ON SCHEMA hidden",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "error", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_work_is_refused_at_the_start(
+    table: Database, change: Mapping[str, str], error: type[StreamJobError], message: str
+) -> None:
+    table.execute("CREATE VIEW shown AS SELECT * FROM report")
+    table.execute("CREATE TABLE public.theirs (id bigint); CREATE SCHEMA hidden", role=table.server.superuser)
+    options = {key: value.format(server=table.server.url("")[:-1]) for key, value in change.items()}
+
+    with pytest.raises(error, match=message.replace("(", r"\(")) as raised:
+        opened({**table.options("report"), **options})
+    assert raised.value.fix
+    assert table.server.password not in str(raised.value)
+
+
+def test_a_role_that_may_not_make_the_staging_schema_is_told_how_to_get_it(database: Database) -> None:
+    server = database.server
+    database.execute("CREATE TABLE report (id bigint)")
+    server.execute(f"CREATE ROLE modest LOGIN PASSWORD '{server.password}'")
+    try:
+        database.execute("GRANT SELECT, INSERT ON report TO modest", role=server.superuser)
+        options = {**database.options("report"), "user": "modest"}
+        with pytest.raises(DatabaseRefuses, match="CREATE SCHEMA streamjob AUTHORIZATION modest") as raised:
+            opened(options)
+        database.execute(raised.value.fix.partition(": ")[2], role=server.superuser)
+        opened(options).close()
+    finally:
+        database.execute("DROP OWNED BY modest", role=server.superuser)
+        server.execute("DROP ROLE modest")
