@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamjob.client.models import ChainView, ChannelView, SnapshotKind
+from streamjob.client.models import ChainView, ChannelView, JobView, SnapshotKind
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
@@ -125,6 +125,7 @@ class World:
             epoch=None,
             ledger=None,
             failure=None,
+            policy=loaded.spec.checkpointing,
             attempt=0,
             started=NOW,
             store=SimpleNamespace(uri="file:///snapshots/"),
@@ -146,6 +147,7 @@ class World:
         self.runner.epoch = SimpleNamespace(
             chains=self.chains,
             publication=publication,
+            rewriting=None,
             restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
         )
 
@@ -199,6 +201,20 @@ def test_all_chains_are_shown_each_behind_those_that_it_reads(world: World) -> N
     assert [(source.uid, source.chain) for source in world.chain(SLOW).inputs] == [("clean", CLEAN)]
     assert [(source.uid, source.chain) for source in world.chain(FLIGHTS).inputs] == [("flights", None)]
     assert [(channel.source, channel.target) for channel in job.channels] == [(FLIGHTS, CLEAN), (CLEAN, SLOW)]
+
+
+def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: World) -> None:
+    world.begin_epoch()
+    world.complete(4)
+
+    report = world.control.report(["checkpoints", "checkpointing"], [TriggerId("unknown")])
+
+    assert JobView.model_validate(report.model_dump()) == JobView.model_validate(world.control.job().model_dump())
+    assert report.checkpoints == world.control.checkpoints()
+    assert report.checkpointing is not None
+    assert report.checkpointing.interval == world.runner.policy.interval
+    assert report.triggers == {}
+    assert world.control.job().model_dump().keys() & {"checkpoints", "checkpointing", "triggers"} == set()
 
 
 def test_a_channel_in_json_is_from_one_chain_to_another(world: World) -> None:
