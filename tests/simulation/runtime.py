@@ -31,6 +31,7 @@ from streamjob.protocol.restore import Resolution, resolve
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Program, get, get_uri, put
+from streamjob_runtime.download import SnapshotFileMissing
 
 SINK = OperatorUid("sink")
 
@@ -69,19 +70,13 @@ class EpochRun(ABC):
             process.has_held = True
             resolution = yield from resolve(held.below, root=world.store.uri)
             self.registry = resolution.registry(held)
-            yield from recover(held, [SINK])
-            if held.finished:
-                self._end_process(m.JobEnd.FINISHED, "finished before")
-                return
-            if (refused := self.examine(resolution.manifest)) is not None:
-                self._refuse(refused)
-                return
             files: dict[str, bytes] = {}
             for file in resolution.manifest.files() if resolution.manifest else ():
                 content = yield from _read_object(file.object)
                 part = content[file.offset : file.offset + file.length]
                 assert sha256(part) == file.sha256, f"{file.object} is corrupt"
                 files[file.path] = part
+            yield from recover(held, [SINK])
         except Superseded as error:
             self._end_process(m.JobEnd.SUPERSEDED, str(error))
             return
@@ -92,7 +87,17 @@ class EpochRun(ABC):
             # The job restarts; what was claimed stays claimed.
             self._restart()
             return
-        self._start(held, resolution, files)
+        if held.finished:
+            self._end_process(m.JobEnd.FINISHED, "finished before")
+        elif (refused := self.examine(resolution.manifest)) is not None:
+            self._refuse(refused)
+        else:
+            try:
+                self._start(held, resolution, files)
+            except SnapshotFileMissing as error:
+                yield from self._cannot_restore(error)
+            except CannotRestore as error:
+                self._refuse(error)
 
     def _cannot_restore(self, error: CannotRestore) -> Steps:
         """Who has lost the log meanwhile may find its newest completion deleted: only its holder can tell for sure."""
@@ -107,7 +112,7 @@ class EpochRun(ABC):
             raise error
 
     def examine(self, manifest: Manifest | None) -> CannotRestore | None:
-        """Return why the job cannot start from a snapshot, None if it can; before any file of it is read."""
+        """Return why the job cannot start from a snapshot, None if it can."""
         return None
 
     def refused(self, error: CannotRestore) -> None:
@@ -129,11 +134,7 @@ class EpochRun(ABC):
         process = self.process
         self.epoch = held.epoch
         self.collector = Collector(self.registry)
-        try:
-            self.restore(resolution.manifest, files)
-        except CannotRestore as error:
-            self._refuse(error)
-            return
+        self.restore(resolution.manifest, files)
         self.coordinator = Coordinator(
             chains=self.chains,
             policy=process.policy,
