@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, expected, last_visit, visits
+from e2e.harness.controller import StreamJobs
+from e2e.harness.visits import visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -26,5 +27,4 @@ def test_a_job_whose_controller_dies_goes_on_and_is_upgraded_by_the_next_one(job
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert after["jobStatus"]["attempt"] == 2
     assert len(jobs.drivers(NAME)) == 1
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

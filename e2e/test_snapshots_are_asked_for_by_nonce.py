@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, last_checkpoint
 from e2e.harness.snapshots import path_of, snapshots_of, wait_for_completed
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -50,6 +51,5 @@ def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_
 
     assert jobs.drivers(NAME) == driver
     jobs.change(NAME, checkpointing={"location": jobs.namespace.location, "interval": "1s"})
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
     assert len(snapshots_of(jobs, NAME)) == 3

@@ -6,17 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.harness.controller import (
-    StreamJobs,
-    condition,
-    expected,
-    last_checkpoint,
-    last_visit,
-    running_controller,
-    visits,
-)
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint, running_controller
 from e2e.harness.namespace import Namespace
 from e2e.harness.proxy import ApiProxy
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -63,8 +56,7 @@ def test_a_change_that_was_made_while_the_controller_was_cut_off_is_acted_on_aft
     assert after["reconciliation"]["lastReconciledRevision"] != before["reconciliation"]["lastReconciledRevision"]
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert condition(after, "Ready")["status"] == "True"
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
 
 
 def test_a_driver_that_dies_while_the_controller_is_cut_off_is_replaced_afterwards(
@@ -72,7 +64,7 @@ def test_a_driver_that_dies_while_the_controller_is_cut_off_is_replaced_afterwar
 ) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
 
     proxy.cut()
     (driver,) = jobs.drivers(NAME)
@@ -86,5 +78,4 @@ def test_a_driver_that_dies_while_the_controller_is_cut_off_is_replaced_afterwar
     after = jobs.wait_for_state(NAME, "STABLE")
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
     assert jobs.controller.exit_code is None
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from e2e.harness.cluster import Object
-from e2e.harness.controller import visits_job
 from e2e.harness.namespace import DATA, Namespace
+from e2e.harness.visits import visits_job
 
 CODE = "faults"
 """The ConfigMap with the code of the operator that does it."""

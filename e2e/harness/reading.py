@@ -1,25 +1,14 @@
-"""What scenarios wait for in a job's life."""
+"""How far a job has read, by its snapshots."""
 
 from __future__ import annotations
 
 import time
 
-from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, condition
+from e2e.harness.controller import StreamJobs
 from e2e.harness.snapshots import manifest_of
 
 _PATIENCE = 240.0
 _POLL = 0.3
-
-
-def wait_until_ready(jobs: StreamJobs, name: str, *, within: float = _PATIENCE) -> Object:
-    """Wait as `kubectl wait --for=condition=Ready` does, and return the status: it is of the spec as it is."""
-    return jobs.wait(
-        name,
-        lambda status: status.get("conditions") and condition(status, "Ready")["status"] == "True",
-        within=within,
-        what="Ready",
-    )
 
 
 def files_read(jobs: StreamJobs, name: str) -> int:
