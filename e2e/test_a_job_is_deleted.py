@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, last_checkpoint
+from e2e.harness.controller import ControllerProcess, StreamJobs, last_checkpoint
 from e2e.harness.reading import wait_until_read
 from e2e.harness.snapshots import manifest_of, path_of, snapshots_of, stored_below
 from e2e.harness.visits import expected, last_visit, visits
@@ -37,11 +37,13 @@ def test_a_deleted_job_is_drained_into_a_savepoint_and_its_checkpoints_are_dispo
     assert manifest_of(jobs, path_of(savepoint))["drained"] is True
 
 
-def test_a_job_that_is_deleted_while_the_controller_is_away_goes_when_it_is_back(jobs: StreamJobs) -> None:
+def test_a_job_that_is_deleted_while_the_controller_is_away_goes_when_it_is_back(
+    jobs: StreamJobs, controller: ControllerProcess
+) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
     jobs.wait_for_state(NAME, "STABLE")
-    jobs.controller.kill()
+    controller.kill()
     (driver,) = jobs.drivers(NAME)
 
     jobs.namespace.delete("StreamJob", NAME)
@@ -50,7 +52,7 @@ def test_a_job_that_is_deleted_while_the_controller_is_away_goes_when_it_is_back
     )
     assert left["metadata"]["finalizers"] == ["streamjob.io/finalizer"]
     assert jobs.drivers(NAME) == [driver]
-    jobs.controller.start_again()
+    controller.start_again()
     jobs.namespace.wait_gone("StreamJob", NAME, within=240)
     jobs.namespace.wait_gone("Pod", driver)
 

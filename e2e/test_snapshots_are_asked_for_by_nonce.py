@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, last_checkpoint
+from e2e.harness.controller import ControllerProcess, StreamJobs, last_checkpoint
 from e2e.harness.snapshots import path_of, snapshots_of, wait_for_completed
 from e2e.harness.visits import visits
 
@@ -12,7 +12,9 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 NAME = "visits"
 
 
-def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_other(jobs: StreamJobs) -> None:
+def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_other(
+    jobs: StreamJobs, controller: ControllerProcess
+) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(
         NAME,
@@ -43,9 +45,9 @@ def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_
     assert last_checkpoint(told) == last_checkpoint(after_checkpoint) + 1
     assert jobs.is_stored(path_of(savepoint))
 
-    jobs.controller.kill()
+    controller.kill()
     jobs.namespace.write(visits(20, 40))
-    jobs.controller.start_again()
+    controller.start_again()
     jobs.change(NAME, checkpointTriggerNonce=2)
     wait_for_completed(jobs, NAME, 3, "nonce")
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from e2e.harness.cluster import Cluster
 from e2e.harness.controller import ALONE, StreamJobs, running_controller
-from e2e.harness.images import Images
 from e2e.harness.namespace import Namespace
 from e2e.harness.visits import visits
-from tests.servers.s3 import S3Server
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -18,19 +15,10 @@ NAME = "visits"
 
 
 @pytest.fixture
-def other(cluster: Cluster, images: Images, s3: S3Server, namespace: Namespace) -> Iterator[Namespace]:
-    """Another namespace."""
-    made = Namespace(cluster, f"{namespace.name}-other", s3, images.runtime)
-    made.make()
-    yield made
-    cluster.delete(made.where)
-
-
-@pytest.fixture
 def both(definitions: None, namespace: Namespace, other: Namespace) -> Iterator[tuple[StreamJobs, StreamJobs]]:
     """The StreamJobs of both namespaces, under one controller."""
-    with running_controller(namespace, (*ALONE, "--namespace", other.name)) as controller:
-        found = StreamJobs(namespace, controller), StreamJobs(other, controller)
+    with running_controller(namespace, (*ALONE, "--namespace", other.name)):
+        found = StreamJobs(namespace), StreamJobs(other)
         yield found
         for each in found:
             each.remove_all()

@@ -108,9 +108,8 @@ def running_controller(
 class StreamJobs:
     """The StreamJobs of a namespace: each counts visits per page and ten seconds, exactly once."""
 
-    def __init__(self, namespace: Namespace, controller: ControllerProcess) -> None:
+    def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
-        self.controller = controller
 
     def apply(self, name: str, *, bounded: bool = False, **spec: Any) -> None:
         """Create a StreamJob, or change it to what is given."""
