@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.controller import StreamJobs, condition, last_checkpoint
-from e2e.harness.faults import CODE, CRASH, FAULTY, checked_visits_job, write_faulty_code
+from e2e.harness.faults import CRASH, apply_faulty_job, checked_visits_job
 from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]
@@ -13,14 +13,8 @@ NAME = "visits"
 
 
 def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_spec(jobs: StreamJobs) -> None:
-    write_faulty_code(jobs.namespace)
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(
-        NAME,
-        job=checked_visits_job(NAME, python=FAULTY),
-        deps={"configMaps": [CODE]},
-        restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "2s"},
-    )
+    apply_faulty_job(jobs, NAME, restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "2s"})
     before = jobs.wait_for_checkpoint(NAME)
 
     jobs.namespace.write({CRASH: ""})

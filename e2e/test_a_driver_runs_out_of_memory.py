@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.controller import StreamJobs, condition, last_checkpoint
-from e2e.harness.faults import CODE, FAULTY, LEAK, checked_visits_job, write_faulty_code
+from e2e.harness.faults import LEAK, apply_faulty_job
 from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
@@ -13,14 +13,8 @@ NAME = "visits"
 
 
 def test_a_job_whose_driver_was_killed_for_its_memory_says_so_and_goes_on(jobs: StreamJobs) -> None:
-    write_faulty_code(jobs.namespace)
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(
-        NAME,
-        job=checked_visits_job(NAME, python=FAULTY),
-        deps={"configMaps": [CODE]},
-        restartPolicy={"onFailureRetryInterval": "20s"},
-    )
+    apply_faulty_job(jobs, NAME, restartPolicy={"onFailureRetryInterval": "20s"})
     before = jobs.wait_for_checkpoint(NAME)
 
     jobs.namespace.write({LEAK: ""})
