@@ -15,7 +15,8 @@ def files_read(jobs: StreamJobs, name: str) -> int:
     """Return how many files a job had read at its newest snapshot."""
     last = jobs.status(name)["checkpoint"]["lastCompleted"]
     (source,) = manifest_of(jobs, last["path"])["sources"]
-    return int(source["position"]["logOffset"]) + 1
+    position = source["position"]
+    return 0 if position is None else int(position["logOffset"]) + 1
 
 
 def wait_until_read(jobs: StreamJobs, name: str, files: int, *, within: float = _PATIENCE) -> None:
