@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import median
 
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
-from bench.model import Circumstances
 from bench.plot import Axis, draw
 from bench.tables import MB, Table
 
@@ -53,11 +52,10 @@ def save(results: Backpressure, file: Path) -> None:
 
 def render(results: Backpressure) -> str:
     """Return BACKPRESSURE.md."""
-    where = _where(results.circumstances)
     parts = [
         _HEAD.format(record_bytes=results.record_bytes),
         f"The mode `switch` is `aligned` with `alignedCheckpointTimeout: {results.switch_after:g}s`.\n",
-        where,
+        f"{results.circumstances}\n",
         "![Duration of checkpoints by backlog](backpressure.svg)\n",
         "## Duration\n",
         "ms, medians; in brackets the longest.\n",
@@ -68,14 +66,10 @@ def render(results: Backpressure) -> str:
         upload_table(results.backlogs).markdown() + "\n",
     ]
     if results.kills:
-        at = _where(results.kill_circumstances) if results.kill_circumstances else where
-        parts += ["## Recovery\n", _KILLS, *([at] if at != where else []), kill_table(results.kills).markdown() + "\n"]
+        others = results.kill_circumstances
+        at = [f"{others}\n"] if others not in (None, results.circumstances) else []
+        parts += ["## Recovery\n", _KILLS, *at, kill_table(results.kills).markdown() + "\n"]
     return "\n".join(parts)
-
-
-def _where(where: Circumstances) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
-    return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"
 
 
 _UPLOADS = """\

@@ -44,11 +44,6 @@ for a checkpoint in either plan).
 """
 
 
-def load(file: Path) -> Channels | None:
-    """Return the results in a file, None if it does not exist."""
-    return Channels.model_validate_json(file.read_bytes()) if file.exists() else None
-
-
 def save(results: Channels, file: Path) -> None:
     """Replace the results and their report."""
     file.write_text(results.model_dump_json(indent=1) + "\n")
@@ -57,9 +52,7 @@ def save(results: Channels, file: Path) -> None:
 
 def render(results: Channels) -> str:
     """Return CHANNELS.md."""
-    where = results.circumstances
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
-    parts = [_HEAD, f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"]
+    parts = [_HEAD, f"{results.circumstances}\n"]
     if results.costs:
         sizes = sorted({run.records for run in results.costs})
         rounds = len({run.round for run in results.costs})

@@ -146,12 +146,11 @@ class Driver:
         self._change(self._state)
         return path
 
-    def stop(self, request: StopRequest) -> TriggerId:
+    def stop(self, request: StopRequest) -> None:
         """Note that a stop was asked for."""
         trigger = request.trigger_id or TriggerId(uuid.uuid4().hex)
         self.triggers[trigger] = TriggerView(trigger_id=trigger, kind="stop", state=TriggerState.IN_PROGRESS)
         self._change(JobState.STOPPING)
-        return trigger
 
     def stopped(self, trigger: TriggerId, path: str) -> None:
         """Note that it took place."""

@@ -83,9 +83,7 @@ class Controlled(Model):
         interval: between two checkpoints of a driver, as the spec has it.
         rate: changes per second, on average.
         loads: the machine's load averages of a minute at the end of parts.
-        idle_circumstances: of `idle`, if that is of another run.
         unanswered: changes that nothing came of.
-        left_out: changes that turned out to ask for nothing new, 60s for 1m.
         peak_rss: the most bytes of memory that the controller had.
         served_without: requests per minute that the API server served while there was no controller.
     """
@@ -97,9 +95,7 @@ class Controlled(Model):
     rate: float = 0.0
     loads: dict[str, float] = Field(default_factory=dict)
     unanswered: int = 0
-    left_out: int = 0
     idle: tuple[Idle, ...] = ()
-    idle_circumstances: Circumstances | None = None
     served_without: float | None = None
     deletions: tuple[Deletion, ...] = ()
     peak_rss: int = 0

@@ -63,11 +63,6 @@ Requests to drivers grow with the jobs: each is asked once every 15 s.
 """
 
 
-def load(file: Path) -> Controlled | None:
-    """Return the results in a file, None if it does not exist."""
-    return Controlled.model_validate_json(file.read_bytes()) if file.exists() else None
-
-
 def save(results: Controlled, file: Path) -> None:
     """Replace the results and their report."""
     file.write_text(results.model_dump_json(indent=1) + "\n")
@@ -76,10 +71,8 @@ def save(results: Controlled, file: Path) -> None:
 
 def render(results: Controlled) -> str:
     """Return CONTROLLER.md."""
-    where, jobs = results.circumstances, results.deployment.jobs
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
-    run = f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.\n"
-    parts = [_HEAD, run, _SETTING]
+    jobs = results.deployment.jobs
+    parts = [_HEAD, f"{results.circumstances}\n", _SETTING]
     if results.loads:
         loads = ", ".join(f"{load:.1f} ({part})" for part, load in results.loads.items())
         parts += [f"Load averages of the machine at the end of parts, with whatever else it did: {loads}.\n"]
@@ -90,8 +83,6 @@ def render(results: Controlled) -> str:
         count = len(results.changes) + results.unanswered
         text = _CHANGES.format(count=count, rate=results.rate, jobs=jobs)
         parts += ["## Changed specs\n", text, changes_table(results.changes).markdown() + "\n"]
-        if results.left_out:
-            parts += [f"Left out, for they asked for nothing new (60s for 1m): {results.left_out}.\n"]
         if results.unanswered:
             parts += [f"Without an answer: {results.unanswered}.\n"]
     if results.idle:
@@ -100,9 +91,6 @@ def render(results: Controlled) -> str:
             "" if results.served_without is None else f"; {results.served_without:.0f} a minute without controller"
         )
         text = _IDLE.format(seconds=results.idle[0].seconds, lease=lease, interval=results.interval, without=without)
-        other = results.idle_circumstances
-        if other is not None:
-            text += f"\nOf another run: `{other.command}`, {other.begun} to {other.ended}.\n"
         parts += ["## Idle\n", text, idle_table(results.idle).markdown() + "\n"]
     return "\n".join(parts)
 

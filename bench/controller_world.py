@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.controller_cluster import ADDRESS
 from bench.proc import stat_of
-from bench.processes import REPOSITORY, RunFailed, started
+from bench.processes import REPOSITORY, RunFailed, environment, started
 from e2e.harness.cluster import Cluster, Where, find_kubeconfig
 from e2e.harness.controller import define_resources
 from prometheus_client.parser import text_string_to_metric_families
@@ -151,7 +151,8 @@ class World:
         self.drivers_log.touch()
         command = [sys.executable, "-m", "bench.controller_drivers", self.namespace, self.location]
         with contextlib.ExitStack() as stack:
-            with _environment(self._s3.environment):
+            # The controller must find logins in Secrets only.
+            with environment(self._s3.environment):
                 drivers = started([*command, str(self.drivers_log), str(self._hold)], self._work / "drivers.log")
                 stack.enter_context(drivers)
             yield
@@ -215,21 +216,6 @@ def open_cluster() -> Cluster:
     kubeconfig = find_kubeconfig()
     os.environ["KUBECONFIG"] = str(kubeconfig)
     return Cluster(kubeconfig)
-
-
-@contextlib.contextmanager
-def _environment(more: dict[str, str]) -> Iterator[None]:
-    """Have what is started meanwhile see more variables; the controller must find logins in Secrets only."""
-    before = {name: os.environ.get(name) for name in more}
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _credentials(s3: S3Server) -> dict[str, str]:

@@ -22,6 +22,10 @@ class Circumstances(Model):
     machine: str
     versions: dict[str, str]
 
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return f"`{self.command}`, {self.begun} to {self.ended}, on {self.machine}; {versions}."
+
 
 class CheckpointRun(Model):
     """A completed checkpoint: seconds from its trigger to its record in the log, bytes of the files that it names."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.processes import environment
 from tests.servers.s3 import S3Server, ServerMissing
 
 # owner bucket [time] address requester id operation key "uri" status error sent size …; a key may hold blanks.
@@ -80,19 +80,5 @@ def object_store(directory: Path) -> Iterator[ObjectStore]:
     if not server.is_versitygw:
         raise ServerMissing("the benchmark counts requests in versitygw's log: set VERSITYGW, or put it on the PATH")
     # The server takes its log's place from the environment that it inherits, as the measured processes do its address.
-    with _environment({"VGW_ACCESS_LOG": str(log)}), server, _environment(server.environment):
+    with environment({"VGW_ACCESS_LOG": str(log)}), server, environment(server.environment):
         yield ObjectStore(server, log)
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    saved = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in saved.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

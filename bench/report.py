@@ -169,8 +169,7 @@ follows. The first row of each size is the first checkpoint, of all state.
 def _measured(where: Circumstances, runs: Iterable[Run | Recovery | Increment]) -> str:
     loads = [run.load_before for run in runs if run.load_before is not None]
     load = f" Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}." if loads else ""
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
-    return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}.{load}\n"
+    return f"{where}{load}\n"
 
 
 def _goals(goals: Iterable[tuple[str, bool]]) -> Iterable[str]:

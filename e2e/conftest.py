@@ -11,8 +11,9 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from e2e.harness.cluster import Cluster, NoCluster, find_kubeconfig
-from e2e.harness.controller import StreamJobs, define_resources, running_controller
+from e2e.harness.cluster import Cluster, NoCluster, Where, find_kubeconfig
+from e2e.harness.controller import ControllerProcess, StreamJobs, define_resources, running_controller
+from e2e.harness.helm import Release
 from e2e.harness.images import Images, prepare_images
 from e2e.harness.namespace import Namespace
 from tests.servers.s3 import S3Server
@@ -62,6 +63,27 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster, images: Images, 
     cluster.delete(made.where)
 
 
+@pytest.fixture
+def other(cluster: Cluster, images: Images, s3: S3Server, namespace: Namespace) -> Iterator[Namespace]:
+    """Another namespace beside the scenario's."""
+    made = Namespace(cluster, f"{namespace.name}-other", s3, images.runtime)
+    made.make()
+    yield made
+    cluster.delete(made.where)
+
+
+@pytest.fixture
+def release(cluster: Cluster, namespace: Namespace, kubeconfig: Path, images: Images) -> Iterator[Release]:
+    """A release of the chart, in a namespace where pods may do as little as Kubernetes can enforce."""
+    name = f"{namespace.name}-system"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    made = Release("streamjob", name, kubeconfig, images)
+    yield made
+    made.uninstall()
+    cluster.delete(Where("Namespace", name))
+
+
 @pytest.fixture(scope="session")
 def definitions(cluster: Cluster) -> None:
     """The definitions of the resources, in the cluster."""
@@ -69,12 +91,18 @@ def definitions(cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def jobs(definitions: None, namespace: Namespace) -> Iterator[StreamJobs]:
-    """The StreamJobs of the scenario's namespace, with a controller that runs beside the cluster."""
-    with running_controller(namespace) as controller:
-        found = StreamJobs(namespace, controller)
-        yield found
-        found.remove_all()
+def controller(definitions: None, namespace: Namespace) -> Iterator[ControllerProcess]:
+    """A controller of the scenario's namespace that runs beside the cluster."""
+    with running_controller(namespace) as running:
+        yield running
+
+
+@pytest.fixture
+def jobs(namespace: Namespace, controller: object) -> Iterator[StreamJobs]:
+    """The StreamJobs of the scenario's namespace, which a controller looks after."""
+    found = StreamJobs(namespace)
+    yield found
+    found.remove_all()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, expected, visits, visits_job
-from e2e.harness.lifecycle import wait_until_ready
+from e2e.harness.controller import StreamJobs
+from e2e.harness.visits import expected, visits, visits_job
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -34,7 +34,7 @@ def test_a_finished_job_stays_finished_until_its_work_changes(jobs: StreamJobs) 
 
     jobs.namespace.write(visits(20, 30))
     jobs.change(NAME, suspend=False, savepoints={"onDeletion": True}, restartPolicy={"onFailureRetries": 3})
-    unchanged = wait_until_ready(jobs, NAME)
+    unchanged = jobs.wait_until_ready(NAME)
     assert unchanged["lifecycleState"] == "FINISHED"
     assert unchanged["jobStatus"]["attempt"] == 1
 

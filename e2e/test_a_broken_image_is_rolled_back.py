@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition
+from e2e.harness.visits import visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -28,5 +29,4 @@ def test_a_job_whose_new_image_does_not_start_runs_its_last_stable_revision(jobs
     assert condition(back, "RolledBack")["status"] == "True"
     assert condition(back, "Ready")["status"] == "False"
     jobs.namespace.write(visits(20, 40))
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

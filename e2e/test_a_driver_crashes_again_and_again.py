@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
-from e2e.harness.faults import CODE, CRASH, FAULTY, checked_visits_job, write_faulty_code
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.faults import CRASH, apply_faulty_job, checked_visits_job
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]
 
@@ -12,15 +13,9 @@ NAME = "visits"
 
 
 def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_spec(jobs: StreamJobs) -> None:
-    write_faulty_code(jobs.namespace)
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(
-        NAME,
-        job=checked_visits_job(NAME, python=FAULTY),
-        deps={"configMaps": [CODE]},
-        restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "2s"},
-    )
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    apply_faulty_job(jobs, NAME, restartPolicy={"onFailureRetries": 2, "onFailureRetryInterval": "2s"})
+    before = jobs.wait_for_checkpoint(NAME)
 
     jobs.namespace.write({CRASH: ""})
     failed = jobs.wait_for_state(NAME, "FAILED")
@@ -41,5 +36,4 @@ def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_sp
     assert after["jobStatus"]["failures"] == 0
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
     assert condition(after, "Stalled")["status"] == "False"
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -13,7 +14,7 @@ NAME = "visits"
 def test_a_job_whose_driver_is_evicted_goes_on_from_its_last_checkpoint(jobs: StreamJobs) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
 
     (driver,) = jobs.drivers(NAME)
     jobs.namespace.cluster.evict(jobs.namespace.name, driver)
@@ -21,16 +22,11 @@ def test_a_job_whose_driver_is_evicted_goes_on_from_its_last_checkpoint(jobs: St
     assert leaving["jobStatus"]["failureReason"] == "Evicted"
     assert condition(leaving, "Ready")["status"] == "False"
     jobs.namespace.write(visits(20, 40))
-    after = jobs.wait(
-        NAME,
-        lambda status: status["jobStatus"]["attempt"] == 2 and condition(status, "Ready")["status"] == "True",
-        what="Ready with the next driver",
-    )
+    after = jobs.wait_until_ready(NAME, attempt=2)
 
     assert after["jobStatus"]["restarts"] >= 1
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
     (event,) = jobs.events(NAME, "Evicted")
     assert event.startswith(f"driver {driver} is evicted")
     assert event.endswith("restart 1 in 0 s")
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, last_checkpoint
+from e2e.harness.visits import visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -13,7 +14,7 @@ NAME = "visits"
 def test_a_job_whose_driver_is_killed_goes_on_and_its_output_is_exact(jobs: StreamJobs) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME, restartPolicy={"onFailureRetryInterval": "1s"})
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
 
     (driver,) = jobs.drivers(NAME)
     jobs.namespace.delete("Pod", driver, grace=0)
@@ -27,5 +28,4 @@ def test_a_job_whose_driver_is_killed_goes_on_and_its_output_is_exact(jobs: Stre
     assert after["jobStatus"]["epoch"] > before["jobStatus"]["epoch"]
     assert after["jobStatus"]["restarts"] >= 1
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

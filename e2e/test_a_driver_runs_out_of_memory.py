@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
-from e2e.harness.faults import CODE, FAULTY, LEAK, checked_visits_job, write_faulty_code
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.faults import LEAK, apply_faulty_job
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -12,15 +13,9 @@ NAME = "visits"
 
 
 def test_a_job_whose_driver_was_killed_for_its_memory_says_so_and_goes_on(jobs: StreamJobs) -> None:
-    write_faulty_code(jobs.namespace)
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(
-        NAME,
-        job=checked_visits_job(NAME, python=FAULTY),
-        deps={"configMaps": [CODE]},
-        restartPolicy={"onFailureRetryInterval": "20s"},
-    )
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    apply_faulty_job(jobs, NAME, restartPolicy={"onFailureRetryInterval": "20s"})
+    before = jobs.wait_for_checkpoint(NAME)
 
     jobs.namespace.write({LEAK: ""})
     waiting = jobs.wait(
@@ -32,14 +27,9 @@ def test_a_job_whose_driver_was_killed_for_its_memory_says_so_and_goes_on(jobs: 
     assert condition(waiting, "Ready")["status"] == "False"
 
     jobs.namespace.write(visits(20, 40))
-    after = jobs.wait(
-        NAME,
-        lambda status: status["jobStatus"]["attempt"] == 2 and condition(status, "Ready")["status"] == "True",
-        what="Ready with the next driver",
-    )
+    after = jobs.wait_until_ready(NAME, attempt=2)
     assert after["jobStatus"]["restarts"] >= 1
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
     (event,) = jobs.events(NAME, "OOMKilled")
     assert event.endswith("restart 1 in 20 s")
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

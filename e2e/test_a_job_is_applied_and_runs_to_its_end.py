@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, visits
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.visits import expected, visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -15,7 +16,7 @@ def test_a_job_that_is_applied_runs_shows_its_checkpoints_and_finishes(jobs: Str
     jobs.namespace.write(visits(0, SECONDS))
     jobs.apply(NAME, bounded=True)
 
-    running = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    running = jobs.wait_for_checkpoint(NAME)
     assert running["jobStatus"]["attempt"] == 1
     assert running["checkpoint"]["lastCompleted"]["path"].startswith(jobs.namespace.location)
 

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, expected, last_visit, visits
+from e2e.harness.controller import StreamJobs
 from e2e.harness.snapshots import manifest_of
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -56,5 +57,4 @@ def test_a_job_is_rescaled_up_and_down_by_savepoints_and_its_output_is_exact(job
     jobs.namespace.write(visits(30, 40))
     third = scale(jobs, 1, second)
     assert partitions(jobs, third) == 2
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

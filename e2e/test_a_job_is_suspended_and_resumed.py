@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition
+from e2e.harness.visits import expected, last_visit, visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -17,7 +18,7 @@ def test_a_resumed_job_goes_on_where_it_was_suspended(jobs: StreamJobs) -> None:
 
     jobs.change(NAME, suspend=True)
     suspended = jobs.wait_for_state(NAME, "SUSPENDED")
-    assert jobs.drivers(NAME) == []
+    jobs.wait_until_no_driver(NAME)
     assert condition(suspended, "Ready")["status"] == "True"
     assert suspended["checkpoint"]["lastCompleted"]["kind"] == "savepoint"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.visits import visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -23,8 +24,7 @@ def test_an_upgraded_job_goes_on_from_its_savepoint_and_its_output_is_exact(jobs
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert after["jobStatus"]["attempt"] == 2
     assert condition(after, "Ready")["status"] == "True"
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
 
 
 def test_a_changed_checkpoint_interval_needs_no_restart(jobs: StreamJobs) -> None:
@@ -35,6 +35,6 @@ def test_a_changed_checkpoint_interval_needs_no_restart(jobs: StreamJobs) -> Non
 
     jobs.change(NAME, checkpointing={"location": jobs.namespace.location, "interval": "2s"})
     changed = jobs.wait(NAME, lambda status: condition(status, "Ready")["status"] == "True", what="Ready")
-    jobs.wait(NAME, lambda status: last_checkpoint(status) > last_checkpoint(changed), what="later checkpoint")
+    jobs.wait_for_checkpoint(NAME, last_checkpoint(changed) + 1)
 
     assert jobs.drivers(NAME) == before

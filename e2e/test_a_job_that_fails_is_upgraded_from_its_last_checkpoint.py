@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, last_checkpoint
 from e2e.harness.faults import checked_visits_job
-from e2e.harness.lifecycle import wait_until_ready
 from e2e.harness.namespace import DATA
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -50,7 +50,7 @@ def break_down(jobs: StreamJobs, mode: str) -> Object:
         deps={"configMaps": ["code"]},
         job=checked_visits_job(NAME, python="code:checked"),
     )
-    jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    jobs.wait_for_checkpoint(NAME)
     jobs.namespace.write({BROKEN: ""})
     jobs.namespace.write(visits(20, 30))
     return jobs.wait(NAME, lambda status: status["jobStatus"]["restarts"] >= 2, what="restarts")
@@ -59,7 +59,7 @@ def break_down(jobs: StreamJobs, mode: str) -> Object:
 def correct(jobs: StreamJobs, broken: Object) -> None:
     """Correct the job, and see that it goes on from the last checkpoint."""
     jobs.change(NAME, job=checked_visits_job(NAME, sql=CORRECTED))
-    after = wait_until_ready(jobs, NAME)
+    after = jobs.wait_until_ready(NAME)
 
     assert after["reconciliation"]["lastReconciledRevision"] != broken["reconciliation"]["lastReconciledRevision"]
     assert after["restoredFrom"]["kind"] == "checkpoint"
@@ -70,8 +70,7 @@ def correct(jobs: StreamJobs, broken: Object) -> None:
 def see_that_nothing_is_lost(jobs: StreamJobs) -> None:
     """Give the job the rest of its input, and see that its output is exact."""
     jobs.namespace.write(visits(30, 40))
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
 
 
 def test_an_upgrade_by_savepoint_falls_back_to_the_last_checkpoint_of_a_job_that_does_not_run(jobs: StreamJobs) -> None:
@@ -93,13 +92,13 @@ def test_an_upgrade_by_last_state_asks_a_job_that_does_not_run_for_nothing(jobs:
 def test_a_job_that_runs_into_a_record_again_and_again_is_upgraded_soon(jobs: StreamJobs) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME, job=checked_visits_job(NAME, sql=POISONED))
-    jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    jobs.wait_for_checkpoint(NAME)
     jobs.namespace.write(POISON)
     jobs.namespace.write(visits(20, 30))
     failing = jobs.wait(NAME, lambda status: status["jobStatus"]["restarts"] >= 1, what="restart")
 
     jobs.change(NAME, job=checked_visits_job(NAME, sql=CORRECTED))
-    after = wait_until_ready(jobs, NAME)
+    after = jobs.wait_until_ready(NAME)
 
     # Between two failures it may be able to take the savepoint.
     assert jobs.events(NAME, "SavepointError") == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs
+from e2e.harness.visits import expected, last_visit, visits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -34,7 +35,7 @@ def test_a_savepoint_that_is_disposed_of_goes_with_its_resource(jobs: StreamJobs
     assert jobs.is_stored(taken["path"])
 
     # A later checkpoint takes its place as what the job restarts from.
-    jobs.wait("visits", lambda status: last_checkpoint(status) > taken["id"], what="later checkpoint")
+    jobs.wait_for_checkpoint("visits", taken["id"] + 1)
     jobs.namespace.delete("StreamSnapshot", "throw-away")
     jobs.namespace.wait_gone("StreamSnapshot", "throw-away")
 

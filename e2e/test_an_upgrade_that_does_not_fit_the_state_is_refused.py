@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits, visits_job
-from e2e.harness.lifecycle import wait_until_ready
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.visits import visits, visits_job
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -37,17 +37,16 @@ def test_a_job_runs_on_untouched_until_its_new_spec_has_a_place_for_its_state(jo
     assert condition(refused, "Running")["status"] == "True"
 
     jobs.namespace.write(visits(20, 30))
-    later = jobs.wait(NAME, lambda status: last_checkpoint(status) > last_checkpoint(refused), what="checkpoint")
+    later = jobs.wait_for_checkpoint(NAME, last_checkpoint(refused) + 1)
     assert later["reconciliation"]["lastReconciledRevision"] == before["reconciliation"]["lastReconciledRevision"]
     assert later["jobStatus"]["attempt"] == 1
     assert jobs.drivers(NAME) == drivers
 
     jobs.change(NAME, job=renamed_job(uid="counts"))
-    after = wait_until_ready(jobs, NAME)
+    after = jobs.wait_until_ready(NAME)
     assert after["jobStatus"]["attempt"] == 2
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert condition(after, "StateCompatible")["status"] == "True"
     assert condition(after, "Stalled")["status"] == "False"
     jobs.namespace.write(visits(30, 40))
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from e2e.harness.cluster import ROOT, Cluster, Object, Where
 from e2e.harness.helm import Release
-from e2e.harness.images import Images
 from e2e.harness.namespace import Namespace
 
 pytestmark = pytest.mark.timeout(1500)
@@ -54,32 +52,15 @@ def checkpoint(job: Object) -> int:
 
 
 @pytest.fixture
-def system(cluster: Cluster, namespace: Namespace) -> Iterator[str]:
-    """A namespace for the controller, in which pods may do as little as Kubernetes can enforce."""
-    name = f"{namespace.name}-system"
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    yield name
-    cluster.delete(Where("Namespace", name))
-
-
-@pytest.fixture
-def release(system: str, namespace: Namespace, kubeconfig: Path, images: Images) -> Iterator[Release]:
-    """A release that looks after the scenario's namespace; uninstalled afterwards."""
-    made = Release("streamjob", system, kubeconfig, images)
-    yield made
+def release(release: Release, namespace: Namespace) -> Iterator[Release]:
+    """A release whose job is gone before it is."""
+    yield release
     namespace.delete("StreamJob", JOB)
     namespace.wait_gone("StreamJob", JOB)
-    made.uninstall()
-
-
-def said_by_controllers(cluster: Cluster, system: str) -> str:
-    """Return the logs of the controller's pods."""
-    return "\n".join(cluster.logs(system, pod["metadata"]["name"]) for pod in cluster.all("Pod", system))
 
 
 def test_a_job_outlives_an_upgrade_and_the_release_and_is_deleted_by_the_next(
-    cluster: Cluster, namespace: Namespace, system: str, release: Release
+    cluster: Cluster, namespace: Namespace, release: Release
 ) -> None:
     values: dict[str, Any] = {"watchNamespaces": [namespace.name], "reconcileInterval": "2s"}
     release.install(values)
@@ -94,7 +75,7 @@ def test_a_job_outlives_an_upgrade_and_the_release_and_is_deleted_by_the_next(
         "StreamJob", JOB, lambda job: checkpoint(job) > checkpoint(first), what="checkpoint after the upgrade"
     )
     assert driver(namespace)["metadata"]["uid"] == pod["metadata"]["uid"]
-    assert "forbidden" not in said_by_controllers(cluster, system).lower()
+    assert "forbidden" not in release.logs(cluster).lower()
 
     release.uninstall()
     assert cluster.get(Where("CustomResourceDefinition", "streamjobs.streamjob.io")) is not None

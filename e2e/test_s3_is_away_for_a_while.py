@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from e2e.harness.cluster import Cluster
-from e2e.harness.controller import StreamJobs, condition, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.visits import visits
 from tests.servers.s3 import S3Server
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
@@ -29,7 +30,7 @@ def test_a_job_runs_on_without_its_store_and_completes_checkpoints_when_it_is_ba
 ) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
     drivers = jobs.drivers(NAME)
 
     s3.stop()
@@ -49,14 +50,13 @@ def test_a_job_runs_on_without_its_store_and_completes_checkpoints_when_it_is_ba
     assert last_checkpoint(after) > last_checkpoint(before)
     assert jobs.drivers(NAME) == drivers
     assert after["jobStatus"]["restarts"] == 0
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
 
 
 def test_a_job_whose_driver_ends_without_its_store_goes_on_when_it_is_back(jobs: StreamJobs, s3: S3Server) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME, restartPolicy={"onFailureRetryInterval": "1s", "maxRetryInterval": "5s"})
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
 
     s3.stop()
     (driver,) = jobs.drivers(NAME)
@@ -67,5 +67,4 @@ def test_a_job_whose_driver_ends_without_its_store_goes_on_when_it_is_back(jobs:
     s3.start_again()
     after = jobs.wait_for_state(NAME, "STABLE")
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, expected, last_visit, visits
-from e2e.harness.lifecycle import wait_until_ready
+from e2e.harness.controller import StreamJobs
 from e2e.harness.snapshots import name_of, path_of, snapshots_of, wait_for_completed
+from e2e.harness.visits import expected, last_visit, visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -25,7 +25,7 @@ def test_scheduled_savepoints_are_kept_by_number_and_those_that_go_take_their_fi
     assert not jobs.is_stored(path_of(first))
 
     jobs.change(NAME, savepoints={"schedule": "1h", "retention": {"maxCount": 2}})
-    wait_until_ready(jobs, NAME)
+    jobs.wait_until_ready(NAME)
     wait_for_completed(jobs, NAME, 2, "schedule")
     jobs.change(NAME, suspend=True)
     jobs.wait_for_state(NAME, "SUSPENDED")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from e2e.harness.controller import StreamJobs, expected, last_checkpoint, last_visit, visits
+from e2e.harness.controller import ControllerProcess, StreamJobs, last_checkpoint
 from e2e.harness.snapshots import path_of, snapshots_of, wait_for_completed
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NAME = "visits"
 
 
-def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_other(jobs: StreamJobs) -> None:
+def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_other(
+    jobs: StreamJobs, controller: ControllerProcess
+) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(
         NAME,
@@ -42,14 +45,13 @@ def test_a_changed_nonce_takes_one_snapshot_and_a_restarted_controller_takes_no_
     assert last_checkpoint(told) == last_checkpoint(after_checkpoint) + 1
     assert jobs.is_stored(path_of(savepoint))
 
-    jobs.controller.kill()
+    controller.kill()
     jobs.namespace.write(visits(20, 40))
-    jobs.controller.start_again()
+    controller.start_again()
     jobs.change(NAME, checkpointTriggerNonce=2)
     wait_for_completed(jobs, NAME, 3, "nonce")
 
     assert jobs.drivers(NAME) == driver
     jobs.change(NAME, checkpointing={"location": jobs.namespace.location, "interval": "1s"})
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
     assert len(snapshots_of(jobs, NAME)) == 3

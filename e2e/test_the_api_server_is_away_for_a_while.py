@@ -6,17 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.harness.controller import (
-    StreamJobs,
-    condition,
-    expected,
-    last_checkpoint,
-    last_visit,
-    running_controller,
-    visits,
-)
+from e2e.harness.controller import ControllerProcess, StreamJobs, condition, last_checkpoint, running_controller
 from e2e.harness.namespace import Namespace
 from e2e.harness.proxy import ApiProxy
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -31,17 +24,15 @@ def proxy(kubeconfig: Path) -> Iterator[ApiProxy]:
 
 
 @pytest.fixture
-def jobs(definitions: None, namespace: Namespace, proxy: ApiProxy, tmp_path: Path) -> Iterator[StreamJobs]:
-    """The StreamJobs of the scenario's namespace, with a controller behind the proxy."""
+def controller(definitions: None, namespace: Namespace, proxy: ApiProxy, tmp_path: Path) -> Iterator[ControllerProcess]:
+    """A controller behind the proxy."""
     proxy.write_kubeconfig(tmp_path / "kubeconfig")
-    with running_controller(namespace, environment={"KUBECONFIG": str(tmp_path / "kubeconfig")}) as controller:
-        found = StreamJobs(namespace, controller)
-        yield found
-        found.remove_all()
+    with running_controller(namespace, environment={"KUBECONFIG": str(tmp_path / "kubeconfig")}) as running:
+        yield running
 
 
 def test_a_change_that_was_made_while_the_controller_was_cut_off_is_acted_on_afterwards(
-    jobs: StreamJobs, proxy: ApiProxy
+    jobs: StreamJobs, controller: ControllerProcess, proxy: ApiProxy
 ) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
@@ -59,20 +50,19 @@ def test_a_change_that_was_made_while_the_controller_was_cut_off_is_acted_on_aft
         lambda status: status["lifecycleState"] == "STABLE" and status["jobStatus"]["attempt"] == 2,
         what="upgrade",
     )
-    assert jobs.controller.exit_code is None
+    assert controller.exit_code is None
     assert after["reconciliation"]["lastReconciledRevision"] != before["reconciliation"]["lastReconciledRevision"]
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert condition(after, "Ready")["status"] == "True"
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)
 
 
 def test_a_driver_that_dies_while_the_controller_is_cut_off_is_replaced_afterwards(
-    jobs: StreamJobs, proxy: ApiProxy
+    jobs: StreamJobs, controller: ControllerProcess, proxy: ApiProxy
 ) -> None:
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
-    before = jobs.wait(NAME, lambda status: last_checkpoint(status) >= 2, what="second checkpoint")
+    before = jobs.wait_for_checkpoint(NAME)
 
     proxy.cut()
     (driver,) = jobs.drivers(NAME)
@@ -85,6 +75,5 @@ def test_a_driver_that_dies_while_the_controller_is_cut_off_is_replaced_afterwar
     assert after["jobStatus"]["failureReason"] == "DriverLost"
     after = jobs.wait_for_state(NAME, "STABLE")
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
-    assert jobs.controller.exit_code is None
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    assert controller.exit_code is None
+    jobs.wait_for_whole_report(NAME, 40)

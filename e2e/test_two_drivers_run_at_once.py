@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, condition, expected, last_visit, visits
+from e2e.harness.controller import StreamJobs, condition
 from e2e.harness.namespace import Namespace
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -52,5 +53,4 @@ def test_a_driver_that_is_superseded_stops_and_its_job_waits_for_a_person(jobs: 
     assert after["jobStatus"]["attempt"] == ATTEMPT + 1
     assert after["restoredFrom"]["id"] >= before["checkpoint"]["lastCompleted"]["id"]
     assert condition(after, "Stalled")["status"] == "False"
-    jobs.namespace.write(last_visit())
-    jobs.wait_for_report(NAME, expected(40))
+    jobs.wait_for_whole_report(NAME, 40)

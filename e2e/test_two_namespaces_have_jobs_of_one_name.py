@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from e2e.harness.cluster import Cluster
-from e2e.harness.controller import ALONE, StreamJobs, expected, last_visit, running_controller, visits
-from e2e.harness.images import Images
-from e2e.harness.lifecycle import wait_until_ready
+from e2e.harness.controller import ALONE, StreamJobs, running_controller
 from e2e.harness.namespace import Namespace
-from tests.servers.s3 import S3Server
+from e2e.harness.visits import visits
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -18,19 +15,10 @@ NAME = "visits"
 
 
 @pytest.fixture
-def other(cluster: Cluster, images: Images, s3: S3Server, namespace: Namespace) -> Iterator[Namespace]:
-    """Another namespace."""
-    made = Namespace(cluster, f"{namespace.name}-other", s3, images.runtime)
-    made.make()
-    yield made
-    cluster.delete(made.where)
-
-
-@pytest.fixture
 def both(definitions: None, namespace: Namespace, other: Namespace) -> Iterator[tuple[StreamJobs, StreamJobs]]:
     """The StreamJobs of both namespaces, under one controller."""
-    with running_controller(namespace, (*ALONE, "--namespace", other.name)) as controller:
-        found = StreamJobs(namespace, controller), StreamJobs(other, controller)
+    with running_controller(namespace, (*ALONE, "--namespace", other.name)):
+        found = StreamJobs(namespace), StreamJobs(other)
         yield found
         for each in found:
             each.remove_all()
@@ -51,18 +39,16 @@ def test_each_of_them_has_its_own_state_and_output_and_outlives_the_other(both: 
     one, two = both
 
     two.change(NAME, sparkConf={"spark.sql.session.timeZone": "UTC"})
-    upgraded = wait_until_ready(two, NAME)
+    upgraded = two.wait_until_ready(NAME)
     assert upgraded["jobStatus"]["attempt"] == 2
     assert one.status(NAME)["jobStatus"]["attempt"] == 1
-    one.namespace.write(last_visit())
-    one.wait_for_report(NAME, expected(20))
+    one.wait_for_whole_report(NAME, 20)
 
     (driver,) = two.drivers(NAME)
     one.namespace.delete("StreamJob", NAME)
     one.namespace.wait_gone("StreamJob", NAME)
     assert not one.is_stored(paths[0])
     two.namespace.write(visits(30, 40))
-    two.namespace.write(last_visit())
-    two.wait_for_report(NAME, expected(40))
+    two.wait_for_whole_report(NAME, 40)
     assert two.drivers(NAME) == [driver]
     assert two.status(NAME)["jobStatus"]["restarts"] == 0

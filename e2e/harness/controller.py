@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from e2e.harness.cluster import ROOT, Cluster, Object, objects
-from e2e.harness.namespace import DATA, Namespace
+from e2e.harness.namespace import Namespace
+from e2e.harness.stores import opened
+from e2e.harness.visits import expected, last_visit, visits_job
 
 from streamjob.ids import Key
 from streamjob.protocol.log import JobId, LogView, read
 from streamjob.store import ObjectMissing
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
-from streamjob_operator.storing import S3Stores
 
 API = "streamjob.io/v1alpha1"
-PAGES = ("home", "search", "cart")
 ALONE = ("--no-leader-election",)
 _PATIENCE = 240.0
 
@@ -59,14 +59,13 @@ class ControllerProcess:
         self._process = self._start()
 
     @property
-    def pid(self) -> int:
-        """The process."""
-        return self._process.pid
-
-    @property
     def exit_code(self) -> int | None:
         """How it has ended; None while it runs."""
         return self._process.poll()
+
+    def wait_end(self, within: float = 60.0) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        return self._process.wait(timeout=within)
 
     def kill(self) -> None:
         """End it without a word."""
@@ -109,9 +108,8 @@ def running_controller(
 class StreamJobs:
     """The StreamJobs of a namespace: each counts visits per page and ten seconds, exactly once."""
 
-    def __init__(self, namespace: Namespace, controller: ControllerProcess) -> None:
+    def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
-        self.controller = controller
 
     def apply(self, name: str, *, bounded: bool = False, **spec: Any) -> None:
         """Create a StreamJob, or change it to what is given."""
@@ -152,6 +150,32 @@ class StreamJobs:
         """Wait until a StreamJob has come to a lifecycle state, and return its status."""
         wanted = " or ".join(states)
         return self.wait(name, lambda status: status.get("lifecycleState") in states, what=wanted, within=within)
+
+    def wait_until_ready(self, name: str, *, attempt: int | None = None, within: float = _PATIENCE) -> Object:
+        """Wait as `kubectl wait --for=condition=Ready` does, and return the status: it is of the spec as it is.
+
+        Args:
+            name: of the StreamJob.
+            attempt: of the driver that is to run; None for any.
+            within: seconds that it may take.
+        """
+
+        def is_ready(status: Object) -> bool:
+            known = attempt in (None, status.get("jobStatus", {}).get("attempt"))
+            return known and bool(status.get("conditions")) and condition(status, "Ready")["status"] == "True"
+
+        which = "" if attempt is None else f" with driver {attempt}"
+        return self.wait(name, is_ready, what=f"Ready{which}", within=within)
+
+    def wait_for_checkpoint(self, name: str, number: int = 2) -> Object:
+        """Wait until a StreamJob's status tells of a checkpoint with that number or a later one, and return it."""
+        return self.wait(name, lambda status: last_checkpoint(status) >= number, what=f"checkpoint {number}")
+
+    def wait_until_no_driver(self, name: str) -> None:
+        """Wait until no pod of a StreamJob is left: when its driver has ended, the pod still has to go."""
+        for driver in self.drivers(name):
+            self.namespace.wait_gone("Pod", driver)
+        assert self.drivers(name) == []
 
     def snapshot(self, name: str, job: str, *, within: float = _PATIENCE, **savepoint: Any) -> Object:
         """Ask for a savepoint by a resource, wait until it is complete, and return its status."""
@@ -207,14 +231,16 @@ class StreamJobs:
             assert time.monotonic() < end, f"after {within:g} s {name} has published {found}, and not {wanted}"
         assert found == wanted, f"{name} has published {found}, and not {wanted}"
 
+    def wait_for_whole_report(self, name: str, seconds: int) -> None:
+        """Write the last visit, and wait until a StreamJob has published exactly what so many seconds amount to."""
+        self.namespace.write(last_visit())
+        self.wait_for_report(name, expected(seconds))
+
     def log(self, name: str) -> LogView:
         """Return a StreamJob's log as it is stored at the moment."""
         place = open_location(self.namespace.location).job(self.namespace.name, name)
-        store = S3Stores()(place.uri, self.namespace.environment)
-        try:
+        with opened(self.namespace, place.uri) as store:
             return drive(store, read(JobId(self.namespace.name, name), checkpoints=100))
-        finally:
-            store.close()
 
     def wait_for_stored_checkpoint(self, name: str, later_than: int, *, within: float = _PATIENCE) -> None:
         """Wait until a StreamJob's log, and not its status, has a checkpoint with a higher number."""
@@ -226,13 +252,11 @@ class StreamJobs:
     def is_stored(self, uri: str) -> bool:
         """Return whether an object is on S3."""
         directory, _, key = uri.rpartition("/")
-        store = S3Stores()(directory, self.namespace.environment)
-        try:
-            store.get(Key(key))
-        except ObjectMissing:
-            return False
-        finally:
-            store.close()
+        with opened(self.namespace, directory) as store:
+            try:
+                store.get(Key(key))
+            except ObjectMissing:
+                return False
         return True
 
 
@@ -245,53 +269,3 @@ def condition(status: Object, kind: str) -> Object:
     """Return a condition of a status."""
     found: Object = next(each for each in status["conditions"] if each["type"] == kind)
     return found
-
-
-def visits_job(name: str, *, bounded: bool) -> Object:
-    """Return a job file that counts visits per page and ten seconds.
-
-    Nothing is published before `last_visit`: files that were written at one time are read in any order.
-    """
-    source = {
-        "name": "visits",
-        "format": "csv",
-        "schema": "seen TIMESTAMP, page STRING",
-        "options": {"path": f"{DATA}/visits", "header": True, "maxFilesPerTrigger": 1},
-        "bounded": bounded,
-        "watermark": {"column": "seen", "delay": "2m"},
-    }
-    count = {
-        "name": "counts",
-        "inputs": ["visits"],
-        "sql": "SELECT window.start AS moment, page, count(*) AS visits FROM visits"
-        " GROUP BY window(seen, '10 seconds'), page",
-    }
-    sink = {"name": "report", "input": "counts", "format": "json", "options": {"path": f"{DATA}/report-{name}"}}
-    return {"sources": [source], "operators": [count], "sinks": [sink]}
-
-
-def visits(start: int, end: int) -> dict[str, str]:
-    """Return files of visits: one for each second, and one row longer each."""
-    lines = {
-        f"visits/{number:03}.csv": [f"{_stamp(number)},{PAGES[row % 3]}" for row in range(number % 10 + 1)]
-        for number in range(start, end)
-    }
-    return {name: "\n".join(["seen,page", *rows]) + "\n" for name, rows in lines.items()}
-
-
-def last_visit() -> dict[str, str]:
-    """Return a file whose only visit comes much later: behind it all windows before are complete."""
-    return {"visits/zzz.csv": "seen,page\n2024-01-02 00:00:00,home\n"}
-
-
-def expected(end: int) -> Counter[tuple[str, str]]:
-    """Return what there is to be counted in the files of that many seconds."""
-    return Counter(
-        (f"{_stamp(number // 10 * 10).replace(' ', 'T')}.000Z", PAGES[row % 3])
-        for number in range(end)
-        for row in range(number % 10 + 1)
-    )
-
-
-def _stamp(second: int) -> str:
-    return f"2024-01-01 00:{second // 60:02}:{second % 60:02}"

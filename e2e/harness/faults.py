@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from e2e.harness.cluster import Object
-from e2e.harness.controller import visits_job
-from e2e.harness.namespace import DATA, Namespace
+from e2e.harness.controller import StreamJobs
+from e2e.harness.namespace import DATA
+from e2e.harness.visits import visits_job
 
-CODE = "faults"
-"""The ConfigMap with the code of the operator that does it."""
-FAULTY = "faults:faulty"
-"""That operator: rows pass it as they are."""
+_CODE = "faults"
+_FAULTY = "faults:faulty"
 
 LEAK = "faults/leak"
 """A driver that finds this file removes it, and takes memory until it is killed."""
@@ -38,9 +37,10 @@ def _watch():
 """
 
 
-def write_faulty_code(namespace: Namespace) -> None:
-    """Create the ConfigMap with the operator's code."""
-    namespace.create("v1", "ConfigMap", CODE, data={f"{CODE}.py": _MODULE})
+def apply_faulty_job(jobs: StreamJobs, name: str, **spec: Any) -> None:
+    """Create the job that counts visits, with an operator that does what goes wrong, and its code."""
+    jobs.namespace.create("v1", "ConfigMap", _CODE, data={f"{_CODE}.py": _MODULE})
+    jobs.apply(name, job=checked_visits_job(name, python=_FAULTY), deps={"configMaps": [_CODE]}, **spec)
 
 
 def checked_visits_job(name: str, **how: Any) -> Object:

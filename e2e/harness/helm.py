@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from e2e.harness.cluster import ROOT, Object
+from e2e.harness.cluster import ROOT, Cluster, Object
 from e2e.harness.images import Images
 from tests.servers.go_tools import HELM
 
@@ -25,6 +25,7 @@ class Release:
 
     def __init__(self, name: str, namespace: str, kubeconfig: Path, images: Images) -> None:
         self.name = name
+        self.namespace = namespace
         self._options = ["--namespace", namespace, "--kubeconfig", str(kubeconfig)]
         self._images = images
 
@@ -43,6 +44,11 @@ class Release:
     def uninstall(self) -> None:
         """Remove it, if it is there, and wait until its pods are gone."""
         self._helm("uninstall", self.name, "--ignore-not-found", "--wait", "--timeout", "2m")
+
+    def logs(self, cluster: Cluster) -> str:
+        """Return what its pods have logged."""
+        pods = cluster.all("Pod", self.namespace)
+        return "\n".join(cluster.logs(self.namespace, pod["metadata"]["name"]) for pod in pods)
 
     def _helm(self, *arguments: str, given: str | None = None) -> None:
         done = subprocess.run(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from e2e.harness.cluster import Object
 from e2e.harness.controller import StreamJobs
+from e2e.harness.stores import opened
 
 from streamjob.ids import Key
-from streamjob.store import Store
-from streamjob_operator.storing import S3Stores
 
 ORIGIN = "streamjob.io/origin"
 _PATIENCE = 240.0
@@ -62,21 +59,12 @@ def path_of(snapshot: Object) -> str:
 def manifest_of(jobs: StreamJobs, path: str) -> Object:
     """Return what a stored snapshot's manifest says."""
     directory, _, key = path.rpartition("/")
-    with _store(jobs, directory) as store:
+    with opened(jobs.namespace, directory) as store:
         found: Object = json.loads(store.get(Key(key)))
     return found
 
 
 def stored_below(jobs: StreamJobs, location: str) -> list[str]:
     """Return the keys of all objects below a URI."""
-    with _store(jobs, location) as store:
+    with opened(jobs.namespace, location) as store:
         return [str(each.key) for each in store.list("")]
-
-
-@contextmanager
-def _store(jobs: StreamJobs, uri: str) -> Iterator[Store]:
-    store = S3Stores()(uri, jobs.namespace.environment)
-    try:
-        yield store
-    finally:
-        store.close()

@@ -32,6 +32,7 @@ from streamjob_runtime.spark_checkpoint.logs import (
     read_offsets,
     read_operator_metadata,
 )
+from streamjob_runtime.spark_checkpoint.texts import write_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +193,4 @@ def _record(chain: RestoredChain, partitions: int) -> None:
     entry = read_offsets(chain.checkpoint, chain.batch)
     conf = {**entry.metadata["conf"], PARTITIONS: str(partitions)}
     file = chain.checkpoint / "offsets" / str(chain.batch)
-    temporary = file.with_name(f".{file.name}.repartitioned")
-    temporary.write_text(replace(entry, metadata={**entry.metadata, "conf": conf}).render(), "utf-8")
-    temporary.replace(file)
+    write_anew(file, replace(entry, metadata={**entry.metadata, "conf": conf}).render())

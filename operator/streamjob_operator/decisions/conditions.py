@@ -203,7 +203,9 @@ def _running(s: Situation, silent: str | None) -> Verdict:
     if s.job is not None:
         return ("True" if s.job.state in TAKES_REQUESTS else "False"), _word(s.job.state), f"the job is {s.job.state}"
     if s.driver_is_live and s.memory.lifecycle is not LifecycleState.DEPLOYING:
-        known = _known(s, ConditionType.RUNNING) if silent is None and health.should_answer(s) else None
+        if not health.should_answer(s):
+            return "Unknown", "Stopping", "the driver stops, and does not answer any more"
+        known = _known(s, ConditionType.RUNNING) if silent is None else None
         return known or ("Unknown", _NO_ANSWER, silent or "the driver does not answer")
     return "False", "NoDriver" if s.pod is None else "DriverNotRunning", s.memory.failure or ""
 

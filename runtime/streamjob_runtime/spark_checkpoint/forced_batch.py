@@ -25,6 +25,7 @@ from typing import Any
 from streamjob.ids import BatchId
 from streamjob_runtime.spark_checkpoint.errors import CheckpointError, NotCommitted
 from streamjob_runtime.spark_checkpoint.logs import OffsetEntry, batches, last_committed, read_commit, read_offsets
+from streamjob_runtime.spark_checkpoint.texts import write_anew
 
 END_OF_TIME_MS = 253_402_300_799_000
 """9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
@@ -70,9 +71,7 @@ def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = 
     entry = forced_entry(
         read_offsets(checkpoint, last), read_commit(checkpoint, last).next_watermark_ms, timestamp_ms, watermark_ms
     )
-    temporary = target.with_name(f".{batch}.forced")
-    temporary.write_text(entry.render(), "utf-8")
-    temporary.replace(target)
+    write_anew(target, entry.render())
     return batch
 
 

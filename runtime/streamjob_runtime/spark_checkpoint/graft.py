@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from streamjob.ids import BatchId
 from streamjob_runtime.spark_checkpoint.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark_checkpoint.logs import batches, read_offsets
+from streamjob_runtime.spark_checkpoint.texts import json_object, write_anew
 
 _SCHEMA = "/_stateSchema/"
 
@@ -58,11 +58,11 @@ def graft_inputs(checkpoint: Path, batch: BatchId, inputs: Sequence[GraftedInput
     if fresh.exists():
         fresh.rename(sources)
     last = replace(read_offsets(checkpoint, batch), version="v1", sources=tuple(each.offset for each in inputs))
-    _write(checkpoint / "offsets" / str(batch), last.render())
+    write_anew(checkpoint / "offsets" / str(batch), last.render())
     if batch > 0:
         # Spark reads it as what the last batch began with, and only how many lines it has matters.
-        _write(checkpoint / "offsets" / str(batch - 1), last.render())
-    _write(checkpoint / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+        write_anew(checkpoint / "offsets" / str(batch - 1), last.render())
+    write_anew(checkpoint / "metadata", json.dumps({"id": str(uuid.uuid4())}))
 
 
 def graft_state(checkpoint: Path, batch: BatchId, numbers: Mapping[int, int]) -> None:
@@ -86,12 +86,12 @@ def graft_state(checkpoint: Path, batch: BatchId, numbers: Mapping[int, int]) ->
     for each in batches(checkpoint / "commits"):
         file = checkpoint / "commits" / str(each)
         version, _, text = file.read_text("utf-8").partition("\n")
-        entry = _object(file, text)
+        entry = json_object(file, text)
         ids = entry.pop("stateUniqueIds", None) or {}
         kept = {str(number): ids[str(had)] for number, had in numbers.items() if str(had) in ids}
         if kept:
             entry["stateUniqueIds"] = kept
-        _write(file, f"{version}\n{json.dumps(entry, separators=(',', ':'))}")
+        write_anew(file, f"{version}\n{json.dumps(entry, separators=(',', ':'))}")
 
 
 def _link(source: str, target: str) -> None:
@@ -103,7 +103,7 @@ def _renumber(operator: Path, had: int, number: int) -> None:
         if not file.exists():
             continue
         version, _, text = file.read_text("utf-8").partition("\n")
-        metadata = _object(file, text)
+        metadata = json_object(file, text)
         try:
             metadata["operatorInfo"]["operatorId"] = number
             for store in metadata["stateStoreInfo"]:
@@ -111,25 +111,9 @@ def _renumber(operator: Path, had: int, number: int) -> None:
                     store["stateSchemaFilePaths"] = [_moved(path, number) for path in store["stateSchemaFilePaths"]]
         except (KeyError, TypeError) as error:
             raise UnreadableCheckpointFile(file, repr(error)) from None
-        _write(file, f"{version}\n{json.dumps(metadata, separators=(',', ':'), ensure_ascii=False)}")
+        write_anew(file, f"{version}\n{json.dumps(metadata, separators=(',', ':'), ensure_ascii=False)}")
 
 
 def _moved(path: str, number: int) -> str:
     head, _, tail = path.rpartition(_SCHEMA)
     return f"{head.rpartition('/')[0]}/{number}{_SCHEMA}{tail}"
-
-
-def _object(file: Path, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UnreadableCheckpointFile(file, str(error)) from None
-    if not isinstance(value, dict):
-        raise UnreadableCheckpointFile(file, "it is not a JSON object")
-    return value
-
-
-def _write(file: Path, content: str) -> None:
-    temporary = file.with_name(f".{file.name}.grafted")
-    temporary.write_text(content, "utf-8")
-    temporary.replace(file)

@@ -19,6 +19,7 @@ from streamjob_runtime.spark_checkpoint.errors import (
     NotCommitted,
     UnreadableCheckpointFile,
 )
+from streamjob_runtime.spark_checkpoint.texts import json_object
 
 VOID_OFFSET = "-"
 """What the offset log holds for a source that has delivered nothing yet."""
@@ -107,7 +108,7 @@ def read_offsets(checkpoint: Path, batch: BatchId) -> OffsetEntry:
     lines = _lines(checkpoint, path, batch)
     if lines[0] not in ("v1", "v2") or len(lines) < 2:
         raise UnreadableCheckpointFile(checkpoint / path, f"unknown version {lines[0]!r}")
-    return OffsetEntry(lines[0], _object(checkpoint / path, lines[1]), tuple(lines[2:]))
+    return OffsetEntry(lines[0], json_object(checkpoint / path, lines[1]), tuple(lines[2:]))
 
 
 def read_commit(checkpoint: Path, batch: BatchId) -> CommitEntry:
@@ -124,7 +125,7 @@ def read_commit(checkpoint: Path, batch: BatchId) -> CommitEntry:
         raise NotCommitted(checkpoint, batch) from None
     if lines[0] not in ("v1", "v2") or len(lines) < 2:
         raise UnreadableCheckpointFile(checkpoint / path, f"unknown version {lines[0]!r}")
-    entry = _object(checkpoint / path, lines[1])
+    entry = json_object(checkpoint / path, lines[1])
     ids = entry.get("stateUniqueIds")
     if ids is None and lines[0] == "v2":
         ids = {}
@@ -147,7 +148,7 @@ def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> O
     lines = _lines(checkpoint, path, batch)
     if len(lines) < 2:
         raise UnreadableCheckpointFile(checkpoint / path, "it has no content")
-    metadata = _object(checkpoint / path, lines[1])
+    metadata = json_object(checkpoint / path, lines[1])
     infos = metadata.get("stateStoreInfo", [])
     schemas = (schema for info in infos for schema in info.get("stateSchemaFilePaths") or ())
     return OperatorMetadata(
@@ -171,13 +172,3 @@ def _lines(checkpoint: Path, path: str, batch: BatchId) -> list[str]:
         return (checkpoint / path).read_text("utf-8").split("\n")
     except FileNotFoundError:
         raise CheckpointFileMissing(checkpoint, path, batch) from None
-
-
-def _object(file: Path, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UnreadableCheckpointFile(file, str(error)) from None
-    if not isinstance(value, dict):
-        raise UnreadableCheckpointFile(file, "its second line is not a JSON object")
-    return value

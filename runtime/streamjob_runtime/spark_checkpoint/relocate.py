@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from streamjob_runtime.spark_checkpoint.errors import UnreadableCheckpointFile
+from streamjob_runtime.spark_checkpoint.texts import write_anew
 
 
 def relocate(checkpoint: Path) -> tuple[str, ...]:
@@ -27,9 +28,7 @@ def relocate(checkpoint: Path) -> tuple[str, ...]:
         old = file.read_text("utf-8")
         new = _rewrite(file, old, checkpoint)
         if new != old:
-            temporary = file.with_name(f".{file.name}.relocated")
-            temporary.write_text(new, "utf-8")
-            temporary.replace(file)
+            write_anew(file, new)
             rewritten.append(file.relative_to(checkpoint).as_posix())
     return tuple(rewritten)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streamjob.ids import BatchId
 from streamjob_runtime.spark_checkpoint.errors import UnreadableCheckpointFile
+from streamjob_runtime.spark_checkpoint.texts import write_anew
 
 
 def rewind_event_time(checkpoint: Path, batch: BatchId, watermark_ms: int) -> None:
@@ -38,6 +39,4 @@ def rewind_event_time(checkpoint: Path, batch: BatchId, watermark_ms: int) -> No
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadableCheckpointFile(file, repr(error)) from None
         lines = [json.dumps(entry, separators=(",", ":"), ensure_ascii=False), *others]
-        temporary = file.with_name(f".{file.name}.rewound")
-        temporary.write_text(version + separator + "\n".join(lines), "utf-8")
-        temporary.replace(file)
+        write_anew(file, version + separator + "\n".join(lines))

@@ -23,6 +23,12 @@ MODULE = "tests.integration.runtime.recording"
 SCHEMA = "k STRING, n BIGINT, at TIMESTAMP, gate STRING"
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KEYS = 3
+MODES: dict[str, dict[str, Any]] = {
+    "aligned": {"mode": "aligned"},
+    "unaligned": {"mode": "unaligned"},
+    "switching": {"mode": "aligned", "alignedCheckpointTimeout": "50ms"},
+}
+"""How checkpoints are taken."""
 
 Batch = tuple[int, Sequence[Sequence[Any]]]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.integration.runtime.graphs import (
+    MODES,
     add_rows,
     difference,
     disorder,
@@ -38,11 +39,6 @@ FILES = 12
 ROWS = 50
 """Rows in a file of one source; the slow operator takes half a second for them."""
 
-MODES: dict[str, dict[str, Any]] = {
-    "aligned": {"mode": "aligned"},
-    "unaligned": {"mode": "unaligned"},
-    "switching": {"mode": "aligned", "alignedCheckpointTimeout": "50ms"},
-}
 SEEDS = {"aligned": 3, "unaligned": 5, "switching": 8}
 
 

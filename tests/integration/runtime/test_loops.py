@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.integration.runtime.graphs import (
+    MODES,
     add_rows,
     difference,
     in_flight,
@@ -41,11 +42,6 @@ ROOT = Path(__file__).parents[3]
 DAYS = 24
 LONG = 400.0
 """Seconds that a life may take on a slow and busy machine."""
-MODES: dict[str, dict[str, Any]] = {
-    "aligned": {"mode": "aligned"},
-    "unaligned": {"mode": "unaligned"},
-    "switching": {"mode": "aligned", "alignedCheckpointTimeout": "50ms"},
-}
 CASES = [("aligned", True, 3), ("unaligned", False, 5), ("switching", False, 8)]
 
 

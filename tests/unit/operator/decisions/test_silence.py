@@ -75,7 +75,18 @@ def test_a_silent_driver_whose_checkpoints_keep_coming_is_not_replaced() -> None
     assert verdict(user, ConditionType.CHECKPOINT_HEALTHY) == ("True", "CheckpointsComplete")
 
 
-def test_a_driver_that_is_being_started_or_stopped_may_be_silent() -> None:
+def test_a_driver_that_is_being_stopped_may_be_silent() -> None:
+    user = User.with_stable_job()
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDING)
+    user.world.api_up = False
+    user.look(2)
+
+    assert verdict(user, ConditionType.RUNNING) == ("Unknown", "Stopping")
+    assert "NoAnswer" not in user.reasons()
+
+
+def test_a_driver_that_is_being_started_may_be_silent() -> None:
     user = User()
     user.world.api_up = False
     user.wait_for(LifecycleState.DEPLOYING)
