@@ -1,0 +1,314 @@
+"""The PostgreSQL sink on a real server: values, what is refused at the start, and servers and processes that fail."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.integration.sinks.databases import Database
+from tests.servers.postgresql import PostgresqlServer, find_programs, required
+
+from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.postgresql.errors import (
+    DatabaseUnreachable,
+    RowsRefused,
+    StagedRowsGone,
+    UnusableTable,
+)
+from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+UPSERT = {"mode": "upsert", "key": "id"}
+
+
+def opened(options: Mapping[str, str], epoch: int = 1) -> PostgresqlSink:
+    sink = PostgresqlSink("report")
+    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), options))
+    return sink
+
+
+def commit(sink: PostgresqlSink, checkpoint: int, *staged: Staged) -> None:
+    committables = [json.loads(json.dumps(each.committable)) for each in staged if each.committable is not None]
+    sink.commit(CheckpointId(checkpoint), committables)
+
+
+def written(sink: PostgresqlSink, rows: DataFrame) -> None:
+    sink.check_schema(rows.schema)
+    commit(sink, 1, sink.stage(rows, BatchId(0)))
+
+
+def numbered(spark: SparkSession, *rows: tuple[int, str | None]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id bigint, note string").coalesce(1)
+
+
+@pytest.fixture
+def table(database: Database) -> Database:
+    database.execute("CREATE TABLE report (id bigint PRIMARY KEY, note text)")
+    return database
+
+
+@pytest.fixture
+def fragile() -> Iterator[PostgresqlServer]:
+    """Return a server of one test, which may stop it."""
+    if find_programs() is None and not required():
+        pytest.skip("there is no PostgreSQL on this machine")
+    with PostgresqlServer() as server:
+        server.make_database("fragile")
+        yield server
+
+
+VALUES = [
+    ("string", "text", "'plain'", "'plain'"),
+    ("string", "text", "''", "''"),
+    ("string", "text", "'a,b;\"c\"\td'", "'a,b;\"c\"' || chr(9) || 'd'"),
+    ("string", "text", r"'back\\slash \\.\n\\.\r\n\\N'", r"E'back\\slash \\.\n\\.\r\n\\N'"),
+    ("string", "varchar(6)", "'naïve☃'", "'naïve☃'"),
+    ("string", "uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid"),
+    ("string", "jsonb", "'{\"a\": [1, null]}'", "'{\"a\": [1, null]}'::jsonb"),
+    ("bigint", "bigint", "-9223372036854775808", "-9223372036854775808"),
+    ("int", "double precision", "7", "7"),
+    ("double", "double precision", "double('NaN')", "'NaN'"),
+    ("double", "double precision", "double('-Infinity')", "'-Infinity'"),
+    ("double", "double precision", "1.0E-300D", "1e-300"),
+    ("float", "real", "float(0.1)", "0.1::real"),
+    ("decimal(20,10)", "numeric(20,10)", "0.0000000001", "0.0000000001"),
+    ("decimal(38,0)", "numeric", "99999999999999999999999999999999999999", "99999999999999999999999999999999999999"),
+    ("boolean", "boolean", "true", "true"),
+    ("date", "date", "date'0001-01-01'", "'0001-01-01'"),
+    ("timestamp", "timestamptz", "timestamp'1883-11-18 12:03:57.123456+00:00'", "'1883-11-18 12:03:57.123456+00'"),
+    ("timestamp", "timestamptz(0)", "timestamp'2026-07-01 00:00:00+02:00'", "'2026-06-30 22:00:00+00'"),
+    ("timestamp_ntz", "timestamp", "timestamp_ntz'2026-03-29 02:30:00.5'", "'2026-03-29 02:30:00.5'"),
+    ("binary", "bytea", "X'00FF0A5C22'", r"'\x00ff0a5c22'"),
+    ("array<string>", "jsonb", "array('a\"', null)", '\'["a\\"", null]\''),
+    ("struct<a:int,b:string>", "json", "named_struct('a', 1, 'b', cast(null as string))", '\'{"a":1,"b":null}\''),
+    ("map<string,double>", "jsonb", "map('x', 0.5D)", "'{\"x\": 0.5}'"),
+]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_every_value_arrives_as_it_is(spark: SparkSession, database: Database, zone: str) -> None:
+    columns = ", ".join(f"c{number} {sql}" for number, (_, sql, _, _) in enumerate(VALUES))
+    database.execute(f"CREATE TABLE report ({columns})")
+    expected = ", ".join(f"CAST({value} AS {sql})::text" for _, sql, _, value in VALUES)
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        values = ", ".join(f"cast({value} AS {kind}) AS c{number}" for number, (kind, _, value, _) in enumerate(VALUES))
+        nulls = ", ".join(f"cast(null AS {kind}) AS c{number}" for number, (kind, _, _, _) in enumerate(VALUES))
+        written(opened(database.options("report")), spark.sql(f"SELECT {values} UNION ALL SELECT {nulls}"))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    names = ", ".join(f"c{number}::text" for number in range(len(VALUES)))
+    found = database.execute(f"SELECT {names} FROM report ORDER BY c0 NULLS LAST")
+    assert found[0] == database.execute(f"SELECT {expected}")[0]
+    assert found[1] == (None,) * len(VALUES)
+
+
+def test_columns_go_by_name_and_others_have_their_default(spark: SparkSession, database: Database) -> None:
+    database.execute('CREATE TABLE report (made serial, "Odd ""name" text, id bigint, stamp text DEFAULT \'x\')')
+    rows = spark.sql("SELECT 7L AS id, 'a' AS `Odd \"name`")
+    written(opened(database.options("report")), rows)
+
+    assert database.execute("SELECT * FROM report") == [(1, "a", 7, "x")]
+
+
+def test_the_last_row_of_a_key_counts(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report", **UPSERT))
+    first = sink.stage(numbered(spark, (1, "a"), (2, "a"), (1, "b")), BatchId(0))
+    second = sink.stage(numbered(spark, (2, "c"), (3, "c")), BatchId(1))
+    commit(sink, 1, first, second)
+    commit(sink, 2, sink.stage(numbered(spark, (3, None)), BatchId(2)))
+
+    assert table.execute("SELECT * FROM report ORDER BY id") == [(1, "b"), (2, "c"), (3, None)]
+
+
+def test_what_was_committed_is_on_record(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report"), epoch=4)
+    staged = [sink.stage(numbered(spark, (number, None), (number + 1, None)), BatchId(number)) for number in (0, 2)]
+    commit(sink, 7, *staged)
+    commit(sink, 8)
+
+    query = "SELECT namespace, job, sink, epoch, checkpoint, cardinality(batches), rows FROM streamjob.commits"
+    assert table.execute(query) == [("default", "job", "report", 4, 7, 2, 4)]
+
+
+def test_a_server_that_crashes_between_staging_and_commit_has_kept_the_rows(
+    spark: SparkSession, fragile: PostgresqlServer
+) -> None:
+    database = Database(fragile, "fragile")
+    database.execute("CREATE TABLE report (id bigint, note text)")
+    sink = opened(database.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a"), (2, "b")), BatchId(0))
+    fragile.end(signal.SIGQUIT)
+    with pytest.raises(DatabaseUnreachable, match="start the server"):
+        commit(sink, 1, staged)
+    fragile.start()
+
+    commit(opened(database.options("report"), epoch=2), 1, staged)
+    assert database.execute("SELECT * FROM report ORDER BY id") == [(1, "a"), (2, "b")]
+
+
+def test_a_commit_whose_answer_is_lost_is_found_on_record(
+    spark: SparkSession, table: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a")), BatchId(0))
+    real = psycopg.Connection.commit
+
+    def commit_and_lose_the_answer(connection: psycopg.Connection[Any]) -> None:
+        real(connection)
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "commit", commit_and_lose_the_answer)
+        with pytest.raises(DatabaseUnreachable):
+            commit(sink, 1, staged)
+
+    commit(opened(table.options("report"), epoch=2), 1, staged)
+    assert table.execute("SELECT * FROM report") == [(1, "a")]
+
+
+def test_a_superseded_process_that_hangs_in_its_commit_does_not_hold_up_its_successor(
+    spark: SparkSession, table: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a")), BatchId(0))
+    real = psycopg.Connection.commit
+    hung: list[PostgresqlSink] = []
+
+    def be_superseded_first(connection: psycopg.Connection[Any]) -> None:
+        if not hung:
+            # Everything of the transaction is done, and all its locks are held.
+            hung.append(sink)
+            successor = opened(table.options("report"), epoch=2)
+            commit(successor, 1, staged)
+            successor.abort()
+        real(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "commit", be_superseded_first)
+        with pytest.raises(DatabaseUnreachable):
+            commit(sink, 1, staged)
+
+    assert table.execute("SELECT * FROM report") == [(1, "a")]
+    assert table.server.open_transactions(table.name) == []
+    assert table.staging_tables() == []
+
+
+def test_rows_that_are_gone_are_not_passed_over(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a")), BatchId(0))
+    table.execute(f"DROP TABLE streamjob.{table.staging_tables()[0]}")
+
+    with pytest.raises(StagedRowsGone, match="rows of checkpoint 3 are neither committed nor staged"):
+        commit(sink, 3, staged)
+
+
+def test_a_row_that_a_check_refuses_fails_its_batch_and_names_the_column(
+    spark: SparkSession, database: Database
+) -> None:
+    database.execute("CREATE TABLE report (id bigint CHECK (id < 10), note varchar(3))")
+    sink = opened(database.options("report"))
+
+    with pytest.raises(RowsRefused, match="violates check constraint"):
+        sink.stage(numbered(spark, (1, "a"), (10, "b")), BatchId(0))
+    with pytest.raises(RowsRefused, match=r"value too long for type character varying\(3\); column note"):
+        sink.stage(numbered(spark, (1, "long")), BatchId(1))
+    assert database.server.open_transactions(database.name) == []
+
+
+def test_a_key_that_is_there_fails_the_commit_and_nothing_of_the_checkpoint_is_visible(
+    spark: SparkSession, table: Database
+) -> None:
+    table.execute("INSERT INTO report VALUES (2, 'there')")
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a"), (2, "b")), BatchId(0))
+    with pytest.raises(RowsRefused, match=r"duplicate key.*Key \(id\)=\(2\) already exists"):
+        commit(sink, 1, staged)
+    assert table.execute("SELECT * FROM report") == [(2, "there")]
+
+    table.execute("DELETE FROM report")
+    commit(opened(table.options("report"), epoch=2), 1, staged)
+    assert table.execute("SELECT * FROM report ORDER BY id") == [(1, "a"), (2, "b")]
+
+
+def test_a_batch_of_many_rows_over_many_tasks_is_complete(spark: SparkSession, table: Database) -> None:
+    rows = spark.range(300_000, numPartitions=5).selectExpr("id", "repeat('x', 20) AS note")
+    sink = opened(table.options("report"))
+    staged = sink.stage(rows, BatchId(0))
+    commit(sink, 1, staged)
+
+    assert staged.rows == 300_000
+    assert table.execute("SELECT count(*), count(DISTINCT id), sum(length(note)) FROM report") == [
+        (300_000, 300_000, 6_000_000)
+    ]
+
+
+def test_empty_batches_make_no_tables(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report"))
+    for number in range(5):
+        assert sink.stage(numbered(spark), BatchId(number)) == Staged(None, 0)
+    assert len(table.staging_tables()) == 1
+    sink.close()
+
+    assert table.staging_tables() == []
+
+
+def test_the_password_is_in_nothing_that_is_stored_or_shown(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a")), BatchId(0))
+    sessions = table.server.execute("SELECT string_agg(application_name || query, '') FROM pg_stat_activity")
+
+    assert table.server.password not in f"{staged.committable} {sessions} {sink.__dict__['_options']!r}"
+
+
+def test_rows_that_do_not_fit_are_refused_before_the_first(spark: SparkSession, table: Database) -> None:
+    sink = opened(table.options("report"))
+    with pytest.raises(UnusableTable) as raised:
+        sink.check_schema(spark.sql("SELECT 1.5D AS id, 'x' AS not").schema)
+
+    assert "column 'id' of type bigint, which does not hold DOUBLE as it is" in raised.value.what
+    assert "has no column 'not'" in raised.value.what
+    assert "did you mean 'note'?" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("index", "fits"),
+    [
+        ("CREATE UNIQUE INDEX ON report (day, id)", True),
+        ("CREATE UNIQUE INDEX ON report (id, day) INCLUDE (note)", True),
+        ("CREATE INDEX ON report (id, day)", False),
+        ("CREATE UNIQUE INDEX ON report (id)", False),
+        ("CREATE UNIQUE INDEX ON report (id, day) WHERE note IS NULL", False),
+        ("CREATE UNIQUE INDEX ON report (id, abs(day))", False),
+        ("ALTER TABLE report ADD UNIQUE (id, day) DEFERRABLE", False),
+    ],
+)
+def test_a_key_needs_a_unique_index_of_exactly_its_columns(
+    spark: SparkSession, database: Database, index: str, fits: bool
+) -> None:
+    database.execute("CREATE TABLE report (id bigint NOT NULL, day int NOT NULL, note text)")
+    database.execute(index)
+    sink = opened(database.options("report", mode="upsert", key="id, day"))
+    rows = spark.sql("SELECT 1L AS id, 2 AS day, 'a' AS note")
+    if fits:
+        written(sink, rows)
+    else:
+        with pytest.raises(UnusableTable, match=r"no unique index on \(id, day\)"):
+            sink.check_schema(rows.schema)
+
+
+def test_partitioned_tables_and_domains_can_be_written(spark: SparkSession, database: Database) -> None:
+    database.execute("CREATE DOMAIN price AS numeric(8,2) CHECK (value >= 0)")
+    database.execute("CREATE TABLE report (id bigint NOT NULL, cost price) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE low PARTITION OF report FOR VALUES FROM (0) TO (10)")
+    written(opened(database.options("report")), spark.sql("SELECT 3L AS id, 1.50BD AS cost"))
+
+    assert database.execute("SELECT id, cost::text FROM low") == [(3, "1.50")]
