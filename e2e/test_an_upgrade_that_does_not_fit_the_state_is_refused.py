@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from e2e.harness.cluster import Object
 from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.reading import wait_until_read
 from e2e.harness.visits import visits, visits_job
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
@@ -25,6 +26,8 @@ def test_a_job_runs_on_untouched_until_its_new_spec_has_a_place_for_its_state(jo
     jobs.namespace.write(visits(0, 20))
     jobs.apply(NAME)
     before = jobs.wait_for_state(NAME, "STABLE")
+    # A checkpoint from before the first batch has no state that could be in the way.
+    wait_until_read(jobs, NAME, 20)
     drivers = jobs.drivers(NAME)
 
     jobs.change(NAME, job=renamed_job())

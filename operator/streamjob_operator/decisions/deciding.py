@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import recording, stopping
+from streamjob_operator.decisions import policy, recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.active import deploying, running
 from streamjob_operator.decisions.conditions import conditions, events
@@ -97,6 +97,10 @@ def _stopped(s: Situation, stop: Stop) -> Step:
     suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
     if suspends:
         return suspend(s)
+    if stop.purpose is not TriggerPurpose.REDEPLOY and policy.incompatible(s) is not None:
+        # What the job was asked before it stopped had less state than what it has left, such as none yet.
+        assert s.memory.revision is not None
+        return deploy(s, s.memory.revision, go_on(s))
     return deploy_wanted(s, from_state=stop.purpose is TriggerPurpose.REDEPLOY)
 
 

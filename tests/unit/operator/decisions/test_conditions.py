@@ -11,7 +11,7 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.client.models import JobState, RewritingView
 from streamjob_operator.decisions import Decision, decide
-from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.actions import CreateDriver, Emit
 from streamjob_operator.observation import Compatibility, Observation
 from streamjob_operator.resources.conditions import ConditionType, find_condition, is_true
 from streamjob_operator.resources.status import LifecycleState
@@ -220,6 +220,33 @@ def test_a_spec_that_does_not_fit_is_not_let_through_when_the_store_is_away_for_
     assert is_true(decision.status.conditions, ConditionType.STALLED)
     user.edit(image="three")
     assert decide(replace(user.world.resource(user.world.stored), status=found), user.world.observe(stored)).actions
+
+
+def test_a_spec_that_fits_what_was_known_but_not_the_savepoint_gives_way_to_the_revision_that_ran() -> None:
+    user = User.with_stable_job()
+    ran = user.status.reconciliation.last_reconciled_revision
+    observe, states = user.world.observe, set[LifecycleState]()
+
+    def seen(read: Stored) -> Observation:
+        observed, wanted = observe(read), user.world.resource(read).wanted
+        assert wanted is not None
+        states.add(user.state)
+        fits = LifecycleState.UPGRADING not in states
+        checked = Compatibility(revision=wanted.name, compatible=fits, problems=() if fits else ("it has no place",))
+        return observed if wanted.name == ran else replace(observed, compatibility=checked)
+
+    user.world.observe = seen  # type: ignore[method-assign]
+    user.edit(image="two")
+    user.wait_for(LifecycleState.UPGRADING)
+    user.wait_for(LifecycleState.STABLE)
+    user.look(20)
+
+    assert user.attempt == 2
+    assert user.status.reconciliation.last_reconciled_revision == ran
+    last = user.did(CreateDriver)[-1]
+    assert (last.revision, last.restore_from, last.require_snapshot) == (ran, "latest", True)
+    assert user.condition(ConditionType.STALLED).reason == "StateIncompatible"
+    assert user.condition(ConditionType.RUNNING).status == "True"
 
 
 @pytest.mark.parametrize("changes", [{"upgrade": {"compatibilityCheck": "Warn"}}, {"upgradeMode": "stateless"}])
