@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
 from streamjob_runtime.sinks.parts import holds_no_row, is_candidate, rows_by_footer
 from streamjob_runtime.sinks.places import Move, Place, PlacedFile, place_full
@@ -176,13 +177,7 @@ class FileSink:
         return holds_no_row(file.name, self._place.read(file.name) or b"", self._opened.options)
 
     def _parsed(self, committable: JsonValue) -> _StagedBatch:
-        try:
-            batch = _StagedBatch.model_validate(committable)
-        except ValidationError as error:
-            raise UnreadableCommittable(
-                f"sink path {self._place.label}: a committable of the snapshot cannot be read: {error}",
-                "start from a snapshot that this version or an older one wrote for this sink",
-            ) from error
+        batch = read_committable(_StagedBatch, committable, f"sink path {self._place.label}")
         names = [batch.directory, *(file.path for file in batch.files)]
         if any(".." in PurePosixPath(name).parts or name.startswith("/") for name in names):
             raise UnreadableCommittable(f"sink path {self._place.label}: a committable names files outside of the path")

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import psycopg
 from psycopg.sql import SQL, Identifier
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.postgresql import PostgresqlOptions, UnusableOptions, parse_options
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import UnreadableCommittable
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
@@ -316,13 +317,7 @@ class PostgresqlSink:
         return self._context.namespace, self._context.job, self._context.uid
 
     def _parsed(self, committable: JsonValue) -> _StagedBatch:
-        try:
-            batch = _StagedBatch.model_validate(committable)
-        except ValidationError as error:
-            raise UnreadableCommittable(
-                f"{self._label}: a committable of the snapshot cannot be read: {error}",
-                "start from a snapshot that this version or an older one wrote for this sink",
-            ) from error
+        batch = read_committable(_StagedBatch, committable, self._label)
         if statements.epoch_of(batch.stagingTable, self._identity) is None:
             raise UnreadableCommittable(f"{self._label}: a committable names a table that is not this sink's")
         return batch
