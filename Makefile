@@ -67,7 +67,7 @@ format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 lock: $(READY) ## Write the lock anew, with the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra operator --group dev --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra delta --extra operator --group dev --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock
