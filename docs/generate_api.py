@@ -18,6 +18,8 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
+    LastPublishedView,
+    SinkView,
     TaskStatistics,
 )
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
@@ -231,6 +233,12 @@ def _sample_metrics() -> Metrics:
         },
     )
     channel = ChannelView(source=uid, target=ChainUid("reader"), capacity_bytes=1, lag_ms=0)
+    sink = SinkView(
+        uid=OperatorUid("sink"),
+        format="parquet",
+        delivery="exactly-once",
+        last_published=LastPublishedView(id=CheckpointId(1), time=0, duration_ms=0),
+    )
     job = JobView(
         state=JobState.RUNNING,
         name="job",
@@ -240,6 +248,7 @@ def _sample_metrics() -> Metrics:
         uptime=0,
         chains=(ChainView(uid=uid, operators=(), batch=0, inputs=(source,)),),
         channels=(channel,),
+        sinks=(sink,),
         last_checkpoint=last,
     )
     checkpoints: CheckpointsView = StatisticsTracker().overview()
@@ -247,6 +256,8 @@ def _sample_metrics() -> Metrics:
     metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store))
     metrics.observe_batch(uid, 0)
     metrics.observe_checkpoint(SnapshotKind.CHECKPOINT, 0, 0)
+    metrics.observe_sink(sink.uid, "stage", 0)
+    metrics.observe_sink(sink.uid, "commit", 0)
     return metrics
 
 

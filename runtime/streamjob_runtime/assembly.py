@@ -123,7 +123,7 @@ class Assembler:
                 uid=chain.uid,
                 spark=spark,
                 dataflow=dataflow,
-                output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid)),
+                output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid), outputs.meters),
                 read_by_others=chain.uid in streams,
                 in_loop=bool(chain.loop),
                 bounded=chain.bounded,

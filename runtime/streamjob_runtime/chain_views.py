@@ -1,4 +1,4 @@
-"""Makes the control API's views of chains and channels from their figures; pure functions."""
+"""Makes the control API's views of chains, channels and sinks from their figures; pure functions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from streamjob.client.models import (
     CheckpointDetail,
     InputView,
     LastCheckpointView,
+    LastPublishedView,
+    SinkView,
     SnapshotKind,
     TaskStatistics,
 )
 from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.job.options import option
 from streamjob.job.plan import ChainPlan, ChannelPlan
-from streamjob.job.spec import ChannelPolicy
+from streamjob.job.spec import ChannelPolicy, SinkSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob_runtime.observing import ChainFigures
+from streamjob_runtime.sink_meter import SinkFigures
 
 _STANDING = 0.5
 """Records per second below which a chain counts as standing."""
+_TARGETS = ("path", "table", "dbtable", "topic")
+"""Options that say where a sink writes to."""
 
 
 def chain_view(
@@ -99,6 +105,33 @@ def channel_view(
         feedback=channel.feedback,
         lag_ms=None if not _is_time(written) else _lag(written, read),
         work_seconds=backlog.records / reader.in_rate if reader.in_rate >= _STANDING else None,
+    )
+
+
+def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) -> SinkView:
+    """Return the view of a sink.
+
+    Args:
+        sink: the sink.
+        options: its options as the job's graph has them, without secrets.
+        figures: what was seen of it.
+    """
+    targets = (option(options, name) for name in _TARGETS)
+    last = figures.last if sink.delivery == "exactly-once" else None
+    return SinkView(
+        uid=sink.uid,
+        name=sink.name,
+        format=sink.format,
+        target=next(filter(None, targets), None),
+        delivery=sink.delivery,
+        records=figures.staged_rows,
+        records_published=figures.published_rows,
+        batches_published=figures.published,
+        batches_waiting=figures.waiting,
+        last_published=LastPublishedView(id=last.checkpoint, time=last.time, duration_ms=round(last.seconds * 1000))
+        if last
+        else None,
+        failures=figures.failures,
     )
 
 

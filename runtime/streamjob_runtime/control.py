@@ -33,7 +33,7 @@ from streamjob.protocol.requests import must_succeed
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.store.opening import open_location
 from streamjob_runtime.api.control import InvalidChange, StateConflict
-from streamjob_runtime.chain_views import chain_view, channel_view, last_checkpoint_view, total
+from streamjob_runtime.chain_views import chain_view, channel_view, last_checkpoint_view, sink_view, total
 from streamjob_runtime.epoch import Epoch
 from streamjob_runtime.metrics import Metrics
 from streamjob_runtime.observing import ChainMeter
@@ -164,10 +164,10 @@ class RunningJob:
         return chains, channels
 
     def _sink_views(self) -> list[SinkView]:
-        targets = {sink["uid"]: sink.get("options", {}).get("path") for sink in self._graph["sinks"]}
+        options = {sink["uid"]: sink.get("options", {}) for sink in self._graph["sinks"]}
+        job = self._runner.job
         return [
-            SinkView(uid=sink.uid, format=sink.format, target=targets[sink.uid], delivery=sink.delivery)
-            for sink in self._runner.job.loaded.spec.sinks
+            sink_view(sink, options[sink.uid], job.sink_meters.of(sink.uid).figures) for sink in job.loaded.spec.sinks
         ]
 
     def checkpoints(self) -> CheckpointsView:

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoration import Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
+from streamjob_runtime.sink_meter import SinkMeters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +77,7 @@ class Job:
     """
 
     loaded: LoadedJob
+        sink_meters: counts what the sinks do.
     plan: Plan
     namespace: str
     name: str
@@ -85,6 +87,7 @@ class Job:
 
 
 class Epoch:
+    sink_meters: SinkMeters = field(default_factory=SinkMeters)
     """One epoch. `run` blocks until it ends; everything else may be called from other threads meanwhile.
 
     Args:
@@ -164,7 +167,7 @@ class Epoch:
         """
         resolution = self._ledger.resolve(self._restore_from)
         surroundings = self._surroundings()
-        outputs = open_outputs(self._job.plan, surroundings)
+        outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
             recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
             if self._ledger.finished and not resolution.fork:

@@ -7,7 +7,7 @@ happen. One process runs one job, so the job's name is on `streamjob_info` alone
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -21,14 +21,18 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
+    LastPublishedView,
+    SinkView,
     SnapshotKind,
     TaskStatistics,
 )
-from streamjob.ids import ChainUid
+from streamjob.ids import ChainUid, OperatorUid
 from streamjob_runtime.metered_store import MeteredStore
+from streamjob_runtime.sink_meter import Call
 
 _BATCH_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 300)
 _CHECKPOINT_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+_SINK_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _SIZE_BUCKETS = tuple(float(10**power) for power in range(3, 13))
 
 
@@ -73,6 +77,28 @@ class Metrics:
             buckets=_SIZE_BUCKETS,
             registry=self.registry,
         )
+        self._sink_calls: Mapping[Call, Histogram] = {
+            "stage": Histogram(
+                "streamjob_sink_stage_duration_seconds",
+                "Time that a sink took to write a batch, with the computation of the batch if its chain writes nowhere "
+                "else; the count is the number of batches.",
+                ["sink"],
+                buckets=_SINK_BUCKETS,
+                registry=self.registry,
+            ),
+            "commit": Histogram(
+                "streamjob_sink_commit_duration_seconds",
+                "Time that a sink took to publish a checkpoint; the count is the number of checkpoints.",
+                ["sink"],
+                buckets=_SINK_BUCKETS,
+                registry=self.registry,
+            ),
+        }
+
+    def observe_sink(self, sink: OperatorUid, call: Call, seconds: float) -> None:
+        """Note a call of a sink that succeeded, and how long it took."""
+        if (histogram := self._sink_calls.get(call)) is not None:
+            histogram.labels(sink).observe(seconds)
 
     def observe_batch(self, chain: ChainUid, seconds: float) -> None:
         """Note a published batch of a chain, and how long it took."""
@@ -111,6 +137,7 @@ class _Views(Collector):
         yield from _job_metrics(job)
         yield from _chain_metrics(job)
         yield from _channel_metrics(job)
+        yield from _sink_metrics(job)
         yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
         if self._store is not None:
             yield from _store_metrics(self._store)
@@ -203,6 +230,57 @@ def _channel_metrics(job: JobView) -> Iterator[Metric]:
         for channel in job.channels:
             if (value := read(channel)) is not None:
                 gauge.add_metric([channel.source, channel.target], value)
+        yield gauge
+
+
+def _sink_metrics(job: JobView) -> Iterator[Metric]:
+    totals: tuple[tuple[str, str, Callable[[SinkView], int | None]], ...] = (
+        ("records", "Records that a sink has written; absent where it cannot tell", lambda sink: sink.records),
+        (
+            "records_published",
+            "Records that a sink has written and its readers may see; absent where it cannot tell",
+            lambda sink: sink.records_published,
+        ),
+        (
+            "batches_published",
+            "Batches that a sink has published behind checkpoints",
+            lambda sink: sink.batches_published,
+        ),
+        (
+            "failures",
+            "Calls of a sink that raised an error, also those that a stop interrupted",
+            lambda sink: sink.failures,
+        ),
+    )
+    for name, documentation, read in totals:
+        counter = CounterMetricFamily(f"streamjob_sink_{name}", f"{documentation}.", labels=["sink"])
+        for sink in job.sinks:
+            if (value := read(sink)) is not None:
+                counter.add_metric([sink.uid], value)
+        yield counter
+    waiting = GaugeMetricFamily(
+        "streamjob_sink_waiting_batches",
+        "Batches that a sink has written and that wait for a checkpoint to publish them.",
+        labels=["sink"],
+    )
+    for sink in job.sinks:
+        waiting.add_metric([sink.uid], sink.batches_waiting)
+    yield waiting
+    figures: tuple[tuple[str, str, Callable[[LastPublishedView], float]], ...] = (
+        ("checkpoint_id", "Id of the last checkpoint that a sink has published", lambda last: last.id),
+        (
+            "timestamp_seconds",
+            "When a sink published a checkpoint for the last time, since 1970",
+            lambda last: last.time,
+        ),
+    )
+    for name, documentation, of_last in figures:
+        gauge = GaugeMetricFamily(
+            f"streamjob_sink_last_published_{name}", f"{documentation}; absent at least once.", labels=["sink"]
+        )
+        for sink in job.sinks:
+            if sink.last_published is not None:
+                gauge.add_metric([sink.uid], of_last(sink.last_published))
         yield gauge
 
 

@@ -12,14 +12,16 @@ from streamjob.job.plan import Plan
 from streamjob.sink import Sink
 from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.sink_meter import SinkMeters
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
 
 log = logging.getLogger("streamjob")
 
 
-def open_outputs(plan: Plan, surroundings: SinkSurroundings) -> Outputs:
-    """Return the sinks of all chains, opened. Raises what `build_sink` raises."""
-    return Outputs({sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks})
+def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters) -> Outputs:
+    """Return the sinks of all chains, opened and counted. Raises what `build_sink` raises."""
+    sinks = {sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks}
+    return Outputs(sinks, meters)
 
 
 def recover_output(

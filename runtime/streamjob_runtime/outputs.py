@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -14,6 +15,7 @@ from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Segment
 from streamjob.sink import ChecksSchema, Sink, Staged
 from streamjob_runtime.channels.stream import Stream
+from streamjob_runtime.sink_meter import SinkMeters
 from streamjob_runtime.sinks.spool import stage_in_all
 
 if TYPE_CHECKING:
@@ -36,13 +38,17 @@ class ChainOutput:
     Args:
         sinks: the chain's sinks by uid, opened.
         stream: what other chains read; None if none does.
+        meters: counts what the sinks do.
 
     `rows` counts what was written; it is None once nothing could tell for a batch.
     """
 
-    def __init__(self, sinks: Mapping[OperatorUid, Sink], stream: Stream | None = None) -> None:
+    def __init__(
+        self, sinks: Mapping[OperatorUid, Sink], stream: Stream | None = None, meters: SinkMeters | None = None
+    ) -> None:
         self._sinks = dict(sinks)
         self._stream = stream
+        self._meters = meters or SinkMeters()
         self.rows: int | None = 0
 
     def check(self, rows: DataFrame) -> None:
@@ -54,7 +60,9 @@ class ChainOutput:
     def write(self, frame: DataFrame, batch: BatchId) -> Written:
         """Stage a batch in all sinks and in the stream, with exactly one action on `frame`."""
         handed_on: list[Segment] = []
-        stages: list[Callable[[DataFrame, BatchId], Staged]] = [sink.stage for sink in self._sinks.values()]
+        stages: list[Callable[[DataFrame, BatchId], Staged]] = [
+            partial(self._stage, uid, sink) for uid, sink in self._sinks.items()
+        ]
         stream = self._stream
         if stream is not None:
 
@@ -70,16 +78,21 @@ class ChainOutput:
         committables = {uid: each.committable for uid, each in by_sink if each.committable is not None}
         return Written(committables, tuple(handed_on))
 
+    def _stage(self, uid: OperatorUid, sink: Sink, rows: DataFrame, batch: BatchId) -> Staged:
+        return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
+
 
 class Outputs:
     """All sinks of a job, to publish in and to close; used beside the queries.
 
     Args:
         sinks: by uid, opened.
+        meters: counts what they do.
     """
 
-    def __init__(self, sinks: Mapping[OperatorUid, Sink]) -> None:
+    def __init__(self, sinks: Mapping[OperatorUid, Sink], meters: SinkMeters | None = None) -> None:
         self._sinks = dict(sinks)
+        self.meters = meters or SinkMeters()
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks
@@ -90,11 +103,12 @@ class Outputs:
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Publish what a completed checkpoint covers in a sink."""
-        self._sinks[sink].commit(checkpoint, committables)
+        here = self._sinks[sink]
+        self.meters.of(sink).commit(lambda: here.commit(checkpoint, committables), checkpoint, committables)
 
     def abort(self, sink: OperatorUid) -> None:
         """Discard what earlier epochs staged in a sink and nobody will publish."""
-        self._sinks[sink].abort()
+        self.meters.of(sink).abort(self._sinks[sink].abort)
 
     def close(self) -> None:
         """Release the sinks."""

@@ -163,6 +163,7 @@ def _run_job(
     metrics = Metrics(control.job, control.checkpoints, store=metered)
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)
+    job.sink_meters.on_call = metrics.observe_sink
     runner.on_completed = watcher.note_completion
     stopper = Stopper(runner, view, options.grace, termination)
     with ControlServer(control, work, metrics=metrics.render):

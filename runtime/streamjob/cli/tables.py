@@ -30,6 +30,8 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         parts.append(_inputs(job))
     if job.channels:
         parts.append(_channels(job))
+    if job.sinks and job.chains:
+        parts.append(_sinks(job, now))
     if checkpoints.history:
         parts.append(_history(job, checkpoints))
     for index, part in enumerate(parts):
@@ -127,6 +129,32 @@ def _channels(job: JobView) -> Table:
             formatting.percent(channel.fill),
             formatting.ABSENT if channel.lag_ms is None else formatting.duration(channel.lag_ms / 1000),
             formatting.ABSENT if channel.work_seconds is None else formatting.duration(channel.work_seconds),
+        )
+    return table
+
+
+def _sinks(job: JobView, now: float) -> Table:
+    """Return how far output got; the errors are a column only where there were some."""
+    failed = any(sink.failures for sink in job.sinks)
+    table = _table(
+        ("sink", False),
+        ("written", True),
+        ("published", True),
+        ("batches waiting", True),
+        ("last published", False),
+        ("took", True),
+        *((("errors", True),) if failed else ()),
+    )
+    for sink in job.sinks:
+        last = sink.last_published
+        table.add_row(
+            sink.uid,
+            formatting.count(sink.records),
+            formatting.count(sink.records_published),
+            formatting.count(sink.batches_waiting) if sink.delivery == "exactly-once" else formatting.ABSENT,
+            f"checkpoint {last.id}, {formatting.ago(now - last.time)}" if last else formatting.ABSENT,
+            formatting.duration(last.duration_ms / 1000) if last else formatting.ABSENT,
+            *((formatting.count(sink.failures),) if failed else ()),
         )
     return table
 

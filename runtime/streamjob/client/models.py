@@ -38,6 +38,7 @@ __all__ = [
     "JobState",
     "JobView",
     "LastCheckpointView",
+    "LastPublishedView",
     "Problem",
     "RestoredFromView",
     "RewritingView",
@@ -129,13 +130,38 @@ class ChannelView(View):
     )
 
 
+class LastPublishedView(View):
+    """The last checkpoint whose output a sink has published."""
+
+    id: CheckpointId
+    time: float = Field(description="When it was published.")
+    duration_ms: int = Field(description="How long the sink took for it, in ms.")
+
+
 class SinkView(View):
-    """Where output goes: a path, URI or table, without secrets."""
+    """Where output goes: a path, URI, table or topic, without secrets; and how far it got, in this process."""
 
     uid: OperatorUid
+    name: str = ""
     format: str
     target: str | None = None
     delivery: Literal["exactly-once", "at-least-once"]
+    records: int | None = Field(default=0, description="Records written; null where the sink cannot tell.")
+    records_published: int | None = Field(
+        default=0, description="Those of them that readers may see; null where the sink cannot tell."
+    )
+    batches_published: int = Field(
+        default=0, description="Batches that it has published behind a checkpoint; 0 at least once."
+    )
+    batches_waiting: int = Field(
+        default=0, description="Batches that are written and wait for a checkpoint to publish them."
+    )
+    last_published: LastPublishedView | None = Field(
+        default=None, description="Null before the first, and for a sink that delivers at least once."
+    )
+    failures: int = Field(
+        default=0, description="Calls of the sink that raised an error, also those that a stop interrupted."
+    )
 
 
 class LastCheckpointView(View):

@@ -28,6 +28,11 @@ class MissingVariable(InvalidInput):
     """An option refers to an environment variable that is not set."""
 
 
+def option(options: Mapping[str, str], name: str) -> str | None:
+    """Return an option, whatever the case of its name, as Spark does; None if it is not given."""
+    return next((value for key, value in options.items() if key.lower() == name.lower()), None)
+
+
 def environment_names(value: str) -> Iterator[str]:
     """Yield the environment variables that a value refers to."""
     for match in _REFERENCE.finditer(value):

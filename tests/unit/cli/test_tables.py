@@ -40,6 +40,23 @@ def test_what_is_not_known_of_a_channel_is_a_dash() -> None:
     assert "hours → report 12,345 64 MB 95 % – –" in _lines(several_chains(channels=(unknown,)), checkpoints())
 
 
+def test_a_sink_shows_what_readers_see_of_its_output() -> None:
+    lines = _lines(a_job(), checkpoints())
+
+    assert "sink written published batches waiting last published took" in lines
+    assert "report 23,456 20,000 3 checkpoint 14, 2 s ago 40 ms" in lines
+
+
+def test_a_sink_at_least_once_shows_no_checkpoints_and_one_that_failed_its_errors() -> None:
+    (sink,) = a_job().sinks
+    changed = {"delivery": "at-least-once", "records": None, "last_published": None, "failures": 2}
+
+    lines = _lines(a_job(sinks=(sink.model_copy(update=changed),)), checkpoints())
+
+    assert "sink written published batches waiting last published took errors" in lines
+    assert "report – 20,000 – – – 2" in lines
+
+
 def test_a_finished_chain_says_so() -> None:
     first, *others = several_chains().chains
     job = several_chains(chains=(first.model_copy(update={"finished": True}), *others))

@@ -11,7 +11,7 @@ from tests.unit.metrics.test_metered_store import Shelf
 from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints, several_chains
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
-from streamjob.ids import Key
+from streamjob.ids import Key, OperatorUid
 from streamjob_runtime.metered_store import MeteredStore
 from streamjob_runtime.metrics import Metrics
 
@@ -157,6 +157,37 @@ def test_the_last_checkpoint_is_described_by_chain(source: Source) -> None:
     assert source.value(f"{name}_unaligned", chain="report") == 1
     assert source.value(f"{name}_unaligned", chain="hours") == 0
     assert source.value("streamjob_last_checkpoint_unaligned") == 1
+
+
+def test_what_a_sink_has_done_is_read_from_the_view(source: Source) -> None:
+    assert source.value("streamjob_sink_records_total", sink="report") == 23_456
+    assert source.value("streamjob_sink_records_published_total", sink="report") == 20_000
+    assert source.value("streamjob_sink_batches_published_total", sink="report") == 38
+    assert source.value("streamjob_sink_waiting_batches", sink="report") == 3
+    assert source.value("streamjob_sink_last_published_checkpoint_id", sink="report") == 14
+    assert source.value("streamjob_sink_last_published_timestamp_seconds", sink="report") == NOW - 2.5
+    assert source.value("streamjob_sink_failures_total", sink="report") == 0
+
+
+def test_a_sink_that_cannot_tell_its_rows_has_no_number_of_them(source: Source) -> None:
+    (sink,) = a_job().sinks
+    unknown = sink.model_copy(update={"records": None, "records_published": None, "last_published": None})
+    source.job = a_job(sinks=(unknown,))
+
+    assert source.value("streamjob_sink_records_total", sink="report") is None
+    assert source.value("streamjob_sink_last_published_checkpoint_id", sink="report") is None
+    assert source.value("streamjob_sink_waiting_batches", sink="report") == 3
+
+
+def test_the_times_that_a_sink_takes_are_gathered_as_they_pass(source: Source) -> None:
+    sink = OperatorUid("report")
+    source.metrics.observe_sink(sink, "stage", 0.7)
+    source.metrics.observe_sink(sink, "commit", 0.1)
+    source.metrics.observe_sink(sink, "commit", 0.2)
+    source.metrics.observe_sink(sink, "abort", 5)
+
+    assert source.value("streamjob_sink_stage_duration_seconds_sum", sink="report") == 0.7
+    assert source.value("streamjob_sink_commit_duration_seconds_count", sink="report") == 2
 
 
 def test_a_duration_that_is_not_known_is_left_out(source: Source) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,10 +22,12 @@ from streamjob.protocol.lifecycle import JobState, Lifecycle
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, Triggers
+from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.api.control import InvalidChange
 from streamjob_runtime.control import RunningJob
 from streamjob_runtime.publication import Publication
+from streamjob_runtime.sink_meter import SinkMeters
 
 JOB = """
 name: flights
@@ -117,7 +120,14 @@ class World:
         self.clock = Clock()
         self.statistics = StatisticsTracker()
         self.runner: Any = SimpleNamespace(
-            job=SimpleNamespace(loaded=loaded, plan=self.plan, name="flights", namespace="default", clock=self.clock),
+            job=SimpleNamespace(
+                loaded=loaded,
+                plan=self.plan,
+                name="flights",
+                namespace="default",
+                clock=self.clock,
+                sink_meters=SinkMeters(clock=self.clock),
+            ),
             triggers=Triggers(),
             statistics=self.statistics,
             lock=threading.RLock(),
@@ -378,6 +388,20 @@ def test_the_last_checkpoint_tells_how_it_was_cut(world: World) -> None:
     assert last.tasks[SLOW].alignment_duration == 1200
     assert last.tasks[SLOW].unaligned_checkpoint
     assert not last.tasks[CLEAN].unaligned_checkpoint
+
+
+def test_a_sink_is_shown_with_what_it_has_written_and_published(world: World) -> None:
+    meter = world.runner.job.sink_meters.of(OperatorUid("report"))
+    for committable, rows in (("a", 10), ("b", 5)):
+        meter.stage(partial(Staged, committable, rows))
+    meter.commit(lambda: None, CheckpointId(4), ["a"])
+
+    (sink,) = world.control.job().sinks
+
+    assert (sink.name, sink.format, Path(sink.target or "").name) == ("report", "parquet", "out")
+    assert (sink.records, sink.records_published, sink.batches_published, sink.batches_waiting) == (15, 10, 1, 1)
+    assert sink.last_published is not None
+    assert (sink.last_published.id, sink.last_published.time) == (4, NOW)
 
 
 def test_the_final_record_is_told_apart_once_it_is_the_last(world: World) -> None:

@@ -12,6 +12,7 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
+    LastPublishedView,
     RestoredFromView,
     SinkView,
     TaskStatistics,
@@ -47,6 +48,18 @@ def a_job(**changes: Any) -> JobView:
         inputs=inputs,
         last_batch_ms=1300,
     )
+    sink = SinkView(
+        uid=OperatorUid("report"),
+        name="report",
+        format="parquet",
+        target="output",
+        delivery="exactly-once",
+        records=23_456,
+        records_published=20_000,
+        batches_published=38,
+        batches_waiting=3,
+        last_published=LastPublishedView(id=CheckpointId(14), time=NOW - 2.5, duration_ms=40),
+    )
     job = JobView(
         state=JobState.RUNNING,
         name="flights",
@@ -60,7 +73,7 @@ def a_job(**changes: Any) -> JobView:
         records_in_per_second=45_210.4,
         records_out_per_second=812,
         chains=(chain,),
-        sinks=(SinkView(uid=OperatorUid("report"), format="parquet", target="output", delivery="exactly-once"),),
+        sinks=(sink,),
         last_checkpoint=LastCheckpointView(
             id=CheckpointId(14),
             kind=SnapshotKind.CHECKPOINT,

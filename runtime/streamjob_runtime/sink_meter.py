@@ -1,0 +1,159 @@
+"""Counts what the sinks of a job are asked to do, through all its epochs in a process."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal, TypeVar
+
+from pydantic import JsonValue
+
+from streamjob.ids import CheckpointId, OperatorUid
+from streamjob.sink import Staged
+
+Call = Literal["stage", "commit", "abort"]
+OnCall = Callable[[OperatorUid, Call, float], None]
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class LastPublished:
+    """The last checkpoint that a sink has published; `time` is in seconds since 1970, `seconds` is what it took."""
+
+    checkpoint: CheckpointId
+    time: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFigures:
+    """What a sink has done in this process.
+
+    Args:
+        staged_rows: rows of the batches that it has written; None once it could not tell.
+        published_rows: those that its readers may see; None once it could not tell.
+        published: committables of this process that it has published.
+        waiting: committables that wait for the checkpoint that covers them.
+        last: the last checkpoint that it has published.
+        failures: calls that raised an error.
+    """
+
+    staged_rows: int | None = 0
+    published_rows: int | None = 0
+    published: int = 0
+    waiting: int = 0
+    last: LastPublished | None = None
+    failures: int = 0
+
+
+class SinkMeter:
+    """Counts for one sink; `stage` is called on its chain's thread, all else on others.
+
+    Args:
+        on_call: is told of each call that succeeded, and of the seconds it took.
+        clock: seconds since 1970.
+        timer: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self, on_call: Callable[[Call, float], None], clock: Callable[[], float], timer: Callable[[], float]
+    ) -> None:
+        self._on_call = on_call
+        self._clock = clock
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._figures = SinkFigures()
+        self._waiting: dict[str, int | None] = {}
+
+    @property
+    def figures(self) -> SinkFigures:
+        """What was counted so far."""
+        with self._lock:
+            return replace(self._figures, waiting=len(self._waiting))
+
+    def stage(self, stage: Callable[[], Staged]) -> Staged:
+        """Stage a batch, and count its rows."""
+        staged, _ = self._timed("stage", stage)
+        with self._lock:
+            figures = self._figures
+            published = figures.published_rows
+            if staged.committable is None:
+                published = _sum(published, staged.rows)
+            else:
+                self._waiting[_identity(staged.committable)] = staged.rows
+            staged_rows = _sum(figures.staged_rows, staged.rows)
+            self._figures = replace(figures, staged_rows=staged_rows, published_rows=published)
+        return staged
+
+    def commit(self, commit: Callable[[], None], checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish a checkpoint; what another process has staged may have been published before, and is not counted."""
+        _, seconds = self._timed("commit", commit)
+        with self._lock:
+            figures = self._figures
+            mine = [identity for each in committables if (identity := _identity(each)) in self._waiting]
+            rows = [self._waiting.pop(identity) for identity in dict.fromkeys(mine)]
+            self._figures = replace(
+                figures,
+                published_rows=reduce(_sum, rows, figures.published_rows),
+                published=figures.published + len(rows),
+                last=LastPublished(checkpoint, self._clock(), seconds),
+            )
+
+    def abort(self, abort: Callable[[], None]) -> None:
+        """Discard what earlier epochs staged: nothing waits behind it."""
+        self._timed("abort", abort)
+        with self._lock:
+            self._waiting.clear()
+
+    def _timed(self, name: Call, call: Callable[[], _Result]) -> tuple[_Result, float]:
+        started = self._timer()
+        try:
+            result = call()
+        except BaseException:
+            with self._lock:
+                self._figures = replace(self._figures, failures=self._figures.failures + 1)
+            raise
+        seconds = self._timer() - started
+        self._on_call(name, seconds)
+        return result, seconds
+
+
+class SinkMeters:
+    """A meter for each sink of a job; may be used from any thread.
+
+    Args:
+        clock: seconds since 1970.
+        timer: seconds of a clock that never goes back.
+
+    `on_call` may be set before the job runs: it is told of each call that succeeded, and of the seconds it took.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic) -> None:
+        self.on_call: OnCall = lambda sink, call, seconds: None
+        self._clock = clock
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._meters: dict[OperatorUid, SinkMeter] = {}
+
+    def of(self, sink: OperatorUid) -> SinkMeter:
+        """Return the meter of a sink, the same through all epochs."""
+        with self._lock:
+            if sink not in self._meters:
+                self._meters[sink] = SinkMeter(
+                    lambda call, seconds: self.on_call(sink, call, seconds), self._clock, self._timer
+                )
+            return self._meters[sink]
+
+
+def _identity(committable: JsonValue) -> str:
+    """Return what a committable is known by; it comes back from the manifest as another object."""
+    return json.dumps(committable, sort_keys=True, default=str)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
