@@ -26,7 +26,7 @@ class NotDisposable(InvalidInput):
 
 
 def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Program[int]:
-    """Delete the log, the checkpoints and the shared files of a job; return how many objects that were.
+    """Delete the log, checkpoints, shared files and staged rows of a job; return how many objects that were.
 
     One record stays, the claim: a driver that wakes up on a lost node still meets it, and so can complete nothing in
     the log of a later job of this name.
@@ -54,6 +54,7 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
         spared |= {own_key(name) for name in needed} | {manifest, Key(keys.claim_marker(manifest))}
     checkpoints = [info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))]
     shared = [info.key for info in (yield from list_all(keys.SHARED_PREFIX))]
+    staged = [info.key for info in (yield from list_all(keys.STAGED_PREFIX))]
     records = [info.key for info in (yield from list_all(keys.LOG_PREFIX))]
     yield from verify(held)
     gone = 0
@@ -63,6 +64,7 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
         [key for key in records if key != keys.log_record(held.record.seq)],
         manifests,
         shared,
+        staged,
         [key for key in checkpoints if key not in manifests],
     ):
         doomed = tuple(sorted(key for key in group if key not in spared))

@@ -8,12 +8,14 @@ completed checkpoint, again after every crash in between, and by the next owner 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
+from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 
 if TYPE_CHECKING:
@@ -22,14 +24,83 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class StagedObject:
+    """A staged object: its name, which may be part of a committable, and the epoch that staged it."""
+
+    name: str
+    epoch: Epoch
+
+
+class Staging(Protocol):
+    """Objects of one sink beside its job's snapshots, for sinks whose system has no place for rows that wait.
+
+    What lies there outlives the process and its machine, and goes when the job's snapshots are deleted. Nobody but the
+    sink deletes single objects: what `commit` has published, and in `abort` what lower epochs have left. Methods may be
+    called from any thread, and raise a `StoreError` if the store fails.
+    """
+
+    @property
+    def scratch(self) -> Path:
+        """A local directory of this sink and epoch, which exists; it is gone with the process."""
+        ...
+
+    def put(self, content: bytes | Path) -> str:
+        """Stage bytes, or the content of a file, in this epoch; return the name, which no other object ever has."""
+        ...
+
+    def fetch(self, name: str, target: Path) -> bool:
+        """Write an object's content to a file; return whether there is such an object."""
+        ...
+
+    def list(self) -> Iterator[StagedObject]:
+        """Yield what the sink has staged, in all epochs."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; one that does not exist is deleted already."""
+        ...
+
+
+class NoStaging(StreamJobError):
+    """The sink stages beside the snapshots of its job, and runs without any."""
+
+    def __init__(self) -> None:
+        super().__init__("the sink was opened without a place to stage at", "give its SinkContext a staging")
+
+
+class _Nowhere:
+    """The staging of a sink that has none."""
+
+    @property
+    def scratch(self) -> Path:
+        raise NoStaging
+
+    def put(self, content: bytes | Path) -> str:
+        raise NoStaging
+
+    def fetch(self, name: str, target: Path) -> bool:
+        raise NoStaging
+
+    def list(self) -> Iterator[StagedObject]:
+        raise NoStaging
+
+    def delete(self, names: Iterable[str]) -> None:
+        raise NoStaging
+
+
+@dataclass(frozen=True, slots=True)
 class SinkContext:
-    """Where a sink lives: the job and namespace, the sink's uid, its options, the epoch that runs it."""
+    """Where a sink lives: the job and namespace, the sink's uid, its options, the epoch that runs it.
+
+    `staging` is a place beside the job's snapshots, for sinks that have none of their own.
+    """
 
     job: str
     namespace: str
     uid: OperatorUid
     epoch: Epoch
     options: Mapping[str, str]
+    staging: Staging = field(default_factory=_Nowhere, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
+from streamjob.store.staging import StoreStaging
 from streamjob.stored.compatibility import Restored, check_compatible
 from streamjob_runtime.assembly import Assembled, Assembler
 from streamjob_runtime.chain import Chain
@@ -33,14 +34,16 @@ from streamjob_runtime.output_recovery import open_outputs, recover_output
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.restoration import Workdir
-from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sink_meter import SinkMeters
+from streamjob_runtime.sinks.factory import SinkSurroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STOP_SECONDS = 30.0
 _LONGEST_WAIT = 86_400.0
+_SCRATCH = ".sinks"
+"""Directory for files of sinks; no chain has such a name."""
 
 log = logging.getLogger("streamjob")
 
@@ -74,20 +77,20 @@ class Job:
         workdir: its local directory.
         clock: seconds since 1970.
         spark: starts Spark with that many state partitions, once; later calls return the same session.
+        sink_meters: counts what the sinks do.
     """
 
     loaded: LoadedJob
-        sink_meters: counts what the sinks do.
     plan: Plan
     namespace: str
     name: str
     workdir: Path
     clock: Clock
     spark: Callable[[int], SparkSession]
+    sink_meters: SinkMeters = field(default_factory=SinkMeters)
 
 
 class Epoch:
-    sink_meters: SinkMeters = field(default_factory=SinkMeters)
     """One epoch. `run` blocks until it ends; everything else may be called from other threads meanwhile.
 
     Args:
@@ -197,7 +200,15 @@ class Epoch:
         return reference if "://" in reference else self._ledger.store.uri + reference
 
     def _surroundings(self) -> SinkSurroundings:
-        return SinkSurroundings(self._job.name, self._job.namespace, self._ledger.epoch, self._job.loaded.directory)
+        job, ledger, scratch = self._job, self._ledger, self._directory / _SCRATCH
+        return SinkSurroundings(
+            job.name,
+            job.namespace,
+            ledger.epoch,
+            job.loaded.directory,
+            staging=lambda sink: StoreStaging(ledger.store, sink, ledger.epoch, scratch / sink),
+            spark=lambda: job.spark(job.loaded.spec.max_parallelism),
+        )
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
         job, workdir = self._job, Workdir(self._directory, self._held)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 
-from streamjob.ids import CheckpointId, Epoch, Key, LogSeq
+from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 
 LOG_PREFIX = Key("log/")
 CHECKPOINTS_PREFIX = Key("checkpoints/")
 SHARED_PREFIX = Key("shared/")
 SAVEPOINTS_PREFIX = Key("savepoints/")
 """Where savepoints go that are given no other place."""
+STAGED_PREFIX = Key("staged/")
 
 _LOG = re.compile(r"log/(\d{20})\.json")
 _MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
 _MARKER = re.compile(r"(checkpoints/\d+-\d+)/claimed\.json")
 _SHARED = re.compile(r"shared/([0-9a-f]{2})/(\d+)-([0-9a-f]{64})(?:-(\d+))?")
+_STAGED = re.compile(r"staged/([^/]+)/(\d+)/([^/]+)")
 
 
 def job_prefix(namespace: str, name: str) -> str:
@@ -90,3 +92,19 @@ def savepoint_prefix(job: str, checkpoint: CheckpointId, suffix: str) -> str:
 def savepoint_file(sha256: str) -> Key:
     """Return the key of a savepoint's file, relative to the savepoint's own directory."""
     return Key(f"files/{sha256}")
+
+
+def staged_prefix(sink: OperatorUid) -> Key:
+    """Return the prefix of what a sink stages beside the snapshots, with a slash at its end."""
+    return Key(f"{STAGED_PREFIX}{sink}/")
+
+
+def staged_object(sink: OperatorUid, epoch: Epoch, name: str) -> Key:
+    """Return the key of an object that a sink stages in an epoch; the name is one part of a path."""
+    return Key(f"{staged_prefix(sink)}{epoch}/{name}")
+
+
+def staged_ids(key: Key) -> tuple[Epoch, str] | None:
+    """Return the epoch that staged the object at `key` and its name there, or None for any other object."""
+    match = _STAGED.fullmatch(key)
+    return (Epoch(int(match[2])), match[3]) if match else None

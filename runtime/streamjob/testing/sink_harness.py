@@ -14,10 +14,14 @@ from uuid import uuid4
 import pytest
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.sink import Sink, SinkContext, Staged
+from streamjob.sink import Sink, SinkContext, Staged, Staging
+from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import FILE_SYSTEM_CALLS, Crash, Intercepted, Interception
+from streamjob.testing.memory_store import MemoryStore
 
 Row = tuple[Any, ...]
+
+_UID = OperatorUid("conformance")
 
 
 class SinkHarness:
@@ -31,6 +35,8 @@ class SinkHarness:
 
     spark: Any
     place: Path
+    store: MemoryStore
+    """Holds what a sink stages beside the job's snapshots."""
 
     def make_sink(self, place: Path) -> Sink:
         """Return a sink for a place, not opened; each call makes another one."""
@@ -79,6 +85,10 @@ class SinkHarness:
 
         return bring_back
 
+    def staging(self, epoch: Epoch) -> Staging:
+        """Return the place beside the job's snapshots that a sink of an epoch is given."""
+        return StoreStaging(self.store, _UID, epoch, self.place.with_name(f"scratch-{epoch}"))
+
     @pytest.fixture(name="spark")
     def spark_fixture(self, streamjob_spark: Any) -> Any:
         """Return the Spark session; override it to use your own."""
@@ -88,6 +98,7 @@ class SinkHarness:
     def _place(self, spark: Any, tmp_path: Path) -> None:
         self.spark = spark
         self.place = tmp_path / "place"
+        self.store = MemoryStore()
 
     def _interrupted_commits(self, action: Callable[[Sequence[Staged]], None]) -> Iterator[Sequence[Staged]]:
         """Commit two batches in epoch 1 again and again, with the action before each effect in turn.
@@ -96,7 +107,7 @@ class SinkHarness:
         """
         sink = self._open(1)
         staged = [self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))]
-        bring_back = self.keep(self.place)
+        bring_back, objects = self.keep(self.place), dict(self.store.bucket.objects)
         for call in itertools.count():
             interception = Interception(self.effects, call, lambda: action(staged))
             try:
@@ -112,6 +123,7 @@ class SinkHarness:
                 return
             yield staged
             bring_back()
+            self.store.bucket.objects = dict(objects)
             sink = self._open(1)
 
     def _recover(self, staged: Sequence[Staged], epoch: int = 2) -> None:
@@ -124,8 +136,8 @@ class SinkHarness:
     def _open(self, epoch: int) -> Sink:
         sink = self.make_sink(self.place)
         assert isinstance(sink, Sink)
-        uid = OperatorUid("conformance")
-        sink.open(SinkContext("sink-kit", "default", uid, Epoch(epoch), self.options(self.place)))
+        options, staging = self.options(self.place), self.staging(Epoch(epoch))
+        sink.open(SinkContext("sink-kit", "default", _UID, Epoch(epoch), options, staging))
         return sink
 
     def _stage(self, sink: Sink, batch: int, numbers: Sequence[int]) -> Staged:

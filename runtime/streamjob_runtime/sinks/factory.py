@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import Epoch
+from streamjob.ids import Epoch, OperatorUid
 from streamjob.job import postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import resolve_options
 from streamjob.job.spec import SinkSpec
-from streamjob.sink import Sink, SinkContext
+from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.places import LocalPlace, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class SinkSurroundings:
         epoch: the epoch that will stage and publish.
         directory: the job file's directory; relative paths and modules are looked up there.
         environ: what `${env:NAME}` in an option refers to.
+        staging: gives a sink, by its uid, its place beside the job's snapshots; None if there are none.
+        spark: starts Spark, or returns its session, for sinks that need it before their first batch.
     """
 
     job: str
@@ -44,6 +49,13 @@ class SinkSurroundings:
     epoch: Epoch
     directory: Path
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    staging: Callable[[OperatorUid], Staging] | None = None
+    spark: Callable[[], SparkSession] | None = None
+
+    def context(self, sink: OperatorUid, options: Mapping[str, str]) -> SinkContext:
+        """Return what a sink is opened with."""
+        context = SinkContext(self.job, self.namespace, sink, self.epoch, options)
+        return context if self.staging is None else replace(context, staging=self.staging(sink))
 
 
 def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
@@ -56,7 +68,7 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     """
     options = resolve_options(spec, surroundings.directory, surroundings.environ)
     sink = _sink(spec, options, surroundings.directory)
-    sink.open(SinkContext(surroundings.job, surroundings.namespace, spec.uid, surroundings.epoch, options))
+    sink.open(surroundings.context(spec.uid, options))
     return sink
 
 

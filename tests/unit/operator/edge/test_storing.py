@@ -12,7 +12,7 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 from tests.unit.stored.job import JOB, Job
 
 from streamjob.errors import InvalidInput, Superseded
-from streamjob.ids import CheckpointId, Epoch, Key
+from streamjob.ids import CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import Marker
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import RecordKind
@@ -142,6 +142,7 @@ def test_a_secret_that_is_missing_or_lacks_a_key_is_named(bench: Bench) -> None:
 
 
 def test_disposal_leaves_one_claim_behind(job: Job, bench: Bench) -> None:
+    job.store.put(keys.staged_object(OperatorUid("report"), Epoch(1), "ab"), b"rows that wait")
     bench.dispose()
 
     assert [key.partition("/")[0] for key in job.objects()] == ["log"]
