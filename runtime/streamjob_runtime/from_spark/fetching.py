@@ -34,10 +34,6 @@ class Listing:
         matches = (_LOG.fullmatch(key) for key in self.keys)
         return sorted(int(match[2]) for match in matches if match is not None and match[1] == log)
 
-    def has_state(self) -> bool:
-        """Return whether the query keeps state."""
-        return any(key.startswith("state/") for key in self.keys)
-
     def logs(self, batch: BatchId) -> list[str]:
         """Return the logs of a batch and of the one before it, the sources' own files, and what describes the state."""
         wanted = {"metadata", *(f"{log}/{each}" for log in ("offsets", "commits") for each in (batch - 1, batch))}

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from streamjob.ids import OperatorUid
+from streamjob.job.formats import FILE_FORMATS
+from streamjob.job.options import option
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.from_spark.errors import OtherSources
 from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET
 
-_FILE_FORMATS = frozenset({"csv", "json", "parquet", "orc", "text", "avro", "xml"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _PATTERN = re.compile(r"[*?\[{]")
 _HADOOP = {"s3a": "s3", "s3n": "s3"}
@@ -105,13 +106,13 @@ def _fits(found: QuerySource, source: SourceSpec, options: Mapping[str, str]) ->
     kind = _kind_of_format(source.format)
     if "any" not in (kind, found.kind) and kind != found.kind:
         return False
-    if kind == "files" and (path := _option(options, "path")) is not None:
+    if kind == "files" and (path := option(options, "path")) is not None:
         return all(_is_below(file, path) for file in found.files)
     return kind != "kafka" or all(_subscribes(options, topic) for topic in found.topics)
 
 
 def _kind_of_format(name: str) -> str:
-    if name.lower() in _FILE_FORMATS:
+    if name.lower() in FILE_FORMATS:
         return "files"
     return "kafka" if name.lower() == "kafka" else "any"
 
@@ -134,16 +135,12 @@ def _place(path: str) -> str:
 
 
 def _subscribes(options: Mapping[str, str], topic: str) -> bool:
-    if (names := _option(options, "subscribe")) is not None:
+    if (names := option(options, "subscribe")) is not None:
         return topic in {name.strip() for name in names.split(",")}
-    if (assigned := _option(options, "assign")) is not None:
+    if (assigned := option(options, "assign")) is not None:
         return f'"{topic}"' in assigned
     # A pattern is Java's, which Python may read in another way.
     return True
-
-
-def _option(options: Mapping[str, str], name: str) -> str | None:
-    return next((value for key, value in options.items() if key.lower() == name.lower()), None)
 
 
 def _read(found: Sequence[QuerySource]) -> str:

@@ -16,7 +16,7 @@ from streamjob.ids import Epoch, OperatorUid
 from streamjob.job import postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
-from streamjob.job.options import resolve_options
+from streamjob.job.options import option, resolve_options
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
@@ -120,7 +120,7 @@ def _postgresql_sink(spec: SinkSpec) -> Sink:
 
 
 def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:
-    path = next((value for key, value in options.items() if key.lower() == "path"), "")
+    path = option(options, "path")
     if not path:
         raise UnusableSink(f"sink {spec.name}: has no path", "add `options: {path: …}`")
     parts = urlsplit(path)

@@ -6,9 +6,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from streamjob.job.checks.subject import Subject, option, where
+from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.options import absolute_path
+from streamjob.job.options import absolute_path, option
 from streamjob.job.problem import Problem
 from streamjob.job.spec import SinkSpec, SourceSpec
 
@@ -18,7 +18,7 @@ _GLOB = re.compile(r"[*?\[{]")
 def paths(subject: Subject) -> Iterator[Problem]:
     """Files are somewhere."""
     for part in _parts(subject):
-        if part.format in FILE_FORMATS and not option(part, "path"):
+        if part.format in FILE_FORMATS and not option(part.options, "path"):
             yield Problem(where(part), "lacks the option 'path'", "give options: {path: …}; it is relative to the file")
 
 
@@ -44,7 +44,7 @@ def _parts(subject: Subject) -> tuple[SourceSpec | SinkSpec, ...]:
 
 def _place(subject: Subject, part: SourceSpec | SinkSpec) -> str | None:
     """Return where a part has its files, one spelling for one place; None if it has none or it cannot be told."""
-    path = option(part, "path")
+    path = option(part.options, "path")
     if not path or (part.format not in FILE_FORMATS and part.format != "delta"):
         return None
     if not path.startswith("${env:"):

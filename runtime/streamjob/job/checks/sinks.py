@@ -16,6 +16,7 @@ from streamjob.job.formats import (
     is_class_name,
     is_python_sink,
 )
+from streamjob.job.options import option
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec
 from streamjob.job.suggest import did_you_mean
@@ -47,7 +48,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
         if not can_exactly_once(sink.format):
             what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
             yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
-        path = next((value for key, value in sink.options.items() if key.lower() == "path"), "")
+        path = option(sink.options, "path") or ""
         if sink.format in EXACTLY_ONCE_FORMATS and _ELSEWHERE.match(path):
             what = f"delivers exactly-once, which takes a directory that can rename files, and not {path}"
             fix = "name a directory, which may be a mounted volume, or say delivery: at-least-once"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamjob.job.checks.subject import Subject, option, where
+from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema, columns
 from streamjob.job.formats import (
     BOUNDED_FORMATS,
@@ -14,6 +14,7 @@ from streamjob.job.formats import (
     SOURCE_FORMATS,
     is_class_name,
 )
+from streamjob.job.options import option
 from streamjob.job.problem import Problem
 from streamjob.job.spec import SourceSpec
 from streamjob.job.suggest import did_you_mean, nearest
@@ -25,7 +26,7 @@ def formats(subject: Subject) -> Iterator[Problem]:
         if source.format not in SOURCE_FORMATS and not is_class_name(source.format):
             fix = did_you_mean(source.format, SOURCE_FORMATS, "formats")
             yield Problem(where(source), f"has the unknown format {source.format!r}", fix)
-        if option(source, "cleanSource") is not None:
+        if option(source.options, "cleanSource") is not None:
             what = "has the option cleanSource: Spark would remove files that a restored checkpoint reads again"
             yield Problem(
                 where(source), what, "leave it out, and remove files older than the oldest checkpoint yourself"

@@ -63,8 +63,3 @@ def where(node: Node) -> str:
     """Return what a problem calls a part of the graph: `operator 'delays'`."""
     kind = {SourceSpec: "source", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
     return f"{kind} {node.name!r}"
-
-
-def option(part: SourceSpec | SinkSpec, key: str) -> str | None:
-    """Return an option, whatever the case of its key, as Spark does."""
-    return next((value for name, value in part.options.items() if name.lower() == key.lower()), None)
