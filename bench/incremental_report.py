@@ -81,11 +81,9 @@ def render(results: Incremental) -> str:
 
 
 def _measured(part: BySize | ByAge) -> str:
-    where = part.circumstances
-    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
     loads = [each.load_before for each in part.jobs]
     load = f"Load average before a job: median {median(loads):.1f}, most {max(loads):.1f}."
-    return f"`{where.command}`, {where.begun} to {where.ended}, on {where.machine}; {versions}. {load}\n"
+    return f"{part.circumstances} {load}\n"
 
 
 def _times(times: int) -> str:
