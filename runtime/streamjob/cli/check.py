@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from streamjob.cli.extras import from_extra
 from streamjob.cli.validate import FileArgument, SetOption
 from streamjob.errors import ExitCode
 
@@ -32,8 +33,6 @@ _JUDGE = "streamjob_runtime.judging"
 """What compares state with what a job's operators keep; it has a Spark, and comes with the extra `runtime`."""
 _QUERIES = "streamjob_runtime.from_spark"
 """What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
-
-_OURS = frozenset({"streamjob", "streamjob_runtime"})
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
 
@@ -155,17 +154,10 @@ def _judge() -> Judge | None:
 
 
 def _query_check() -> QueryCheck:
-    from streamjob.cli.main import MissingExtra
-
-    try:
+    with from_extra("check --from spark:", "runtime"):
         # It reads changelogs, which are compressed.
         import_module("pyarrow")
         return cast("QueryCheck", import_module(_QUERIES).check_query)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in _OURS:
-            raise
-        raise MissingExtra("check --from spark:", "runtime", missing) from None
 
 
 def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.cli import snapshot_tables
+from streamjob.cli.extras import from_extra
 from streamjob.client import formatting
 from streamjob.errors import InvalidInput
 from streamjob.ids import OperatorUid
@@ -27,7 +28,6 @@ from streamjob.stored.state_tables import ReadTables, StateTable, TablesRequest,
 
 _READER = ("streamjob_runtime.inspection", "read_tables")
 _ANY_WIDTH = 1_000_000
-_OURS = frozenset({"streamjob", "streamjob_runtime"})
 
 
 class NothingAsked(InvalidInput):
@@ -98,17 +98,10 @@ def show_rows(
 
 
 def _reader() -> ReadTables:
-    from streamjob.cli.main import MissingExtra
-
     module, name = _READER
-    try:
+    with from_extra("snapshots inspect --operator", "runtime"):
         import_module("pyspark")
         return cast("ReadTables", getattr(import_module(module), name))
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in _OURS:
-            raise
-        raise MissingExtra("snapshots inspect --operator", "runtime", missing) from None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Annotated, Any
@@ -14,10 +15,10 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from streamjob.cli import control
+from streamjob.cli.extras import from_extra
 from streamjob.errors import ExitCode, InvalidInput, StreamJobError
 
 ENTRY_POINTS = "streamjob.commands"
-_OURS = frozenset({"streamjob", "streamjob_runtime", "streamjob_operator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,6 @@ LAZY: dict[str, Lazy] = {
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
     ),
 }
-
-
-class MissingExtra(InvalidInput):
-    """A command needs packages that are not installed."""
-
-    def __init__(self, command: str, extra: str, module: str) -> None:
-        super().__init__(
-            f"`streamjob {command}` needs the extra {extra!r}: there is no module {module!r}",
-            f"pip install 'streamjob[{extra}]'",
-        )
 
 
 class Commands(TyperGroup):
@@ -79,13 +70,8 @@ def load(name: str, lazy: Lazy) -> Any:
     Raises:
         MissingExtra: it needs packages that are not installed.
     """
-    try:
+    with from_extra(name, lazy.extra) if lazy.extra is not None else nullcontext():
         found = _import(lazy.place) if lazy.place is not None else _entry_point(name)
-    except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        if lazy.extra is None or module in _OURS:
-            raise
-        raise MissingExtra(name, lazy.extra, module) from None
     if isinstance(found, typer.Typer):
         found.rich_markup_mode = None
         group = get_group(found)
