@@ -13,6 +13,9 @@ from typing import Literal
 from streamjob.client.models import CheckpointingChanges
 from streamjob_operator.revision import Revision
 
+EventType = Literal["Normal", "Warning"]
+"""Kubernetes' types of events."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsureRevision:
@@ -156,7 +159,7 @@ class RemoveFinalizer:
 class Emit:
     """Record an event on the resource; `reason` is one of a fixed set, in CamelCase."""
 
-    type: Literal["Normal", "Warning"]
+    type: EventType
     reason: str
     message: str
 

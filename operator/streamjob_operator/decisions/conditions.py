@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import health, policy
-from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.resting import starts_again
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
@@ -45,24 +45,22 @@ _RESTING = {
 }
 _NO_ANSWER = "NoAnswer"
 _REWRITING = "RewritingState"
-_WORTH_AN_EVENT: Mapping[ConditionType, frozenset[str]] = {
-    ConditionType.RUNNING: frozenset({_NO_ANSWER}),
-    ConditionType.CHECKPOINT_HEALTHY: frozenset({"CheckpointsFail"}),
-    ConditionType.RECONCILING: frozenset(
-        {
-            "CrashLoopBackOff",
-            "CreateContainerConfigError",
-            "CreateContainerError",
-            "ErrImageNeverPull",
-            "ErrImagePull",
-            "ImagePullBackOff",
-            "InvalidImageName",
-            "Unschedulable",
-            _REWRITING,
-        }
-    ),
+_WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
+    ConditionType.RUNNING: {_NO_ANSWER: "Warning"},
+    ConditionType.CHECKPOINT_HEALTHY: {"CheckpointsFail": "Warning"},
+    ConditionType.RECONCILING: {
+        "CrashLoopBackOff": "Warning",
+        "CreateContainerConfigError": "Warning",
+        "CreateContainerError": "Warning",
+        "ErrImageNeverPull": "Warning",
+        "ErrImagePull": "Warning",
+        "ImagePullBackOff": "Warning",
+        "InvalidImageName": "Warning",
+        "Unschedulable": "Warning",
+        _REWRITING: "Normal",
+    },
 }
-"""Reasons that are told when a condition comes to one of them: of these nothing else is said by an event.
+"""Reasons that are told when a condition comes to one of them, and by which type of event: nothing else tells of these.
 
 What keeps a pod from starting has Kubernetes' own words, which take turns.
 """
@@ -139,12 +137,10 @@ def _is_incompatible(s: Situation) -> Verdict | None:
 def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     """Return what is to be told because a condition has become what it is."""
     told = []
-    for kind, reasons in _WORTH_AN_EVENT.items():
+    for kind, types in _WORTH_AN_EVENT.items():
         old, new = (find_condition(each.conditions, kind) for each in (before, after))
-        if new is not None and new.reason in reasons and (old is None or old.reason not in reasons):
-            told.append(
-                Emit(type="Normal" if new.reason == _REWRITING else "Warning", reason=new.reason, message=new.message)
-            )
+        if new is not None and new.reason in types and (old is None or old.reason not in types):
+            told.append(Emit(type=types[new.reason], reason=new.reason, message=new.message))
     return tuple(told)
 
 
