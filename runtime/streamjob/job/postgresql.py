@@ -70,14 +70,9 @@ def parse_options(options: Mapping[str, str]) -> PostgresqlOptions:
     Raises:
         UnusableOptions: one is unknown, missing, or cannot have its value.
     """
-    try:
-        parsed = PostgresqlOptions.model_validate(dict(options))
-    except ValidationError as error:
-        what, fix = next(_problems(error))
-        raise UnusableOptions(what, fix) from None
-    for what, fix in _problems_of(parsed):
+    for what, fix in problems(options):
         raise UnusableOptions(what, fix)
-    return parsed
+    return PostgresqlOptions.model_validate(dict(options))
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
