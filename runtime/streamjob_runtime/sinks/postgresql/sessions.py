@@ -68,15 +68,14 @@ class Server:
             yield connection
             connection.commit()
 
-    def portable(self) -> str:
+    def portable(self, connection: Connection) -> str:
         """Return how any process reaches the server, with a password that only this process's environment has.
 
-        Raises:
-            DatabaseUnreachable, DatabaseRefuses: see `transaction`.
+        Args:
+            connection: one of this server's, which has found out what the environment and its files say.
         """
-        with self._explained(), connected(self._conninfo) as connection:
-            found = connection.info.get_parameters()
-            secret = {"password": connection.info.password} if connection.info.password else {}
+        found = connection.info.get_parameters()
+        secret = {"password": connection.info.password} if connection.info.password else {}
         # What is given stays as it is: of several hosts another one may be the right one next time.
         return make_conninfo("", **{**found, **secret, **conninfo_to_dict(self._conninfo)})
 

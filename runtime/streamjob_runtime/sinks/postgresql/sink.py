@@ -90,7 +90,7 @@ class PostgresqlSink:
             end_sessions_below(connection, self._identity, context.epoch)
             self._target = self._find_target(connection)
             self._set_up(connection)
-        self._conninfo = self._server.portable()
+            self._conninfo = self._server.portable(connection)
 
     def check_schema(self, schema: StructType) -> None:
         """Check that rows of a schema fit the table.
