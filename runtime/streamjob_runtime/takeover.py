@@ -11,6 +11,7 @@ from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob.stored.compatibility import Restored
+from streamjob.stored.former import inputs_read
 from streamjob_runtime.chain import ChainStart
 from streamjob_runtime.dataflow import Dataflow
 from streamjob_runtime.download import Locate, download
@@ -127,11 +128,9 @@ class Takeover:
         """Return whether the query has other inputs, or other state, than the checkpoint that it would go on from."""
         if self.state is None:
             return False
-        channels = self._restored.manifest.channels
-        stood = {each.source: each.consumed for each in channels if each.target == self.state.uid}
         # What was read as a source may come from a chain of its own, under the same uid, and what the chain reads by a
         # channel, another may have read up to another position.
-        before = tuple((each.uid, stood.get(ChainUid(each.uid))) for each in self.state.inputs)
+        before = inputs_read(self._restored.manifest, self.state)
         now = {uid: self._origin.consumed.get(producer, 0) for uid, producer in dataflow.channels.items()}
         same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources)
         return not same or bool(tuple(self._others())) or self._origin.state is not None

@@ -12,7 +12,7 @@ from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored import event_time
-from streamjob.stored.former import Former, keeps_state, records_in_flight
+from streamjob.stored.former import Former, inputs_read, keeps_state, records_in_flight
 from streamjob.stored.placing import Placed, place
 from streamjob.stored.refusals import (
     FinishedAndUnfinished,
@@ -256,9 +256,7 @@ class _Comparing:
         origin = self._placed.origins[chain.uid]
         if origin.base is None:
             return Verdict.RESTORED
-        state = self._former.chains[origin.base].state
-        stood = {each.source: each.consumed for each in self._former.manifest.channels if each.target == origin.base}
-        before = {(each.uid, stood.get(ChainUid(each.uid))) for each in state.inputs}
+        before = set(inputs_read(self._former.manifest, self._former.chains[origin.base].state))
         # A source may come from a chain of its own, and what came from a chain be read by others' positions.
         sources = {(each.uid, None) for each in chain.sources}
         now = sources | {(each.uid, origin.consumed.get(each.source, 0)) for each in chain.channels}

@@ -41,6 +41,12 @@ class FormerChain:
         return self.state.batch != NO_BATCH
 
 
+def inputs_read(manifest: Manifest, chain: ChainState) -> tuple[tuple[OperatorUid, int | None], ...]:
+    """Return a chain's inputs in their order, each with the position up to which it was read; None for a source."""
+    consumed = {each.source: each.consumed for each in manifest.channels if each.target == chain.uid}
+    return tuple((each.uid, consumed.get(ChainUid(each.uid))) for each in chain.inputs)
+
+
 class Former:
     """What a snapshot says of the job that it is of.
 
