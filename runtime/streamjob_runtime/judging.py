@@ -87,6 +87,7 @@ def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) ->
         InvalidInput: Spark refuses a part of the job.
         CannotRestore: the snapshot's files cannot be used.
     """
+    from streamjob_runtime.connectors.finding import needed
     from streamjob_runtime.session import SessionSettings, start_session
 
     with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
@@ -98,6 +99,7 @@ def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) ->
                 workdir=Path(scratch),
                 conf=loaded.spark_conf(),
                 python_path=(loaded.directory,),
+                connectors=needed(loaded.spec),
             )
         )
         try:

@@ -28,6 +28,7 @@ from streamjob.store.effects import drive
 from streamjob.store.opening import open_location, snapshot_reference
 from streamjob.store.probe import probe
 from streamjob.stored.restorable import FROM_SPARK
+from streamjob_runtime.connectors.finding import needed
 from streamjob_runtime.session import SessionSettings
 from streamjob_runtime.spark_holder import SparkHolder
 from streamjob_runtime.sql_judge import parse_with_spark
@@ -95,6 +96,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 workdir=scratch,
                 conf=loaded.spark_conf(),
                 python_path=(loaded.directory,),
+                connectors=needed(loaded.spec),
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
         )

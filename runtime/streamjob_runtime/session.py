@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime import class_data
+from streamjob_runtime.connectors.finding import jars as find_jars
 from streamjob_runtime.java import find_java
 from streamjob_runtime.jvm import CHECKPOINT_FILE_MANAGER, JAR
 
@@ -67,6 +68,7 @@ class SessionSettings:
         workdir: directory for Spark's scratch files.
         conf: the job's `sparkConf`.
         python_path: directories in which the Python workers find the job's modules.
+        connectors: those whose jars Spark is given, by format.
     """
 
     name: str
@@ -75,6 +77,7 @@ class SessionSettings:
     workdir: Path
     conf: Mapping[str, str] = field(default_factory=dict)
     python_path: tuple[Path, ...] = ()
+    connectors: tuple[str, ...] = ()
 
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's configuration: defaults, then the job's, then what is fixed."""
@@ -96,10 +99,13 @@ def start_session(settings: SessionSettings) -> SparkSession:
 
     Raises:
         NoJava: no Java that Spark can run on was found.
+        CannotFetch: a connector's jars are not here and cannot be had.
     """
     java = find_java(os.environ, settings.workdir / "java")
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
+    jars = [str(jar) for each in settings.connectors for jar in find_jars(each, os.environ, conf)]
+    conf["spark.jars"] = ",".join([conf["spark.jars"], *jars])
     conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

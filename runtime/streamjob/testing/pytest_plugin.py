@@ -9,13 +9,24 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def streamjob_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def streamjob_connectors() -> tuple[str, ...]:
+    """The connectors that the session has, by format, such as `kafka`; define it anew to name some."""
+    return ()
+
+
+@pytest.fixture(scope="session")
+def streamjob_spark(tmp_path_factory: pytest.TempPathFactory, streamjob_connectors: tuple[str, ...]) -> Iterator[Any]:
     """A Spark session with the settings that jobs run with, started for the first test that asks for it."""
     runtime = pytest.importorskip("streamjob_runtime.session", reason="needs streamjob[runtime]")
     pytest.importorskip("pyspark", reason="needs streamjob[runtime]")
-    workdir = tmp_path_factory.mktemp("streamjob_spark")
     session = runtime.start_session(
-        runtime.SessionSettings(name="streamjob-tests", parallelism=2, max_parallelism=2, workdir=workdir)
+        runtime.SessionSettings(
+            name="streamjob-tests",
+            parallelism=2,
+            max_parallelism=2,
+            workdir=tmp_path_factory.mktemp("streamjob_spark"),
+            connectors=streamjob_connectors,
+        )
     )
     yield session
     session.stop()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
 
+from streamjob_runtime.connectors.artifacts import CONNECTORS
+from streamjob_runtime.connectors.finding import jars
 from streamjob_runtime.jvm import JAR, SOURCES
 
 SOURCE_HASH_ENTRY = "META-INF/streamjob-source.sha256"
@@ -23,14 +26,16 @@ def source_hash() -> str:
 
 
 def build(jar: Path = JAR) -> None:
-    """Compile the sources against the jars of the installed PySpark and write the jar.
+    """Compile the sources against the jars of the installed PySpark and of the connectors, and write the jar.
 
     Raises:
+        CannotFetch: the jars of a connector are not here and cannot be had.
         subprocess.CalledProcessError: they do not compile; the compiler has said why on standard error.
     """
     import pyspark
 
-    classpath = str(Path(pyspark.__file__).parent / "jars" / "*")
+    connectors = [str(jar) for name in CONNECTORS for jar in jars(name, os.environ)]
+    classpath = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), *connectors])
     with tempfile.TemporaryDirectory() as scratch:
         command = [
             "javac",

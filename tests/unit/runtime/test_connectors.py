@@ -1,0 +1,180 @@
+"""Connectors: whose jars a job needs, where they are found, and what is done where they are not."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.job.spec import JobSpec
+from streamjob_runtime.connectors import fetching, finding
+from streamjob_runtime.connectors.__main__ import main
+from streamjob_runtime.connectors.artifacts import KAFKA, Artifact, read_pins
+from streamjob_runtime.connectors.fetching import CannotFetch, Repositories, fetch
+
+CONTENT = b"the bytes of a jar"
+ONE = Artifact("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
+
+
+class Ivy:
+    """Stands for Ivy: writes what a repository has, or fails with what Ivy prints."""
+
+    def __init__(self, files: Mapping[str, bytes], output: str = "") -> None:
+        self.files = files
+        self.output = output
+        self.asked: list[str] = []
+        self.settings = ""
+
+    def run(self, command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if "-retrieve" not in command:
+            return subprocess.CompletedProcess(command, 0, "", 'openjdk version "17.0.1"')
+        scratch = Path(command[command.index("-retrieve") + 1]).parent
+        self.asked.append(Path(command[command.index("-ivy") + 1]).read_text())
+        self.settings = Path(command[command.index("-settings") + 1]).read_text()
+        for name, content in self.files.items():
+            (scratch / name).write_bytes(content)
+        return subprocess.CompletedProcess(command, 1 if self.output else 0, self.output, "")
+
+
+@pytest.fixture
+def ivy(monkeypatch: pytest.MonkeyPatch) -> Ivy:
+    stand_in = Ivy({ONE.file: CONTENT})
+    monkeypatch.setattr(subprocess, "run", stand_in.run)
+    return stand_in
+
+
+def test_what_is_fetched_is_kept_under_its_name_and_nothing_else(ivy: Ivy, tmp_path: Path) -> None:
+    fetch([ONE], tmp_path / "cache", {}, Repositories())
+
+    assert [file.name for file in (tmp_path / "cache").iterdir()] == ["one-1.0.jar"]
+    assert (tmp_path / "cache" / "one-1.0.jar").read_bytes() == CONTENT
+
+
+def test_a_fetch_is_told_and_what_is_there_is_not_fetched_again(
+    ivy: Ivy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "streamjob"):
+        fetch([ONE], tmp_path, {}, Repositories())
+        fetch([ONE], tmp_path, {}, Repositories())
+
+    assert caplog.messages == [f"Fetching one-1.0.jar into {tmp_path}: this is done once"]
+    assert len(ivy.asked) == 1
+
+
+def test_a_damaged_file_is_fetched_again(ivy: Ivy, tmp_path: Path) -> None:
+    (tmp_path / ONE.file).write_bytes(CONTENT[:5])
+
+    fetch([ONE], tmp_path, {}, Repositories())
+
+    assert (tmp_path / ONE.file).read_bytes() == CONTENT
+
+
+def test_a_file_with_another_hash_is_refused_and_not_kept(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.files = {ONE.file: b"something else"}
+
+    with pytest.raises(CannotFetch, match="another hash"):
+        fetch([ONE], tmp_path, {}, Repositories())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_network_the_error_names_the_files_the_directory_and_the_variable(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.files = {}
+    ivy.output = "WARNINGS\n  module not found: x\nERRORS\n  Server access error (java.net.ConnectException: refused)"
+
+    with pytest.raises(CannotFetch) as error:
+        fetch([ONE], tmp_path, {}, Repositories())
+
+    assert "org.example:one:1.0 (Server access error (java.net.ConnectException: refused))" in error.value.what
+    assert all(part in error.value.fix for part in ("one-1.0.jar", str(tmp_path), "STREAMJOB_CONNECTORS_DIR"))
+
+
+def test_a_directory_that_cannot_be_written_is_named(ivy: Ivy, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CannotFetch, match=r"Not a directory|File exists"):
+        fetch([ONE], tmp_path / "file" / "cache", {}, Repositories())
+
+
+def test_repositories_of_a_job_are_asked_as_well_and_its_ivy_settings_decide_alone(ivy: Ivy, tmp_path: Path) -> None:
+    own = tmp_path / "ivysettings.xml"
+    own.write_text("<ivysettings/>")
+
+    fetch([ONE], tmp_path / "a", {}, Repositories.of({"spark.jars.repositories": "https://one.example, file:///b"}))
+    both = ivy.settings
+    fetch([ONE], tmp_path / "b", {}, Repositories.of({"spark.jars.ivySettings": str(own)}))
+
+    assert 'root="https://one.example"' in both
+    assert 'root="file:///b"' in both
+    assert ivy.settings == "<ivysettings/>"
+
+
+def test_connectors_of_the_installation_are_found_first(
+    ivy: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "CONNECTORS", {"kafka": (ONE,)})
+    monkeypatch.setattr(finding, "installed_directory", lambda: tmp_path / "installed")
+    cached = finding.jars("kafka", {"STREAMJOB_CONNECTORS_DIR": str(tmp_path / "cache")})
+    fetch([ONE], tmp_path / "installed", {}, Repositories())
+    installed = finding.jars("kafka", {"STREAMJOB_CONNECTORS_DIR": str(tmp_path / "cache")})
+
+    assert cached == [tmp_path / "cache" / ONE.file]
+    assert installed == [tmp_path / "installed" / ONE.file]
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"STREAMJOB_CONNECTORS_DIR": "/jars", "XDG_CACHE_HOME": "/cache"}, "/jars"),
+        ({"XDG_CACHE_HOME": "/cache"}, "/cache/streamjob/connectors"),
+        ({}, str(Path.home() / ".cache/streamjob/connectors")),
+    ],
+)
+def test_the_cache_is_where_the_environment_says(environment: Mapping[str, str], directory: str) -> None:
+    assert finding.cache_directory(environment) == Path(directory)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "conf", "connectors"),
+    [
+        ("kafka", "console", {}, ("kafka",)),
+        ("rate", "kafka", {}, ("kafka",)),
+        ("rate", "console", {}, ()),
+        ("kafka", "kafka", {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"}, ()),
+        ("kafka", "kafka", {"spark.jars": "/jars/spark-sql-kafka-0-10_2.13-4.3.0.jar"}, ()),
+        ("kafka", "kafka", {"spark.jars": "/jars/mine.jar"}, ("kafka",)),
+    ],
+)
+def test_a_job_needs_the_connectors_of_its_formats_that_it_does_not_bring(
+    source: str, sink: str, conf: Mapping[str, str], connectors: tuple[str, ...]
+) -> None:
+    spec = JobSpec.model_validate(
+        {
+            "name": "job",
+            "sources": [{"name": "in", "format": source}],
+            "sinks": [{"name": "out", "input": "in", "format": sink}],
+            "sparkConf": conf,
+        }
+    )
+
+    assert finding.needed(spec) == connectors
+
+
+def test_the_command_refuses_a_connector_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pulsar"]) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_pins_name_a_hash_for_each_jar() -> None:
+    assert len(KAFKA) == 4
+    assert all(len(each.sha256) == 64 for each in KAFKA)
+    assert read_pins("a:b:1 00\n\n") == (Artifact("a", "b", "1", "00"),)
+
+
+def test_ivy_is_among_the_jars_of_spark() -> None:
+    assert fetching._ivy()
