@@ -1,0 +1,1 @@
+"""What the runtime asks of Kafka itself, beside what Spark's connector reads and writes."""
