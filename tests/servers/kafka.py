@@ -100,10 +100,12 @@ class KafkaServer:
     """A broker, started on entry and ended on exit.
 
     Args:
+        host: the address that it listens on and names to its clients.
         settings: of the broker, as in `server.properties`, with `_` for `.`.
     """
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, host: str = LOOPBACK, **settings: str) -> None:
+        self._host = host
         self._settings = {key.replace("_", "."): value for key, value in settings.items()}
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,7 +139,7 @@ class KafkaServer:
     @property
     def bootstrap(self) -> str:
         """Where a client finds it."""
-        return f"{LOOPBACK}:{self.port}"
+        return f"{self._host}:{self.port}"
 
     @property
     def pid(self) -> int:
