@@ -24,8 +24,11 @@ SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "
 EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 """Formats of the exactly-once file sink."""
 
-TRANSACTIONAL_FORMATS = frozenset({"postgresql"})
-"""Formats whose rows appear in one transaction with the record of their checkpoint; they deliver in no other way."""
+TRANSACTIONAL_FORMATS = frozenset({"kafka", "postgresql"})
+"""Formats whose rows appear in one transaction with the record of their checkpoint."""
+
+EXACTLY_ONCE_ONLY_FORMATS = frozenset({"postgresql"})
+"""Formats that deliver exactly once and in no other way."""
 
 FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "rate": {"timestamp": "timestamp", "value": "bigint"},

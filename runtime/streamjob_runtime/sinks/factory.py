@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job import postgresql
+from streamjob.job import kafka_sink, postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import option, resolve_options
@@ -23,6 +23,7 @@ from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.kafka.sink import KafkaSink
 from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.places import LocalPlace, Place
 
@@ -67,7 +68,7 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
         MissingVariable: an option refers to an environment variable that is not set.
     """
     options = resolve_options(spec, surroundings.directory, surroundings.environ)
-    sink = _sink(spec, options, surroundings.directory)
+    sink = _sink(spec, options, surroundings)
     sink.open(surroundings.context(spec.uid, options))
     return sink
 
@@ -89,9 +90,11 @@ def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurrounding
     return build_sink(spec, surroundings)
 
 
-def _sink(spec: SinkSpec, options: Mapping[str, str], directory: Path) -> Sink:
+def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurroundings) -> Sink:
     if is_python_sink(spec.format):
-        return _custom_sink(spec, directory)
+        return _custom_sink(spec, surroundings.directory)
+    if spec.format == kafka_sink.FORMAT and spec.delivery == "exactly-once":
+        return _kafka_sink(spec, surroundings)
     if spec.format == postgresql.FORMAT and spec.delivery == "exactly-once":
         return _postgresql_sink(spec)
     if spec.delivery == "exactly-once":
@@ -117,6 +120,12 @@ def _postgresql_sink(spec: SinkSpec) -> Sink:
             "install it: pip install 'streamjob[postgresql]'",
         ) from error
     return PostgresqlSink(spec.name)
+
+
+def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
+    if surroundings.spark is None:
+        raise UnusableSink(f"sink {spec.name}: what talks to Kafka runs in Spark, and there is none")
+    return KafkaSink(spec.name, surroundings.spark)
 
 
 def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.sinks.databases import database, postgresql_server
+from tests.integration.sinks.topics import topics
 
-__all__ = ["database", "postgresql_server", "spark"]
+__all__ = ["database", "postgresql_server", "spark", "topics"]
 
 
 @pytest.fixture(scope="session")

@@ -288,7 +288,7 @@ OF_MEANING = {
     "exactly-once of what cannot": (
         job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
         "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
-        "use one of csv, json, orc, parquet, postgresql, text, your own module:Class, or delivery: at-least-once",
+        "use one of csv, json, kafka, orc, parquet, postgresql, text, your own module:Class, or delivery: at-least-once",
     ),
     "a database at least once": (
         job(sinks=postgresql(more=", delivery: at-least-once")),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamjob.job import postgresql
+from streamjob.job import kafka_sink, postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
+    EXACTLY_ONCE_ONLY_FORMATS,
     FILE_FORMATS,
     SINK_FORMATS,
     TRANSACTIONAL_FORMATS,
@@ -41,7 +42,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
     exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
         if sink.delivery != "exactly-once":
-            if sink.format in TRANSACTIONAL_FORMATS:
+            if sink.format in EXACTLY_ONCE_ONLY_FORMATS:
                 what = f"has the format {sink.format!r}, which delivers exactly-once and in no other way"
                 yield Problem(where(sink), what, "leave delivery out")
             continue
@@ -72,6 +73,9 @@ def partitions(subject: Subject) -> Iterator[Problem]:
 def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a PostgreSQL sink make sense, as far as that can be told without the server."""
     for sink in subject.spec.sinks:
+        if sink.format == kafka_sink.FORMAT and sink.delivery == "exactly-once":
+            for what, fix in kafka_sink.problems(sink.options):
+                yield Problem(where(sink), what, fix)
         if sink.format == postgresql.FORMAT:
             for what, fix in postgresql.problems(sink.options):
                 yield Problem(where(sink), what, fix)

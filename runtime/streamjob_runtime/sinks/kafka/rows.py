@@ -1,0 +1,65 @@
+"""The columns of rows that become records of Kafka: those of Spark's own sink, and the timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HEADERS = "array<struct<key:string,value:binary>>"
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "headers": (HEADERS,),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp", "timestamp_ntz"),
+}
+
+
+def misfits(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str, str]]:
+    """Yield why rows cannot become records, with the fix.
+
+    Args:
+        columns: their types by name, as Spark writes them.
+        topic: where all of them go; None if each row is to say so.
+    """
+    if "value" not in columns:
+        yield "rows have no column value", "make it: to_json(struct(*)) AS value"
+    if topic is None and "topic" not in columns:
+        yield "neither the option topic nor a column topic tells where rows go", "add the option topic: name"
+    for name, kind in columns.items():
+        if name not in TYPES:
+            known = ", ".join(TYPES)
+            yield (
+                f"a record has no place for the column {name}",
+                f"put it into the value, or leave it out; there are {known}",
+            )
+        elif kind not in TYPES[name]:
+            yield f"the column {name} is {kind}, and has to be {' or '.join(TYPES[name])}", _FIXES.get(name, "cast it")
+
+
+_FIXES = {
+    "value": "cast it, or make it with to_json(…) or to_avro(…)",
+    "key": "cast it: CAST(… AS string) AS key",
+    "headers": "make it with array(struct('name' AS key, CAST(… AS binary) AS value))",
+}
+
+
+def records(batch: DataFrame, topic: str | None) -> DataFrame:
+    """Return rows as they are staged: topic, partition, timestamp in milliseconds, key, value, headers."""
+    from pyspark.sql import functions as f
+
+    def column(name: str, kind: str) -> Column:
+        return (batch[name] if name in batch.columns else f.lit(None)).cast(kind).alias(name)
+
+    return batch.select(
+        column("topic", "string") if topic is None else f.lit(topic).alias("topic"),
+        column("partition", "int"),
+        f.unix_millis(column("timestamp", "timestamp")).alias("timestamp"),
+        column("key", "binary"),
+        column("value", "binary"),
+        column("headers", HEADERS),
+    )

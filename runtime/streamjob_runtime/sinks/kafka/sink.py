@@ -1,0 +1,280 @@
+"""The exactly-once Kafka sink.
+
+A batch's rows are staged as one object beside the job's snapshots when it is computed. When the checkpoint that covers
+it has completed, one transaction of Kafka produces its rows, and a record in the commits topic that tells so. So
+a transaction is open for as long as it takes to send rows that are there already, and whoever repeats the commit finds
+the record, and does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.kafka_sink import COMMITS_TOPIC, KafkaSinkOptions, UnusableOptions, parse_options
+from streamjob.sink import SinkContext, Staged
+from streamjob.store.base import StoreError
+from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.kafka.client import Kafka, Publisher, Topic
+from streamjob_runtime.sinks.kafka.commits import (
+    CommitRecord,
+    Verdict,
+    following,
+    identity_of,
+    is_recorded,
+    partition_of,
+    read_record,
+    transactional_id,
+    verdict,
+)
+from streamjob_runtime.sinks.kafka.errors import BrokersRefuse, RowsRefused, StagedRowsGone, UnusableTopic
+from streamjob_runtime.sinks.kafka.rows import misfits, records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_COMMITS_PARTITIONS = 16
+_COMMITS_SETTINGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.ms": "3600000",
+    "segment.bytes": "16777216",
+}
+
+log = logging.getLogger("streamjob")
+
+
+class _StagedBatch(BaseModel):
+    """The committable: the name of the staged rows, and how many there are."""
+
+    model_config = ConfigDict(frozen=True)
+
+    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    name: str
+    rows: int
+
+
+class KafkaSink:
+    """Produces each batch's rows in a transaction, once the checkpoint that covers them has completed.
+
+    Args:
+        name: the sink's name, for messages.
+        spark: starts Spark, or returns its session: its Java has Kafka's client.
+        brokers: makes what talks to the brokers.
+    """
+
+    def __init__(self, name: str, spark: Callable[[], SparkSession], *, brokers: Callable[..., Kafka] = Kafka) -> None:
+        self._label = f"sink {name}"
+        self._spark = spark
+        self._brokers = brokers
+        self._publisher: Publisher | None = None
+        self._record: CommitRecord | None = None
+        self._published: tuple[str, ...] = ()
+
+    def open(self, context: SinkContext) -> None:
+        """Check the options, the brokers, the topics and the sink's rights, and end what former processes left open.
+
+        Raises:
+            UnusableOptions: an option cannot be used.
+            UnusableSink: Spark was started without Kafka's client.
+            BrokersUnreachable: no broker answers.
+            BrokersRefuse: the brokers do not let the sink in, or not do what it has to do.
+            UnusableTopic: there is no such topic, or it cannot serve.
+        """
+        self._context = context
+        self._options = self._parsed_options(context)
+        self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+        if self._options.topic is not None:
+            self._check_topic(self._options.topic)
+        self._partitions = self._commits_topic().partitions
+        # The right to publish is taken again when there is something to publish: a former sink of the same uid, which
+        # the job has otherwise now, may have to publish in between.
+        self._connect()
+        self._disconnect()
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that rows of a schema can become records.
+
+        Raises:
+            UnusableTopic: they cannot; says all that is wrong.
+        """
+        columns = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if problems := list(misfits(columns, self._options.topic)):
+            what = "; ".join(what for what, _ in problems)
+            fixes = "; ".join(dict.fromkeys(fix for _, fix in problems))
+            raise UnusableTopic(f"{self._label}: {what}", fixes)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write the batch's rows to a file, in one Spark action, and stage it.
+
+        Raises:
+            RowsRefused: a row cannot become a record.
+            StoreError: the store does not take it.
+        """
+        file = self._context.staging.scratch / f"{batch_id}-{secrets.token_hex(6)}"
+        try:
+            rows = records(batch, self._options.topic)
+            outcome = self._kafka.stage(rows, file, self._options.longest_request)
+            if not outcome.isdigit():
+                raise RowsRefused(
+                    f"{self._label}: {outcome}", "correct what the job writes, or raise kafka.max.request.size"
+                )
+            if outcome == "0":
+                return Staged(None, 0)
+            staged = _StagedBatch(name=self._context.staging.put(file), rows=int(outcome))
+        finally:
+            file.unlink(missing_ok=True)
+        return Staged(staged.model_dump(mode="json"), staged.rows)
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Produce the rows of the checkpoint's batches, and record it, in one transaction.
+
+        Raises:
+            UnreadableCommittable: a committable is not this sink's.
+            StagedRowsGone: rows are neither staged nor recorded as committed.
+            RowsRefused, UnusableTopic: a topic does not take the rows.
+            TransactionTimedOut: the brokers gave the transaction up.
+            PublisherFenced: another process publishes for the sink.
+            PublicationFailed, BrokersUnreachable, BrokersRefuse: the transaction did not come about.
+            StoreError: staged rows cannot be read or deleted.
+        """
+        batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
+        if not batches:
+            return
+        if self._publisher is None:
+            self._connect()
+        try:
+            self._publish(checkpoint, [batch for batch in batches if not is_recorded(self._record, batch.name)])
+        except BaseException:
+            # Whether the transaction was committed may be in doubt; whoever connects anew finds out.
+            self._disconnect()
+            raise
+        with suppress(StoreError):
+            self._delete_published()
+
+    def abort(self) -> None:
+        """Delete what lower epochs have staged. Raises StoreError."""
+        staging, epoch = self._context.staging, self._context.epoch
+        staging.delete([each.name for each in staging.list() if each.epoch < epoch])
+
+    def close(self) -> None:
+        """Release the client."""
+        self._disconnect()
+
+    def _publish(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
+        # What is recorded must be gone before the next record takes that one's place.
+        self._delete_published()
+        publisher = self._publisher
+        assert publisher is not None
+        doing = f"publish checkpoint {checkpoint}"
+        sent: list[str] = []
+        for batch in batches:
+            file = self._context.staging.scratch / f"publish-{secrets.token_hex(6)}"
+            try:
+                staged = self._context.staging.fetch(batch.name, file)
+                match verdict(self._record, checkpoint, batch.name, staged=staged):
+                    case Verdict.DONE:
+                        continue
+                    case Verdict.GONE:
+                        self._rows_gone(checkpoint, batch.name)
+                if not sent:
+                    publisher.begin()
+                publisher.send(file, doing)
+                sent.append(batch.name)
+            finally:
+                file.unlink(missing_ok=True)
+        if not sent:
+            return
+        record = following(self._record, self._context.epoch, checkpoint, sent)
+        where = self._options.commits_topic, partition_of(self._identity, self._partitions)
+        publisher.record(*where, self._identity, record.model_dump_json(), doing)
+        publisher.commit(doing)
+        self._record = record
+        self._published = tuple(sent)
+
+    def _delete_published(self) -> None:
+        if self._published:
+            self._context.staging.delete(self._published)
+            self._published = ()
+
+    def _rows_gone(self, checkpoint: CheckpointId, name: str) -> NoReturn:
+        raise StagedRowsGone(
+            f"{self._label}: rows of checkpoint {checkpoint} are neither committed nor staged at {name}",
+            "bring them back from a copy of the store; or give these rows up, and start from that checkpoint (--from) "
+            "at another --location",
+        )
+
+    def _connect(self) -> None:
+        publisher = self._kafka.publisher()
+        try:
+            # In this order: from here on nobody else commits.
+            publisher.open()
+            self._record = self._newest_record()
+        except BaseException:
+            publisher.close()
+            raise
+        self._publisher = publisher
+        self._published = () if self._record is None else self._record.batches
+
+    def _disconnect(self) -> None:
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            publisher.close()
+
+    def _newest_record(self) -> CommitRecord | None:
+        own = partition_of(self._identity, self._partitions)
+        # Partitions may have been added since the sink's records were begun.
+        for partition in (own, *(each for each in range(self._partitions) if each != own)):
+            text = self._kafka.newest(self._options.commits_topic, partition, self._identity)
+            if text is not None:
+                return read_record(text, self._label)
+        return None
+
+    def _parsed_options(self, context: SinkContext) -> KafkaSinkOptions:
+        try:
+            return parse_options(context.options)
+        except UnusableOptions as error:
+            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
+
+    def _check_topic(self, name: str) -> None:
+        topic = self._kafka.describe(name)
+        if topic is not None:
+            self._check_writable(name, topic)
+        elif self._kafka.makes_topics() is not True:
+            raise UnusableTopic(f"{self._label}: there is no topic {name}", "make it, or correct the option topic")
+        else:
+            log.warning("%s: there is no topic %s; the brokers make it with their own settings", self._label, name)
+
+    def _check_writable(self, name: str, topic: Topic) -> None:
+        if not topic.writable:
+            raise BrokersRefuse(f"{self._label}: the sink may not write to topic {name}", "allow Write on it")
+
+    def _commits_topic(self) -> Topic:
+        name = self._options.commits_topic
+        topic = self._kafka.describe(name)
+        if topic is None:
+            try:
+                self._kafka.make(name, _COMMITS_PARTITIONS, _COMMITS_SETTINGS)
+            except BrokersRefuse as error:
+                raise BrokersRefuse(
+                    f"{self._label}: there is no topic {name} for its commits, and it may not make one",
+                    f"make it, with cleanup.policy=compact, or name another one with {COMMITS_TOPIC}",
+                ) from error
+            topic = self._kafka.describe(name)
+        if topic is None:
+            raise UnusableTopic(f"{self._label}: topic {name} was made, and is not there", "see what the brokers say")
+        self._check_writable(name, topic)
+        if "compact" not in topic.settings.get("cleanup.policy", "compact"):
+            raise UnusableTopic(
+                f"{self._label}: topic {name} deletes records by their age, so it would forget what was committed",
+                f"set its cleanup.policy to compact, or name another one with {COMMITS_TOPIC}",
+            )
+        return topic

@@ -1,0 +1,176 @@
+"""What the Kafka sink makes of the newest record and of what is staged, whenever a process dies or wakes up."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.sinks.kafka.brokers import World, commit
+
+from streamjob.ids import CheckpointId, Epoch
+from streamjob.testing.interception import Crash
+from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.kafka.commits import (
+    NAMES_KEPT,
+    CommitRecord,
+    Verdict,
+    following,
+    partition_of,
+    read_record,
+    verdict,
+)
+from streamjob_runtime.sinks.kafka.errors import PublisherFenced, StagedRowsGone
+
+RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
+
+
+@pytest.mark.parametrize(
+    ("record", "checkpoint", "batch", "staged", "expected"),
+    [
+        (None, 1, "1/a", True, Verdict.DUE),
+        (None, 1, "1/a", False, Verdict.GONE),
+        (RECORD, 7, "2/a", True, Verdict.DONE),
+        (RECORD, 7, "2/a", False, Verdict.DONE),
+        (RECORD, 8, "2/c", True, Verdict.DUE),
+        (RECORD, 8, "2/c", False, Verdict.GONE),
+        # An older snapshot was brought back: its rows were deleted when they had been committed.
+        (RECORD, 6, "1/z", False, Verdict.DONE),
+        # The job was made anew, and counts from 1 again.
+        (RECORD, 1, "1/n", True, Verdict.DUE),
+    ],
+)
+def test_what_is_due(record: CommitRecord | None, checkpoint: int, batch: str, staged: bool, expected: Verdict) -> None:
+    assert verdict(record, CheckpointId(checkpoint), batch, staged=staged) is expected
+
+
+def test_a_record_names_the_batches_of_its_commit_and_some_of_those_before() -> None:
+    record = following(RECORD, Epoch(3), CheckpointId(8), ["3/d", "3/c"])
+
+    assert record == CommitRecord(epoch=3, checkpoint=8, batches=("3/d", "3/c", "2/b", "2/a"))
+
+
+@pytest.mark.parametrize("batches", [1, NAMES_KEPT + 10])
+def test_a_record_never_leaves_out_a_batch_of_its_own_and_does_not_grow_forever(batches: int) -> None:
+    before = CommitRecord(epoch=1, checkpoint=1, batches=tuple(f"1/{each}" for each in range(NAMES_KEPT)))
+    names = [f"2/{each}" for each in range(batches)]
+
+    record = following(before, Epoch(2), CheckpointId(2), names)
+
+    assert record.batches[:batches] == tuple(names)
+    assert len(record.batches) == max(batches, NAMES_KEPT)
+
+
+def test_a_record_comes_back_as_it_was_stored() -> None:
+    assert read_record(RECORD.model_dump_json(), "sink alerts") == RECORD
+    assert read_record(None, "sink alerts") is None
+
+
+def test_a_record_of_a_later_version_is_not_guessed_at() -> None:
+    with pytest.raises(UnreadableCommittable, match="newest record in the commits topic"):
+        read_record('{"formatVersion": 2}', "sink alerts")
+
+
+def test_the_partition_of_a_sink_stays_the_same_in_all_processes() -> None:
+    assert partition_of("default/departures/alerts", 16) == 12
+
+
+def test_a_job_made_anew_under_the_same_name_publishes_its_first_checkpoints(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for checkpoint in (1, 2, 3):
+        commit(world.open(1), checkpoint, [world.stage(1, f"old {checkpoint}")])
+    world.store.bucket.objects.clear()
+
+    anew = world.open(1)
+    commit(anew, 1, [world.stage(1, "new 1")])
+
+    assert world.rows == ["old 1", "old 2", "old 3", "new 1"]
+
+
+def test_a_store_that_is_brought_back_from_a_copy_publishes_nothing_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink = world.open(1)
+    first = world.stage(1, "1")
+    copy = dict(world.store.bucket.objects)
+    commit(sink, 1, [first])
+    commit(sink, 2, [world.stage(1, "2")])
+    world.store.bucket.objects = copy
+
+    commit(world.open(2), 1, [first])
+
+    assert world.rows == ["1", "2"]
+
+
+def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_published(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    kept = world.stage(1, "kept")
+    lost = world.stage(1, "lost")
+    world.store.delete([info.key for info in world.store.list(f"staged/alerts/{lost['name']}")])
+
+    with pytest.raises(StagedRowsGone, match="rows of checkpoint 1 are neither committed nor staged"):
+        commit(world.open(1), 1, [kept, lost])
+
+    assert world.rows == []
+
+
+def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink = world.open(1)
+    first = world.stage(1, "1")
+    copy = dict(world.store.bucket.objects)
+    commit(sink, 1, [first])
+    world.store.bucket.objects = copy
+
+    successor = world.open(2)
+    commit(successor, 2, [world.stage(2, "2")])
+
+    assert world.rows == ["1", "2"]
+    assert world.staged() == 0
+
+
+Deaths = st.lists(st.integers(0, 12), max_size=3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(checkpoints=st.lists(st.tuples(st.integers(0, 3), Deaths, st.booleans()), min_size=1, max_size=5))
+def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
+    checkpoints: list[tuple[int, list[int], bool]],
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        world = World(Path(scratch))
+        epoch, number, expected = 1, 0, list[str]()
+        sink = world.open(epoch)
+        for checkpoint, (batches, deaths, wakes) in enumerate(checkpoints, start=1):
+            rows = [f"{number + each}" for each in range(batches)]
+            number += batches
+            committables = [world.stage(epoch, row) for row in rows]
+            world.stage(epoch, "never covered")
+            expected += rows
+            former = None
+            for death in [*deaths, None, None]:
+                world.dies_in = death
+                try:
+                    commit(sink, checkpoint, committables)
+                    break
+                except (Crash, PublisherFenced):
+                    pass
+                former, epoch = sink, epoch + 1
+                world.dies_in = None
+                sink = world.open(epoch)
+            world.dies_in = None
+            if former is not None:
+                sink.abort()
+            if wakes and former is not None:
+                # It may take the right to publish from its successor, which then starts again.
+                with suppress(PublisherFenced):
+                    commit(former, checkpoint, committables)
+            assert world.rows == expected
+
+        sink = world.open(epoch + 1)
+        commit(sink, len(checkpoints), committables)
+        sink.abort()
+        assert world.rows == expected
+        assert world.staged() == 0
