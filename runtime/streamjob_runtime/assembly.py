@@ -97,7 +97,7 @@ class Assembler:
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
-            CannotRestore: files of a bounded source are gone.
+            CannotRestore: what a bounded source is to read is gone.
         """
         plan, restoration = self._plan, self._restoration
         publications = Publications(
@@ -144,7 +144,7 @@ class Assembler:
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
-            CannotRestore: files of a bounded source are gone.
+            CannotRestore: what a bounded source is to read is gone.
         """
         try:
             return tuple(
@@ -227,9 +227,8 @@ class Assembler:
         self, spark: SparkSession, chain: ChainPlan, readings: Mapping[tuple[ChainUid, str], Reading]
     ) -> Dataflow:
         mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
-        restoration = self._restoration
-        ends, files_read = restoration.ends(), restoration.files_read(chain)
-        return DataflowBuilder(spark, self._loaded, chain, ends, files_read, mine).build()
+        before = self._restoration.sources_before(chain)
+        return DataflowBuilder(spark, self._loaded, chain, before, mine).build()
 
 
 def _nodes(chain: ChainPlan) -> Nodes:

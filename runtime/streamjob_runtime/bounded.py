@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, InvalidInput
-from streamjob.ids import OperatorUid
-from streamjob_runtime.spark_checkpoint.files_read import local_path
+from streamjob.ids import BatchId, OperatorUid
+from streamjob_runtime.spark_checkpoint.files_read import files_read, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +55,11 @@ class BoundedEnd:
     def paths(self) -> frozenset[str]:
         """The files' absolute paths, or URIs."""
         return frozenset(f"{self.root}/{file}" for file in self.files)
+
+    def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
+        """Return what a query has not read that it should have, one thing of it; see `end_of_input.End`."""
+        read = frozenset() if batch is None else files_read(checkpoint, line, batch, directory)
+        return min(self.paths - read, default=None)
 
     @property
     def pattern(self) -> str:

@@ -10,10 +10,13 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.kafka_end import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.bounded import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.bounded_kafka import FORMAT as BOUNDED_KAFKA
+from streamjob_runtime.bounded_kafka import bound_topics, latest_offsets
 from streamjob_runtime.channels.stream import Reading
 from streamjob_runtime.watermarks import watermark_node
 
@@ -46,6 +49,24 @@ class Dataflow:
     channels: Mapping[OperatorUid, ChainUid] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SourcesBefore:
+    """What a restored snapshot says of the sources; nothing for a fresh start.
+
+    Args:
+        ends: ends of bounded sources; a source without one is fixed now.
+        positions: how far the sources were read, as their connectors count.
+        files_read: tells which files have been read of each bounded source of files, given `sources` and `directories`
+            of the dataflow.
+        finished: whether the chain's work was done for good, so that it reads nothing more.
+    """
+
+    ends: Mapping[OperatorUid, JsonValue]
+    positions: Mapping[OperatorUid, JsonValue]
+    files_read: FilesRead
+    finished: bool
+
+
 class DataflowBuilder:
     """Builds the query of a chain.
 
@@ -53,9 +74,7 @@ class DataflowBuilder:
         spark: the session.
         job: the job; resolves functions and options.
         chain: what is fused into the query.
-        ends: ends of bounded sources from the restored manifest; a source without one is fixed now.
-        files_read: tells which files the restored state has read already of each bounded source, given `sources` and
-            `directories` of the dataflow.
+        before: what the restored snapshot says of its sources.
         readings: what comes from other chains, by the name of the node that made it.
     """
 
@@ -64,15 +83,13 @@ class DataflowBuilder:
         spark: SparkSession,
         job: LoadedJob,
         chain: ChainPlan,
-        ends: Mapping[OperatorUid, JsonValue],
-        files_read: FilesRead,
+        before: SourcesBefore,
         readings: Mapping[str, Reading] | None = None,
     ) -> None:
         self._spark = spark
         self._job = job
         self._chain = chain
-        self._known_ends = ends
-        self._files_read = files_read
+        self._before = before
         self._readings = dict(readings or {})
         self._frames: dict[str, DataFrame] = {}
         self._relations: dict[int, OperatorUid] = {}
@@ -85,7 +102,8 @@ class DataflowBuilder:
 
         Raises:
             InvalidOperator: Spark refuses a source or an operator; the error names it.
-            CannotRestore: files of a bounded source are gone.
+            CannotRestore: what a bounded source is to read is gone.
+            EndNotKnown: Kafka does not tell where a bounded source ends.
         """
         for source in self._chain.sources:
             self._add(source.name, self._source(source))
@@ -101,12 +119,16 @@ class DataflowBuilder:
             )
         self._check_supported(frame)
         sources, directories = self._source_order(frame)
-        read = self._files_read(sources, directories)
+        if not self._before.finished:
+            self._check_files(sources, directories)
+        channels = {channel.uid: channel.source for channel in self._chain.channels}
+        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends, channels)
+
+    def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
+        read = self._before.files_read(sources, directories)
         for uid, reader in self._bounded_readers.items():
             end = BoundedEnd.from_json(self._ends[uid])
             check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
-        channels = {channel.uid: channel.source for channel in self._chain.channels}
-        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends, channels)
 
     def _add(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -115,11 +137,11 @@ class DataflowBuilder:
     def _source(self, source: SourceSpec) -> DataFrame:
         from pyspark.errors import PySparkException
 
-        options = self._job.options(source)
+        form, options = source.format, self._job.options(source)
         try:
             if source.bounded:
-                options = self._bounded(source, options)
-            reader = self._spark.readStream.format(source.format).options(**options)
+                form, options = self._bounded(source, options)
+            reader = self._spark.readStream.format(form).options(**options)
             frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
             self._remember(source.uid, frame)
             if source.watermark:
@@ -137,15 +159,22 @@ class DataflowBuilder:
             self._nodes[uid] = reading.node
         return reading.frame
 
-    def _bounded(self, source: SourceSpec, options: dict[str, str]) -> dict[str, str]:
+    def _bounded(self, source: SourceSpec, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """Return the format and options that read a source up to its end."""
+        uid = source.uid
+        known = self._before.ends.get(uid)
+        if source.format == KAFKA:
+            position = self._before.positions.get(uid)
+            topics = bound_topics(uid, options, known, position, latest_offsets(self._spark, uid))
+            self._ends[uid] = topics.end.to_json()
+            return BOUNDED_KAFKA, {**topics.options}
         path = options.pop("path")
         reader = FileReader(source.format, source.schema_ddl, options)
-        known = self._known_ends.get(source.uid)
         end = fix_end(self._spark, reader, path) if known is None else BoundedEnd.from_json(known)
         with_base = {"basePath": end.root, **options}
-        self._bounded_readers[source.uid] = FileReader(source.format, source.schema_ddl, with_base)
-        self._ends[source.uid] = end.to_json()
-        return {**with_base, "path": end.pattern}
+        self._bounded_readers[uid] = FileReader(source.format, source.schema_ddl, with_base)
+        self._ends[uid] = end.to_json()
+        return source.format, {**with_base, "path": end.pattern}
 
     def _operator(self, operator: OperatorSpec) -> DataFrame:
         from pyspark.errors import PySparkException

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Protocol
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import ChainUid
+from streamjob.ids import BatchId, ChainUid
 from streamjob_runtime.bounded import BoundedEnd
+from streamjob_runtime.bounded_kafka import KafkaEnd
 from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.spark_checkpoint.files_read import files_read
 from streamjob_runtime.spark_checkpoint.logs import last_committed
 
 
 class QueryEndedEarly(StreamJobError):
     """A query ended by itself before its input did."""
+
+
+class End(Protocol):
+    """The end of a bounded source."""
+
+    def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
+        """Return what a query has not read that it should have, one thing of it; None if it has come to the end.
+
+        Args:
+            checkpoint: Spark's checkpoint directory.
+            batch: the last committed batch; None for none.
+            line: the number of the source's line in the offset log.
+            directory: the number of its directory below `sources/`.
+        """
+        ...
+
+
+def read_end(value: Any) -> End:
+    """Read back an end from the form that manifests keep."""
+    return KafkaEnd.from_json(value) if "offsets" in value else BoundedEnd.from_json(value)
 
 
 def check_that_all_is_read(
@@ -39,8 +60,6 @@ def check_that_all_is_read(
     for index, uid in enumerate(dataflow.sources):
         if uid in dataflow.channels:
             continue
-        expected = BoundedEnd.from_json(dataflow.ends[uid]).paths
-        directory = dataflow.directories[index]
-        read = files_read(checkpoint, index, last, directory) if last is not None else frozenset()
-        if unread := sorted(expected - read):
-            raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread[0]}")
+        unread = read_end(dataflow.ends[uid]).unread(checkpoint, last, index, dataflow.directories[index])
+        if unread is not None:
+            raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread}")

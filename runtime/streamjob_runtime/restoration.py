@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
-
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
+from streamjob.job.kafka_end import FORMAT as KAFKA
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.channels import Entry, EntryKind
 from streamjob.protocol.cuts import Publications
@@ -18,7 +17,7 @@ from streamjob.stored.compatibility import Restored
 from streamjob.stored.verdicts import Finding
 from streamjob_runtime.chain import ChainStart
 from streamjob_runtime.channels.in_flight import RestoredLog, restored_log, segment_folder
-from streamjob_runtime.dataflow import Dataflow, FilesRead
+from streamjob_runtime.dataflow import Dataflow, FilesRead, SourcesBefore
 from streamjob_runtime.download import Locate, download
 from streamjob_runtime.judging import settle_state
 from streamjob_runtime.rewriting import RestoredChain, rewrite_state
@@ -178,14 +177,20 @@ class Restoration:
         """How far the sources were read."""
         return () if self._restored is None else self._restored.manifest.sources
 
-    def ends(self) -> Mapping[OperatorUid, JsonValue]:
-        """Return where bounded sources end."""
-        return {source.uid: source.end for source in self.sources if source.end is not None}
+    def sources_before(self, chain: ChainPlan) -> SourcesBefore:
+        """Return what the snapshot says of the sources of a chain."""
+        # What comes from another chain may have the uid of a source, too, but is not read as one here.
+        uids = {source.uid for source in chain.sources}
+        sources = [each for each in self.sources if each.uid in uids]
+        return SourcesBefore(
+            ends={each.uid: each.end for each in sources if each.end is not None},
+            positions={each.uid: each.position for each in sources if each.position is not None},
+            files_read=self._files_read(chain),
+            finished=self.is_finished(chain.uid),
+        )
 
-    def files_read(self, chain: ChainPlan) -> FilesRead:
-        """Return what tells which files a chain has read of each bounded source."""
-        # What comes from another chain may have the uid of a bounded source, too, but no files here.
-        bounded = {source.uid for source in chain.sources} & self.ends().keys()
+    def _files_read(self, chain: ChainPlan) -> FilesRead:
+        bounded = {each.uid for each in chain.sources if each.bounded and each.format != KAFKA}
 
         def read(
             sources: tuple[OperatorUid, ...], directories: tuple[int, ...]

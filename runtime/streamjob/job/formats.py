@@ -12,8 +12,11 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 SELF_DESCRIBING_FILES = frozenset({"text"})
 """File formats whose columns are known without a schema."""
 
-BOUNDED_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
-"""Formats whose end can be fixed: by the list of files at the first start."""
+BOUNDED_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
+"""File formats whose end can be fixed: by the list of files at the first start."""
+
+BOUNDED_FORMATS = BOUNDED_FILES | {"kafka"}
+"""Formats whose end can be fixed; Kafka's by an offset for each partition."""
 
 SOURCE_FORMATS = FILE_FORMATS | {
     "delta", "deltaSharing", "eventhubs", "iceberg", "kafka", "kinesis", "pulsar", "rate", "rate-micro-batch", "socket",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SINK, SOURCE, job, looped, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, jdbc, job, looped, postgresql, sql
 
 OF_FORM = {
     "unknown field": (
@@ -286,7 +286,7 @@ OF_MEANING = {
         "name a directory, which may be a mounted volume, or say delivery: at-least-once",
     ),
     "exactly-once of what cannot": (
-        job(sinks="{name: out, input: a, format: jdbc, delivery: exactly-once}"),
+        job(sinks=jdbc(more=", delivery: exactly-once")),
         "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
         "use one of csv, json, kafka, orc, parquet, postgresql, text, your own module:Class, or delivery: at-least-once",
     ),
@@ -335,6 +335,26 @@ OF_MEANING = {
         "sink 'out': the option 'table' holds a name that PostgreSQL cannot have",
         "names have 1 to 63 bytes",
     ),
+    "a database of any kind without a table": (
+        job(sinks=jdbc("url: 'jdbc:db2://host/db'")),
+        "sink 'out': lacks the option 'dbtable'",
+        "add dbtable: schema.table",
+    ),
+    "an address that is none for JDBC": (
+        job(sinks=jdbc("url: 'db2://host/db', dbtable: t")),
+        "sink 'out': the option 'url' is no address for JDBC",
+        "begin it with jdbc: and what the driver calls itself",
+    ),
+    "a query to write to": (
+        job(sinks=jdbc("url: 'jdbc:db2://host/db', query: SELECT 1")),
+        "sink 'out': has the option 'query', which only reads",
+        "name the table to write to: dbtable: schema.table",
+    ),
+    "a query for a table": (
+        job(sinks=jdbc("URL: 'jdbc:db2://host/db', dbTable: '(SELECT 1) t'")),
+        "sink 'out': the option 'dbtable' holds a query, which only reads",
+        "name the table to write to",
+    ),
     "a password in an address": (
         job(sinks=postgresql("url: 'postgresql://u:hunter2@host/db', table: t")),
         "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
@@ -369,9 +389,9 @@ OF_MEANING = {
         "give it its own path",
     ),
     "bounded stream": (
-        job(sources="{name: a, format: kafka, bounded: true}"),
-        "source 'a': is bounded, and where 'kafka' ends cannot be told",
-        "bounded sources are files: avro, csv, json, orc, parquet, text",
+        job(sources="{name: a, format: rate, bounded: true}"),
+        "source 'a': is bounded, and where 'rate' ends cannot be told",
+        "bounded sources are files, avro, csv, json, orc, parquet, text, and kafka",
     ),
     "Spark's partitions": (
         job(more="sparkConf: {spark.sql.shuffle.partitions: 8}"),
@@ -394,12 +414,12 @@ OF_MEANING = {
         "write spark.driver.memory",
     ),
     "password": (
-        job(sinks="{name: out, input: a, format: jdbc, options: {password: hunter2}}"),
+        job(sinks=jdbc("url: 'jdbc:db2://host/db', dbtable: t, password: hunter2")),
         "sink 'out': the option 'password' holds a secret, and the job's file is no place for one",
         "take it from the environment: ${env:PASSWORD}",
     ),
     "login in a URL": (
-        job(sinks="{name: out, input: a, format: jdbc, options: {url: 'jdbc:postgresql://me:hunter2@host/db'}}"),
+        job(sinks=jdbc("url: 'jdbc:postgresql://me:hunter2@host/db', dbtable: t")),
         "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
         "take it from the environment: ${env:URL}",
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from streamjob.job import kafka_end
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema, columns
 from streamjob.job.formats import (
+    BOUNDED_FILES,
     BOUNDED_FORMATS,
     FILE_FORMATS,
     FIXED_COLUMNS,
@@ -91,4 +93,8 @@ def bounds(subject: Subject) -> Iterator[Problem]:
     for source in subject.spec.sources:
         if source.bounded and source.format in SOURCE_FORMATS - BOUNDED_FORMATS:
             what = f"is bounded, and where {source.format!r} ends cannot be told"
-            yield Problem(where(source), what, f"bounded sources are files: {', '.join(sorted(BOUNDED_FORMATS))}")
+            fix = f"bounded sources are files, {', '.join(sorted(BOUNDED_FILES))}, and kafka"
+            yield Problem(where(source), what, fix)
+        if source.format == kafka_end.FORMAT:
+            for what, fix in kafka_end.problems(source.options, bounded=source.bounded):
+                yield Problem(where(source), what, fix)

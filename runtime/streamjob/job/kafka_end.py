@@ -1,0 +1,88 @@
+"""Where a bounded Kafka source ends, as a job's file says it; the offsets themselves are fixed at the job's start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from streamjob.errors import InvalidInput
+from streamjob.job.options import option
+
+FORMAT = "kafka"
+ENDING_OFFSETS = "endingOffsets"
+_OF_TIMES = ("endingOffsetsByTimestamp", "endingTimestamp")
+_LATEST = -1
+
+
+class NotEndingOffsets(InvalidInput):
+    """The option `endingOffsets` says no end."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"partition {self.number} of topic {self.topic!r}"
+
+
+def ending_offsets(text: str | None) -> Mapping[Partition, int | None] | None:
+    """Return the offset behind the last record of each partition, None for the latest one; None for all the latest.
+
+    Args:
+        text: the option, as Spark's batch source takes it: `latest`, or offsets by topic and partition in JSON, where
+            -1 is the latest.
+
+    Raises:
+        NotEndingOffsets: it is neither.
+    """
+    if text is None or text.strip().lower() == "latest":
+        return None
+    try:
+        topics = json.loads(text)
+        return {
+            Partition(topic, int(number)): None if _offset(offset) == _LATEST else offset
+            for topic, partitions in topics.items()
+            for number, offset in partitions.items()
+        }
+    except (ValueError, AttributeError):
+        raise NotEndingOffsets(
+            f"has {ENDING_OFFSETS} {text!r}, which is no end",
+            'give latest, or an offset for each partition, such as {"orders": {"0": 1200, "1": -1}}, where -1 is the '
+            "latest",
+        ) from None
+
+
+def _offset(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < _LATEST:
+        raise ValueError
+    return value
+
+
+def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the end of a Kafka source, each with what to do about it."""
+    if not bounded:
+        if given := [name for name in (ENDING_OFFSETS, *_OF_TIMES) if option(options, name) is not None]:
+            yield f"has {given[0]}, and is not bounded", "give bounded: true, or leave the option out"
+        return
+    for name in _OF_TIMES:
+        if option(options, name) is not None:
+            yield (
+                f"has {name}: its end is told by offsets alone",
+                f"give {ENDING_OFFSETS}, or leave it out for the latest",
+            )
+    text = option(options, ENDING_OFFSETS)
+    if text is not None and "${env:" not in text:
+        try:
+            ending_offsets(text)
+        except NotEndingOffsets as error:
+            yield error.what, error.fix
+    if (option(options, "startingOffsets") or "").strip().lower() == "latest":
+        yield (
+            "is bounded and begins with startingOffsets latest: it would read nothing",
+            "give earliest, or leave it out",
+        )
