@@ -114,7 +114,7 @@ class Job:
             format: Spark's name of the source.
             schema: the columns, as `name TYPE, …`.
             options: Spark's options.
-            bounded: the source ends with the files that are there at the first start.
+            bounded: the source ends with the files, or the records of Kafka, that are there at the first start.
             watermark: the event-time column and the delay: `("departed", "1 hour")`.
             uid: its identity in snapshots; default the name.
 

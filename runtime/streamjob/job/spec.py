@@ -172,7 +172,7 @@ class SourceSpec(Node):
     options: Options = Field(default_factory=dict, description="Spark's options of the source.")
     bounded: bool = Field(
         default=False,
-        description="The source ends: with the files that are there at the job's first start. File formats only.",
+        description="The source ends: with the files or the records of Kafka that are there at the job's first start.",
     )
     watermark: Watermark | None = Field(default=None, description="The event time and how late it may be.")
 
