@@ -19,6 +19,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LastPublishedView,
+    PartitionView,
     SinkView,
     TaskStatistics,
 )
@@ -211,7 +212,13 @@ def _labels(family: Metric) -> list[str]:
 
 def _sample_metrics() -> Metrics:
     uid = ChainUid("chain")
-    source = InputView(uid=OperatorUid("input"), watermark_ms=0, lag_ms=0)
+    source = InputView(
+        uid=OperatorUid("input"),
+        watermark_ms=0,
+        lag_ms=0,
+        partitions=(PartitionView(topic="topic", partition=0, position=0, lag=0),),
+        offset_report_failures=0,
+    )
     last = LastCheckpointView(
         id=CheckpointId(1),
         kind=SnapshotKind.CHECKPOINT,

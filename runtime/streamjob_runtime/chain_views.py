@@ -11,16 +11,19 @@ from streamjob.client.models import (
     InputView,
     LastCheckpointView,
     LastPublishedView,
+    PartitionView,
     SinkView,
     SnapshotKind,
     TaskStatistics,
 )
-from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.options import option
 from streamjob.job.plan import ChainPlan, ChannelPlan
 from streamjob.job.spec import ChannelPolicy, SinkSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
+from streamjob_runtime.kafka.positions import lags
 from streamjob_runtime.observing import ChainFigures
+from streamjob_runtime.progress import Positions
 from streamjob_runtime.sink_meter import SinkFigures
 
 _STANDING = 0.5
@@ -37,6 +40,7 @@ def chain_view(
     finished: bool,
     ended: Collection[ChainUid],
     now_ms: int,
+    report_failures: Mapping[OperatorUid, int] | None = None,
 ) -> ChainView:
     """Return the view of a chain.
 
@@ -47,6 +51,7 @@ def chain_view(
         finished: whether all its work is done.
         ended: the chains of which nothing more comes, among those that it reads.
         now_ms: ms since 1970.
+        report_failures: how often positions of a source could not be reported, by its uid.
     """
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
@@ -67,6 +72,9 @@ def chain_view(
                 watermark_ms=watermarks.get(uid),
                 lag_ms=_lag(now_ms, watermarks.get(uid)),
                 ended=has_ended,
+                partitions=(read := _partitions(figures.positions.get(uid))),
+                lag_records=sum(each.lag or 0 for each in read) if read else None,
+                offset_report_failures=(report_failures or {}).get(uid),
             )
             for uid, chain, has_ended in (*inputs, *channels)
         ),
@@ -74,6 +82,16 @@ def chain_view(
         backpressured=figures.backpressured,
         backpressured_seconds=figures.waited,
         finished=finished,
+    )
+
+
+def _partitions(positions: Positions | None) -> tuple[PartitionView, ...]:
+    if positions is None:
+        return ()
+    behind = lags(positions.read, positions.latest)
+    return tuple(
+        PartitionView(topic=each.topic, partition=each.partition, position=position, lag=behind.get(each))
+        for each, position in sorted(positions.read.items())
     )
 
 

@@ -148,6 +148,7 @@ class RunningJob:
                 finished=plan.uid in finished,
                 ended={uid for uid in finished if not backlogs.get((uid, plan.uid), _NOTHING).records},
                 now_ms=round(now * 1000),
+                report_failures=job.offset_reports.failures,
             )
             for plan in job.plan.chains
         )

@@ -29,7 +29,10 @@ from streamjob_runtime.chain import Chain
 from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing
+from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
+from streamjob_runtime.kafka.starting import check_sources
 from streamjob_runtime.ledger import Ledger, RestoreFrom
+from streamjob_runtime.manifests import ManifestMaker
 from streamjob_runtime.output_recovery import open_outputs, recover_output
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication
@@ -78,6 +81,7 @@ class Job:
         clock: seconds since 1970.
         spark: starts Spark with that many state partitions, once; later calls return the same session.
         sink_meters: counts what the sinks do.
+        offset_reports: counts what could not be reported to Kafka.
     """
 
     loaded: LoadedJob
@@ -88,6 +92,7 @@ class Job:
     clock: Clock
     spark: Callable[[int], SparkSession]
     sink_meters: SinkMeters = field(default_factory=SinkMeters)
+    offset_reports: OffsetReports = field(default_factory=OffsetReports)
 
 
 class Epoch:
@@ -146,6 +151,7 @@ class Epoch:
         self.rewriting: tuple[int, int] | None = None
         """While the state is rewritten, the number of its partitions and that to come; None at all other times."""
         self._checkpoints: Checkpoints | None = None
+        self._reporter: OffsetReporter | None = None
 
     @property
     def held(self) -> Path | None:
@@ -218,12 +224,15 @@ class Epoch:
             files = pool.submit(self._download, assembler, resolution)
             spark = job.spark(max_parallelism)
             files.result()
+        check_sources(spark, job.loaded, job.plan, self.restored)
         self._rewrite_state(assembler, spark, max_parallelism)
         assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
+        self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
             return self._run_assembled(assembled, outputs, max_parallelism, workdir)
         finally:
             assembled.close()
+            self._reporter.close()
 
     def _rewrite_state(self, assembler: Assembler, spark: SparkSession, max_parallelism: int) -> None:
         partitions = None if self.restored is None else self.restored.manifest.graph.get("maxParallelism")
@@ -244,11 +253,11 @@ class Epoch:
             ledger=self._ledger,
             job=self._job.name,
             outputs=outputs,
-            manifest_of=self._manifest(max_parallelism),
+            manifest_of=self._manifests(max_parallelism),
             holds=workdir.holds,
             clock=self._job.clock,
             post=self.post,
-            on_completed=self._on_completed,
+            on_completed=self._completed,
             on_discarded=self._on_discarded,
         )
         with self._state_lock:
@@ -266,6 +275,11 @@ class Epoch:
             self._stop_chains()
             self._checkpoints.close()
             self._settle()
+
+    def _completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        self._on_completed(action, manifest)
+        if self._reporter is not None:
+            self._reporter.note(manifest)
 
     def _stop_chains(self) -> None:
         # All at once: each waits for its batch, and a producer's may wait for room.
@@ -286,30 +300,9 @@ class Epoch:
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
-    def _manifest(self, max_parallelism: int) -> Callable[[m.CompleteCheckpoint], Manifest]:
+    def _manifests(self, max_parallelism: int) -> ManifestMaker:
         graph = {**self._graph(), "maxParallelism": max_parallelism}
-
-        def make(action: m.CompleteCheckpoint) -> Manifest:
-            parts = action.acknowledgements.values()
-            return Manifest(
-                job=self._job.name,
-                namespace=self._job.namespace,
-                id=action.id,
-                epoch=self._ledger.epoch,
-                kind=action.properties.kind.value,
-                unaligned=any(part.metrics.unaligned for part in parts),
-                drained=action.properties.drained,
-                triggered=action.triggered,
-                completed=self._job.clock(),
-                graph=graph,
-                operators=tuple(operator for part in parts for operator in part.operators),
-                chains=tuple(part.state for part in parts),
-                channels=tuple(channel for part in parts for channel in part.channels),
-                sources=tuple(source for part in parts for source in part.sources),
-                sinks=tuple(sink for part in parts for sink in part.sinks),
-            )
-
-        return make
+        return ManifestMaker(self._job.namespace, self._job.name, self._ledger.epoch, graph, self._job.clock)
 
     def _chain_status(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))

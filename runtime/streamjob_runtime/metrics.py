@@ -191,7 +191,34 @@ def _chain_metrics(job: JobView) -> Iterator[Metric]:
             if source.lag_ms is not None:
                 lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
     yield from (records_in, records_out, batch, watermark, lag)
+    yield from _source_metrics(job)
     yield from _backpressure_metrics(job)
+
+
+def _source_metrics(job: JobView) -> Iterator[Metric]:
+    labels = ["source", "topic", "partition"]
+    position = GaugeMetricFamily(
+        "streamjob_source_position_offset", "Offset behind the last record that a Kafka source has read.", labels=labels
+    )
+    lag = GaugeMetricFamily(
+        "streamjob_source_lag_records",
+        "Offsets between what a Kafka source has read and the end of the partition, as its last batch found it.",
+        labels=labels,
+    )
+    failures = CounterMetricFamily(
+        "streamjob_source_offset_report_failures",
+        "Completed checkpoints whose positions a Kafka source could not report to its consumer group.",
+        labels=["source"],
+    )
+    for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
+        for each in source.partitions:
+            names = [source.uid, each.topic, str(each.partition)]
+            position.add_metric(names, each.position)
+            if each.lag is not None:
+                lag.add_metric(names, each.lag)
+        if source.offset_report_failures is not None:
+            failures.add_metric([source.uid], source.offset_report_failures)
+    yield from (position, lag, failures)
 
 
 def _backpressure_metrics(job: JobView) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streamjob.ids import OperatorUid
 from streamjob_runtime.chain import Chain
-from streamjob_runtime.progress import BatchProgress, ProgressReader, Rate
+from streamjob_runtime.progress import BatchProgress, Positions, ProgressReader, Rate
 from streamjob_runtime.publication import Publication
 
 
@@ -26,6 +26,7 @@ class ChainFigures:
         backpressured: share of the time that it waited for its readers, 0 to 1.
         watermarks: of its inputs, in ms since 1970.
         last_batch_ms: duration of its last batch, in ms.
+        positions: how far it has read the partitions of its sources.
     """
 
     records_in: int = 0
@@ -38,6 +39,7 @@ class ChainFigures:
     backpressured: float = 0.0
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
     last_batch_ms: int | None = None
+    positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
 
 
 class ChainMeter:
@@ -73,6 +75,7 @@ class ChainMeter:
             waited=self._waited_before + publication.blocked_seconds(chain.uid),
             watermarks=dict(chain.watermarks_now()),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
+            positions=self._positions(chain) or before.positions,
         )
         return batches
 
@@ -87,7 +90,15 @@ class ChainMeter:
             waited=before.waited,
             watermarks=before.watermarks,
             last_batch_ms=before.last_batch_ms,
+            positions=before.positions,
         )
+
+    def _positions(self, chain: Chain) -> dict[OperatorUid, Positions]:
+        if not self._progress.positions:
+            return {}
+        # Spark reports each source once, in the order of their directories.
+        uids = dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+        return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
 
     def _begin(self, chain: Chain, publication: Publication) -> None:
         if self._life is not None and self._life[0] is chain:
@@ -108,6 +119,7 @@ class ChainMeter:
         waited: float,
         watermarks: Mapping[OperatorUid, int],
         last_batch_ms: int | None,
+        positions: Mapping[OperatorUid, Positions],
     ) -> None:
         self._in.note(now, records_in)
         self._from_sources.note(now, from_sources)
@@ -125,6 +137,7 @@ class ChainMeter:
             backpressured=min(1.0, self._waits.per_second),
             watermarks=watermarks,
             last_batch_ms=last_batch_ms,
+            positions=positions,
         )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamjob_runtime.kafka.positions import Offsets, read_offsets
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -25,11 +27,21 @@ class BatchProgress:
     rows_from_chains: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """How far a source of Kafka's topics is read, and where they ended when the batch was planned, by partition."""
+
+    read: Offsets
+    latest: Offsets
+
+
 class ProgressReader:
     """Collects the progress of a chain's queries in one epoch; called by one thread, some times a second."""
 
     def __init__(self) -> None:
         self._last_batch = -1
+        self.positions: list[Positions] = []
+        """By Spark's number of the source: what the newest report tells of those that have partitions."""
 
     def new_batches(self, queries: Sequence[StreamingQuery]) -> list[BatchProgress]:
         """Return the batches that ended since the last call, oldest first.
@@ -47,6 +59,8 @@ class ProgressReader:
             if reports[index].batchId() <= self._last_batch:
                 break
             fresh.append(json.loads(reports[index].json()))
+        if fresh:
+            self._note_positions(fresh[0].get("sources", ()))
         by_batch: dict[int, BatchProgress] = {}
         for report in reversed(fresh):
             # An idle query reports its next batch again and again, without a duration for adding it.
@@ -63,6 +77,13 @@ class ProgressReader:
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
+
+    def _note_positions(self, sources: Sequence[dict[str, Any]]) -> None:
+        if any(source.get("endOffset") is not None for source in sources):
+            self.positions = [
+                Positions(read_offsets(source.get("endOffset")), read_offsets(source.get("latestOffset")))
+                for source in sources
+            ]
 
 
 class Rate:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.alias_generators import to_camel
 
+from streamjob.client.chain_models import ChainView, ChannelView, InputView, PartitionView, View
 from streamjob.durations import Seconds
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.protocol.lifecycle import JobState
@@ -39,6 +40,7 @@ __all__ = [
     "JobView",
     "LastCheckpointView",
     "LastPublishedView",
+    "PartitionView",
     "Problem",
     "RestoredFromView",
     "RewritingView",
@@ -50,84 +52,6 @@ __all__ = [
     "TriggerState",
     "TriggerView",
 ]
-
-
-class View(BaseModel):
-    """Base of what the server answers: immutable, tolerant of fields that a newer server adds."""
-
-    model_config = ConfigDict(
-        frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, extra="ignore"
-    )
-
-
-class InputView(View):
-    """One input of a chain: its own watermark and how far that lies behind the clock, both in ms."""
-
-    uid: OperatorUid
-    chain: ChainUid | None = Field(
-        default=None, description="The chain that it comes from, through a channel; null for a source."
-    )
-    watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
-    lag_ms: int | None = Field(
-        default=None, description="Clock minus watermark, in ms; null without a watermark, or behind the end of input."
-    )
-    ended: bool = Field(default=False, description="Whether the input has ended for good.")
-
-
-class ChainView(View):
-    """A chain: what it has done, and how fast it is now."""
-
-    uid: ChainUid
-    operators: tuple[OperatorUid, ...]
-    batch: int = Field(description="Number of the last published batch; -1 before the first.")
-    records_in: int = Field(default=0, description="Records read in this process, from sources and other chains.")
-    records_out: int | None = Field(
-        default=0,
-        description="Records written in this process, to sinks or other chains; null where a sink cannot tell (text"
-        " files).",
-    )
-    records_in_per_second: float = 0.0
-    records_out_per_second: float = 0.0
-    watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
-    inputs: tuple[InputView, ...] = ()
-    last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
-    backpressured: float = Field(
-        default=0.0, description="Share, 0 to 1, of the last ten seconds that it waited for the chains that read it."
-    )
-    backpressured_seconds: float = Field(
-        default=0.0, description="Seconds that it has waited for the chains that read it, in this process."
-    )
-    finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
-
-
-class ChannelView(View):
-    """What is on its way from one chain to another: written by the one, not read yet by the other."""
-
-    source: ChainUid = Field(description="The chain that writes.")
-    target: ChainUid = Field(description="The chain that reads.")
-    records: int = Field(default=0, description="Records in flight.")
-    bytes: int = Field(default=0, description="Bytes in flight.")
-    capacity_records: int | None = Field(
-        default=None, description="Records in flight at which the writer waits; null for any number."
-    )
-    capacity_bytes: int = Field(
-        description="Bytes in flight at which the writer waits; in a feedback channel, at which the job fails."
-    )
-    fill: float = Field(
-        default=0.0, description="Share of the capacity that is in flight; the last batch may bring it above 1."
-    )
-    lag_ms: int | None = Field(
-        default=None, description="Watermark of the writer minus that of the reader, in ms; null unless both have one."
-    )
-    feedback: bool = Field(default=False, description="Whether the channel closes a loop.")
-    work_seconds: float | None = Field(
-        default=None,
-        description="Seconds that the reader needs at its present rate for what is in flight; null while it stands.",
-    )
-
-    model_config = ConfigDict(
-        alias_generator=lambda name: {"source": "from", "target": "to"}.get(name) or to_camel(name),
-    )
 
 
 class LastPublishedView(View):

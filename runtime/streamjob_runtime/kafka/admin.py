@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable
+from streamjob_runtime.kafka.positions import TopicPartition
 
 if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import SparkSession
+
+__all__ = ["Isolation", "KafkaAdmin", "TopicPartition", "client_config"]
 
 TIMEOUT_SECONDS = 20.0
 """How long an answer may take."""
@@ -24,13 +27,6 @@ TIMEOUT_SECONDS = 20.0
 _PREFIX = "kafka."
 _SECRET = ("password", "jaas", "secret", "key")
 _ABSENT = ("UnknownTopicOrPartitionException", "InvalidTopicException")
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
 
 
 class Isolation(Enum):
@@ -108,6 +104,11 @@ class KafkaAdmin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def matching(self, pattern: str) -> frozenset[str]:
+        """Return the topics whose whole name a pattern of Java's matches; raises as `partitions` does."""
+        compiled = self._jvm.java.util.regex.Pattern.compile(pattern)
+        return frozenset(name for name in self.topics() if compiled.matcher(name).matches())
 
     def close(self) -> None:
         """End it at once: nothing is asked any more."""

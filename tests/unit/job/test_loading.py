@@ -280,7 +280,9 @@ def test_relative_paths_are_below_the_file_and_uris_stay(tmp_path: Path) -> None
 SECRET = """
 name: secret
 sources:
-- {name: a, format: kafka, options: {kafka.sasl.password: "${env:PW}", subscribe: "t-${env:STAGE}"}}
+- name: a
+  format: kafka
+  options: {kafka.bootstrap.servers: "k:9092", kafka.sasl.password: "${env:PW}", subscribe: "t-${env:STAGE}"}
 sinks: [{name: out, input: a, format: console}]
 sparkConf: {spark.hadoop.fs.s3a.secret.key: "${env:PW}"}
 """
@@ -291,6 +293,7 @@ def test_a_secret_comes_from_the_environment_at_use_and_is_nowhere_else(tmp_path
     environ = {"PW": "hunter2", "STAGE": "prod"}
 
     assert loaded.options(loaded.spec.source("a"), environ) == {
+        "kafka.bootstrap.servers": "k:9092",
         "kafka.sasl.password": "hunter2",
         "subscribe": "t-prod",
     }

@@ -26,6 +26,7 @@ from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.api.control import InvalidChange
 from streamjob_runtime.control import RunningJob
+from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.publication import Publication
 from streamjob_runtime.sink_meter import SinkMeters
 
@@ -72,11 +73,16 @@ class Reports:
         self.reports: list[Any] = []
         self._jsq = SimpleNamespace(recentProgress=lambda: list(self.reports))
 
-    def add(self, rows: int, *, from_chains: int = 0) -> None:
+    def add(self, rows: int, *, from_chains: int = 0, positions: object = None, latest: object = None) -> None:
         """Report one more batch."""
         batch = len(self.reports)
         sources = [
-            {"description": "FileStreamSource[file:/in]", "numInputRows": rows - from_chains},
+            {
+                "description": "FileStreamSource[file:/in]",
+                "numInputRows": rows - from_chains,
+                "endOffset": positions,
+                "latestOffset": latest,
+            },
             {"description": "channel /var/1/events to counts", "numInputRows": from_chains},
         ]
         report = {
@@ -97,6 +103,9 @@ class FakeChain:
     rows: int | None = 0
     watermarks: dict[OperatorUid, int] = field(default_factory=dict)
     ended: bool = False
+    dataflow: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
+    )
 
     @property
     def queries(self) -> tuple[Reports]:
@@ -127,6 +136,7 @@ class World:
                 namespace="default",
                 clock=self.clock,
                 sink_meters=SinkMeters(clock=self.clock),
+                offset_reports=OffsetReports(),
             ),
             triggers=Triggers(),
             statistics=self.statistics,
@@ -429,3 +439,37 @@ def test_the_place_of_a_savepoint_is_absolute(world: World) -> None:
     with pytest.raises(InvalidChange, match="none is asked for"):
         world.control.stop(savepoint=False, location="/tmp", drain=False, trigger_id=TriggerId("two"))
     assert world.control.trigger(TriggerId("one")) is None
+
+
+def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: World) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(
+        30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100, "1": 40}}
+    )
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert [(each.topic, each.partition, each.position, each.lag) for each in source.partitions] == [
+        ("orders", 0, 97, 3),
+        ("orders", 1, 40, 0),
+    ]
+    assert source.lag_records == 3
+
+
+def test_a_source_without_partitions_has_no_lag_in_records(world: World) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(30, positions={"logOffset": 3}, latest=None)
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert source.partitions == ()
+    assert source.lag_records is None
+
+
+def test_reports_of_positions_that_failed_are_told_of_the_source(world: World) -> None:
+    world.begin_epoch()
+    world.runner.job.offset_reports.begin(OperatorUid("flights"))
+    world.runner.job.offset_reports.failed(OperatorUid("flights"), "no broker answers")
+
+    assert world.chain(FLIGHTS).inputs[0].offset_report_failures == 1
+    assert world.chain(SLOW).inputs[0].offset_report_failures is None

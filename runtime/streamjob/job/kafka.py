@@ -1,0 +1,157 @@
+"""The options of a Kafka source, as a job's file gives them; what only the brokers know is checked at the start.
+
+They are those of Spark's connector, whose mistakes are told here before anything starts, and two of our own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+
+from streamjob.job.options import option
+
+FORMAT = "kafka"
+SERVERS = "kafka.bootstrap.servers"
+SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
+CONSUMER_GROUP = "consumerGroup"
+REPORT_OFFSETS = "reportOffsets"
+FAIL_ON_DATA_LOSS = "failOnDataLoss"
+
+_BOOLEANS = (FAIL_ON_DATA_LOSS, "includeHeaders", REPORT_OFFSETS)
+_COUNTS = ("minPartitions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxRecordsPerPartition")
+_KNOWN = (
+    *(SERVERS, *SUBSCRIPTIONS, *_BOOLEANS, *_COUNTS, CONSUMER_GROUP),
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    *("maxTriggerDelay", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries"),
+    "fetchOffset.retryIntervalMs",
+)
+_REFUSED = {
+    "kafka.auto.offset.reset": "say where to begin with startingOffsets",
+    "kafka.key.deserializer": "keys come as bytes: make of them what they are in an operator, as with CAST",
+    "kafka.value.deserializer": "values come as bytes: make of them what they are in an operator, as with from_json",
+    "kafka.enable.auto.commit": f"leave it out: positions are in checkpoints, and reported to {CONSUMER_GROUP}",
+    "kafka.interceptor.classes": "leave it out",
+}
+"""What Spark's connector sets itself, and refuses to be told."""
+_BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
+_REFERS = "${env:"
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a source's options, as written in a file, with the fix; none of them shows a secret."""
+    yield from _places(options)
+    yield from _beginnings(options)
+    for name, fix in _REFUSED.items():
+        if option(options, name) is not None:
+            yield f"has the option {name}, which Spark's connector sets itself", fix
+    for name in _BOOLEANS:
+        yield from _checked(options, name, _BOOLEAN.fullmatch, "is neither true nor false", "say true or false")
+    for name in _COUNTS:
+        yield from _checked(options, name, _is_count, "is no whole number above 0", "give one, such as 10000")
+    if option(options, CONSUMER_GROUP) == "":
+        yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
+    yield from _misspelt(options)
+
+
+def fails_on_data_loss(options: Mapping[str, str]) -> bool:
+    """Return whether the job is to end where records are gone that it has not read."""
+    return (option(options, FAIL_ON_DATA_LOSS) or "true").lower() != "false"
+
+
+def reports_offsets(options: Mapping[str, str]) -> bool:
+    """Return whether positions are to be reported to a consumer group."""
+    return (option(options, REPORT_OFFSETS) or "true").lower() != "false"
+
+
+def consumer_group(options: Mapping[str, str], namespace: str, job: str, uid: str) -> str:
+    """Return the consumer group that positions are reported to."""
+    return option(options, CONSUMER_GROUP) or f"streamjob-{namespace}-{job}-{uid}"
+
+
+def subscription(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
+    """Return the topics that a source names, and the pattern of those that it reads if it names none."""
+    topics = option(options, "subscribe")
+    if topics is not None:
+        return tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip())), None
+    assigned = option(options, "assign")
+    if assigned is not None:
+        return tuple(json.loads(assigned)), None
+    return (), option(options, "subscribePattern")
+
+
+def _places(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if not option(options, SERVERS):
+        yield f"lacks the option {SERVERS}", f"add {SERVERS}: host:9092"
+    given = [name for name in SUBSCRIPTIONS if option(options, name) is not None]
+    if not given:
+        yield "names no topics", "add subscribe: topic, or subscribePattern, or assign"
+    if len(given) > 1:
+        yield f"has {' and '.join(given)}", "keep one of them"
+    for name in given:
+        value = option(options, name) or ""
+        if not value.strip(" ,"):
+            yield f"has an empty {name}", "name topics"
+    yield from _checked(
+        options,
+        "assign",
+        _is_assignment,
+        "assigns no partitions",
+        'write {"topic": [0, 1]}, with numbers of partitions',
+    )
+
+
+def _beginnings(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield from _checked(
+        options,
+        "startingOffsets",
+        _is_beginning,
+        "is no place to begin",
+        'say earliest or latest, or give offsets: {"topic": {"0": 17, "1": -2}}, where -2 is earliest and -1 latest',
+    )
+    yield from _checked(
+        options, "startingTimestamp", str.isdecimal, "is no time", "give milliseconds since 1970, as 1735689600000"
+    )
+
+
+def _checked(
+    options: Mapping[str, str], name: str, holds: Callable[[str], object], what: str, fix: str
+) -> Iterator[tuple[str, str]]:
+    value = option(options, name)
+    if value and _REFERS not in value and not holds(value.strip()):
+        yield f"its option {name} {what}: {value!r}", fix
+
+
+def _misspelt(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """An option that nobody knows is left to the connector, but for one that is nearly the name of another."""
+    known = {name.lower() for name in _KNOWN}
+    for key in options:
+        if key.lower() not in known and not key.lower().startswith("kafka."):
+            for meant in get_close_matches(key, _KNOWN, n=1, cutoff=0.8):
+                yield f"has the unknown option {key!r}", f"did you mean {meant!r}?"
+
+
+def _is_count(value: str) -> bool:
+    return value.isdecimal() and int(value) > 0
+
+
+def _is_assignment(value: str) -> bool:
+    try:
+        topics = json.loads(value)
+        return bool(topics) and all(
+            isinstance(number, int) and number >= 0 for numbers in topics.values() for number in numbers
+        )
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _is_beginning(value: str) -> bool:
+    if value.lower() in ("earliest", "latest"):
+        return True
+    try:
+        offsets = [offset for partitions in json.loads(value).values() for offset in partitions.values()]
+        return all(isinstance(offset, int) and offset >= -2 for offset in offsets)
+    except (ValueError, AttributeError):
+        return False

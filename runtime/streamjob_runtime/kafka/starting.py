@@ -1,0 +1,162 @@
+"""What is asked of the brokers before a job's queries start: that its topics are there, and what it has yet to read.
+
+Spark would tell of the same in the middle of the first batch, as a failure that looks as if it could pass.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamjob.ids import OperatorUid
+from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss, subscription
+from streamjob.job.load import LoadedJob
+from streamjob.job.options import option
+from streamjob.job.plan import Plan
+from streamjob.stored.compatibility import Restored
+from streamjob_runtime.kafka.admin import KafkaAdmin
+from streamjob_runtime.kafka.errors import OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHOWN = 5
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaInput:
+    """A Kafka source that is about to be read.
+
+    Args:
+        name: the source.
+        options: its options, secrets included.
+        position: where it goes on; None if it begins anew.
+        end: where it ends, if it is bounded and that is known.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)
+    position: Offsets | None = None
+    end: Offsets | None = None
+
+    @property
+    def who(self) -> str:
+        """What messages call it."""
+        return f"Source {self.name!r}"
+
+
+def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> Iterator[KafkaInput]:
+    """Yield the Kafka sources of the chains that have work to do, each with where it goes on.
+
+    Args:
+        loaded: the job.
+        plan: its chains.
+        restored: the snapshot that it goes on from; None for a fresh start.
+    """
+    states = {} if restored is None else {each.uid: each for each in restored.manifest.sources}
+    for chain in plan.chains:
+        if restored is not None and restored.finished(chain.uid):
+            continue
+        taken: Iterable[OperatorUid] = () if restored is None else restored.origin(chain.uid).positions
+        for source in chain.sources:
+            if source.format != FORMAT:
+                continue
+            state = states.get(source.uid) if source.uid in taken else None
+            position = read_offsets(state.position) if state is not None and state.position is not None else None
+            end = state.end if state is not None and source.bounded else None
+            yield KafkaInput(
+                name=source.name,
+                options=loaded.options(source),
+                position=position,
+                end=read_offsets(end.get("offsets")) if isinstance(end, dict) else None,
+            )
+
+
+def check_sources(spark: SparkSession, loaded: LoadedJob, plan: Plan, restored: Restored | None) -> None:
+    """Check all Kafka sources of a job before its queries start; see `check_input`.
+
+    Args:
+        spark: the session.
+        loaded: the job.
+        plan: its chains.
+        restored: the snapshot that it goes on from; None for a fresh start.
+    """
+    for source in kafka_inputs(loaded, plan, restored):
+        check_input(source, lambda each: KafkaAdmin.open(spark, each.options, each.who))
+
+
+def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin]) -> None:
+    """Check that a source can be read from where it begins.
+
+    Args:
+        source: the source.
+        connect: opens a client on its behalf.
+
+    Raises:
+        KafkaUnreachable: no broker answers in time.
+        KafkaRefuses: the options fit no client, or the client may not describe the topics.
+        TopicMissing: a topic is not there, and was not when the source was read before.
+        OffsetsGone: records that it has yet to read are gone, and `failOnDataLoss` is on.
+    """
+    positions = source.position or {}
+    if source.end is not None:
+        # What is read up to its end may be gone.
+        left = {each for each, end in source.end.items() if positions.get(each, 0) < end}
+        positions = {each: position for each, position in positions.items() if each in left}
+        if not left:
+            return
+    with connect(source) as admin:
+        wanted = _wanted(source, positions, admin)
+        if source.end is not None:
+            wanted &= source.end.keys()
+        if source.position is None:
+            return
+        known = admin.partitions({each.topic for each in positions.keys() | wanted})
+        losses = find_losses(positions, wanted, admin.beginning_offsets(known), admin.end_offsets(known))
+    if losses:
+        _tell(source, losses)
+
+
+def _wanted(source: KafkaInput, positions: Offsets, admin: KafkaAdmin) -> set[TopicPartition]:
+    """Return the partitions that the options name; those that are gone are told of by their positions."""
+    names, pattern = subscription(source.options)
+    topics = admin.matching(pattern) if pattern is not None else frozenset(names)
+    there = admin.partitions(topics)
+    read_before = {each.topic for each in positions}
+    for topic in sorted(topics - {each.topic for each in there} - read_before):
+        raise TopicMissing(
+            f"{source.who}: Kafka has no topic {topic!r}", "create it, or name another one in the source's options"
+        )
+    assigned = option(source.options, "assign")
+    if assigned is None:
+        return set(there)
+    named = {partition for partition in there if partition.partition in _numbers(assigned, partition.topic)}
+    for topic in topics - read_before:
+        for number in sorted(_numbers(assigned, topic) - {each.partition for each in named if each.topic == topic}):
+            raise TopicMissing(
+                f"{source.who}: Kafka has no {TopicPartition(topic, number)}", "correct its option assign"
+            )
+    return named
+
+
+def _numbers(assigned: str, topic: str) -> set[int]:
+    return set(json.loads(assigned).get(topic, ()))
+
+
+def _tell(source: KafkaInput, losses: list[Loss]) -> None:
+    shown = "; ".join(map(str, losses[:_SHOWN])) + (
+        f"; and {len(losses) - _SHOWN} more" if len(losses) > _SHOWN else ""
+    )
+    if fails_on_data_loss(source.options):
+        raise OffsetsGone(
+            f"{source.who} cannot go on where the snapshot is: {shown}",
+            f"bring the records back, or restore from a newer snapshot; {FAIL_ON_DATA_LOSS}: false gives them up and "
+            "goes on with what is there",
+        )
+    log.warning("%s gives up records, as %s is false: %s", source.who, FAIL_ON_DATA_LOSS, shown)

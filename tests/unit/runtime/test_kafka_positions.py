@@ -1,0 +1,225 @@
+"""Where a Kafka source goes on, beside what the brokers have; and what is reported to consumer groups."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamjob.errors import ExitCode
+from streamjob.ids import OperatorUid
+from streamjob_runtime.kafka.admin import Isolation, KafkaAdmin, client_config
+from streamjob_runtime.kafka.errors import KafkaUnreachable, OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.positions import TopicPartition, find_losses, lags, read_offsets
+from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
+from streamjob_runtime.kafka.starting import KafkaInput, check_input
+
+ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
+
+
+def test_offsets_are_read_as_spark_writes_them() -> None:
+    assert read_offsets('{"orders": {"0": 97, "1": 101}}') == {ZERO: 97, ONE: 101}
+    assert read_offsets({"orders": {"0": 97}}) == {ZERO: 97}
+
+
+@pytest.mark.parametrize("value", [None, "-", 3, "3", {"logOffset": 3}, {"orders": {"x": 1}}])
+def test_what_are_no_offsets_of_partitions_is_none(value: object) -> None:
+    assert read_offsets(value) == {}
+
+
+def test_lag_is_what_is_between_position_and_end_and_never_below_nothing() -> None:
+    assert lags({ZERO: 97, ONE: 5, TWO: 1}, {ZERO: 100, ONE: 3}) == {ZERO: 3, ONE: 0}
+
+
+@pytest.mark.parametrize(
+    ("position", "beginning", "end", "message"),
+    [
+        (10, 0, 20, None),
+        (10, 10, 20, None),
+        (20, 10, 20, None),
+        (10, 11, 20, "from offset 10, and begins at offset 11: what was before has been deleted"),
+        (10, 0, 9, "from offset 10, and ends at offset 9: it was made anew, or cut off"),
+        (10, None, None, "from offset 10, and does not exist any more"),
+    ],
+)
+def test_a_position_has_to_be_among_what_the_partition_has(
+    position: int, beginning: int | None, end: int | None, message: str | None
+) -> None:
+    beginnings = {} if beginning is None else {ZERO: beginning}
+    ends = {} if end is None else {ZERO: end}
+
+    losses = find_losses({ZERO: position}, {ZERO}, beginnings, ends)
+
+    told = None if message is None else f"partition 0 of topic 'orders' is to be read {message}"
+    assert [str(loss) for loss in losses] == ([] if told is None else [told])
+
+
+def test_a_partition_that_is_new_is_read_from_its_beginning_which_must_be_there() -> None:
+    assert find_losses({ZERO: 5}, {ZERO, ONE}, {ZERO: 0, ONE: 0}, {ZERO: 5, ONE: 7}) == []
+    (loss,) = find_losses({ZERO: 5}, {ZERO, ONE}, {ZERO: 0, ONE: 3}, {ZERO: 5, ONE: 7})
+    assert (loss.partition, loss.position, loss.beginning) == (ONE, 0, 3)
+
+
+def test_a_partition_that_is_no_longer_named_is_a_loss() -> None:
+    (loss,) = find_losses({ZERO: 5, ONE: 5}, {ZERO}, {ZERO: 0, ONE: 0}, {ZERO: 5, ONE: 7})
+
+    assert str(loss).endswith("offset 5, and is none of those that the options name")
+
+
+class Brokers:
+    """Stands for the admin client: topics with the beginning and end of each partition."""
+
+    def __init__(self, topics: Mapping[str, Mapping[int, tuple[int, int]]]) -> None:
+        self._ranges = {
+            TopicPartition(topic, number): ends for topic, each in topics.items() for number, ends in each.items()
+        }
+        self.reported: list[tuple[str, dict[TopicPartition, int]]] = []
+        self.failure: Exception | None = None
+        self.closed = threading.Event()
+
+    def __enter__(self) -> Brokers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def matching(self, pattern: str) -> frozenset[str]:
+        return frozenset(each.topic for each in self._ranges if each.topic.startswith(pattern.removesuffix(".*")))
+
+    def partitions(self, topics: Collection[str]) -> list[TopicPartition]:
+        return sorted(each for each in self._ranges if each.topic in topics)
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: self._ranges[each][0] for each in partitions}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: self._ranges[each][1] for each in partitions}
+
+    def report_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.reported.append((group, dict(offsets)))
+
+
+def check(brokers: Brokers, *, position: Any = None, end: Any = None, **options: str) -> None:
+    given = {"kafka.bootstrap.servers": "broker:9092", **(options or {"subscribe": "orders"})}
+    source = KafkaInput(name="orders", options=given, position=position, end=end)
+    check_input(source, lambda _: cast(KafkaAdmin, brokers))
+
+
+def test_a_topic_that_is_not_there_is_told_before_the_start() -> None:
+    with pytest.raises(TopicMissing, match="Source 'orders': Kafka has no topic 'orders'"):
+        check(Brokers({"other": {0: (0, 1)}}))
+
+
+def test_an_assigned_partition_that_is_not_there_is_told() -> None:
+    with pytest.raises(TopicMissing, match="no partition 1 of topic 'orders'"):
+        check(Brokers({"orders": {0: (0, 1)}}), assign='{"orders": [0, 1]}')
+
+
+def test_a_pattern_may_match_nothing_yet() -> None:
+    check(Brokers({}), subscribePattern="orders.*")
+
+
+def test_a_position_that_has_expired_ends_the_job_and_names_partition_and_offsets() -> None:
+    with pytest.raises(OffsetsGone) as error:
+        check(Brokers({"orders": {0: (40, 90), 1: (0, 9)}}), position={ZERO: 17, ONE: 9})
+
+    assert error.value.exit_code is ExitCode.CANNOT_RESTORE
+    assert "partition 0 of topic 'orders' is to be read from offset 17, and begins at offset 40" in error.value.what
+    assert "partition 1" not in error.value.what
+    assert "failOnDataLoss: false" in error.value.fix
+
+
+def test_a_topic_that_was_read_and_is_gone_ends_the_job() -> None:
+    with pytest.raises(OffsetsGone, match="does not exist any more"):
+        check(Brokers({}), position={ZERO: 17})
+
+
+def test_without_fail_on_data_loss_what_is_given_up_is_told_loudly(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "streamjob"):
+        check(Brokers({"orders": {0: (40, 90)}}), position={ZERO: 17}, subscribe="orders", failOnDataLoss="false")
+
+    (message,) = caplog.messages
+    assert "Source 'orders' gives up records, as failOnDataLoss is false" in message
+    assert "offset 17, and begins at offset 40" in message
+
+
+def test_what_a_bounded_source_has_read_up_to_its_end_may_be_gone() -> None:
+    check(Brokers({}), position={ZERO: 9}, end={ZERO: 9})
+    check(Brokers({"orders": {1: (0, 20)}}), position={ZERO: 9, ONE: 3}, end={ZERO: 9, ONE: 20})
+
+
+def test_what_a_bounded_source_has_yet_to_read_may_not() -> None:
+    with pytest.raises(OffsetsGone, match="offset 3, and begins at offset 5"):
+        check(Brokers({"orders": {1: (5, 20)}}), position={ZERO: 9, ONE: 3}, end={ZERO: 9, ONE: 20})
+
+
+def test_settings_of_the_client_are_the_options_that_begin_with_kafka() -> None:
+    options = {"KAFKA.Bootstrap.Servers": "b:1", "kafka.isolation.level": "read_committed", "subscribe": "x"}
+
+    assert client_config(options) == {"bootstrap.servers": "b:1", "isolation.level": "read_committed"}
+    assert Isolation.of(options) is Isolation.READ_COMMITTED
+    assert Isolation.of({}) is Isolation.READ_UNCOMMITTED
+
+
+SOURCE = ReportedSource(OperatorUid("orders"), "orders", "streamjob-shop-totals-orders", {})
+
+
+def completed(position: Any) -> Any:
+    return SimpleNamespace(sources=(SimpleNamespace(uid=OperatorUid("orders"), position=position),))
+
+
+def reporter(brokers: Brokers, reports: OffsetReports) -> OffsetReporter:
+    return OffsetReporter((SOURCE,), lambda _: cast(KafkaAdmin, brokers), reports)
+
+
+def test_positions_of_a_completed_checkpoint_are_reported_before_the_reporter_closes() -> None:
+    brokers, reports = Brokers({}), OffsetReports()
+    made = reporter(brokers, reports)
+    made.note(completed({"orders": {"0": 97, "1": 101}}))
+    made.close()
+
+    assert brokers.reported == [("streamjob-shop-totals-orders", {ZERO: 97, ONE: 101})]
+    assert brokers.closed.is_set()
+    assert reports.failures == {"orders": 0}
+
+
+def test_a_checkpoint_without_a_position_reports_nothing() -> None:
+    brokers = Brokers({})
+    made = reporter(brokers, OffsetReports())
+    made.note(completed(None))
+    made.close()
+
+    assert brokers.reported == []
+
+
+def test_a_report_that_fails_is_counted_each_time_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    brokers, reports = Brokers({}), OffsetReports()
+    brokers.failure = KafkaUnreachable("no broker answers")
+    with caplog.at_level(logging.WARNING, "streamjob"):
+        for _ in range(2):
+            made = reporter(brokers, reports)
+            made.note(completed({"orders": {"0": 97}}))
+            made.close()
+
+    assert reports.failures == {"orders": 2}
+    (message,) = caplog.messages
+    assert "source 'orders'" in message
+    assert "no broker answers" in message
+
+
+def test_a_job_without_kafka_starts_no_thread() -> None:
+    before = threading.active_count()
+    made = OffsetReporter((), lambda _: cast(KafkaAdmin, None), OffsetReports())
+    made.note(completed({"orders": {"0": 97}}))
+
+    assert threading.active_count() == before
+    made.close()
