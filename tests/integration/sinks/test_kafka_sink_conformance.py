@@ -38,7 +38,7 @@ class JsonSink(KafkaSink):
 
 class TestKafka(SinkConformance):
     effects = (
-        *((Publisher, name) for name in ("open", "begin", "send", "record", "commit")),
+        *((Publisher, name) for name in ("open", "begin", "send", "commit", "close")),
         (StoreStaging, "delete"),
     )
 
