@@ -1,0 +1,38 @@
+"""The example that reads and writes Kafka is one job, two topics and one broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from streamjob.job.kafka_sink import parse_options
+from streamjob.job.load import load_job
+from streamjob.job.options import environment_names
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "kafka"
+
+
+def test_the_job_is_valid_delivers_exactly_once_and_its_variables_are_set_by_the_compose_file() -> None:
+    spec = load_job(EXAMPLE / "job.yaml").spec
+    services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
+
+    named = {
+        name
+        for part in (*spec.sources, *spec.sinks)
+        for value in part.options.values()
+        for name in environment_names(value)
+    }
+    assert named == {"BROKERS"}
+    assert services["job"]["environment"]["BROKERS"] == "broker:9092"
+    assert [sink.delivery for sink in spec.sinks] == ["exactly-once"]
+
+
+def test_the_compose_file_makes_the_topics_that_the_job_reads_and_writes() -> None:
+    spec = load_job(EXAMPLE / "job.yaml").spec
+    services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
+    script = services["topics"]["command"][-1]
+
+    topics = [spec.sources[0].options["subscribe"], parse_options(spec.sinks[0].options).topic]
+    assert f"for topic in {' '.join(map(str, topics))}; do" in script
+    assert f"--topic {topics[0]} " in services["producer"]["command"][-1]
