@@ -18,6 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,8 +27,15 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 from tests.servers.s3 import LOOPBACK, free_port
 
+from streamjob_runtime.connectors.artifacts import read_pins
+from streamjob_runtime.connectors.fetching import Repositories, fetch
+from streamjob_runtime.connectors.finding import cache_directory
+
 _READY_WITHIN = 60.0
 _NOBODY = "nobody"
+_JDBC_DRIVER = read_pins(
+    "org.postgresql:postgresql:42.7.8 2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
+)
 
 
 class PostgresqlMissing(Exception):
@@ -42,6 +50,13 @@ def find_programs() -> Path | None:
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: int(file.parts[-3]))
     found = str(debian[-1]) if debian else shutil.which("initdb")
     return Path(found).resolve().parent if found else None
+
+
+def jdbc_driver(environment: Mapping[str, str]) -> Path:
+    """Return PostgreSQL's JDBC driver, fetched the first time. Raises CannotFetch."""
+    directory = cache_directory(environment)
+    fetch(_JDBC_DRIVER, directory, environment, Repositories())
+    return directory / _JDBC_DRIVER[0].file
 
 
 def required() -> bool:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job import kafka_sink, postgresql
+from streamjob.job import jdbc, kafka_sink, postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import option, resolve_options
@@ -23,6 +23,7 @@ from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.jdbc import JdbcSink
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
 from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.places import LocalPlace, Place
@@ -108,6 +109,8 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
         return ConsoleSink(spec.name)
     if spec.format == "memory":
         return MemorySink(spec.name)
+    if spec.format == jdbc.FORMAT:
+        return JdbcSink(spec.name)
     return BatchSink(spec.format, spec.partition_by)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from tests.unit.job.texts import MARKED, SINK, SOURCE, jdbc, job, looped, postgresql, sql
 
+from streamjob.job.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
+
+EXACT = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
+
 OF_FORM = {
     "unknown field": (
         job(more="paralelism: 3"),
@@ -288,7 +292,7 @@ OF_MEANING = {
     "exactly-once of what cannot": (
         job(sinks=jdbc(more=", delivery: exactly-once")),
         "sink 'out': cannot deliver exactly-once: the format 'jdbc' has no way to publish rows later",
-        "use one of csv, json, kafka, orc, parquet, postgresql, text, your own module:Class, or delivery: at-least-once",
+        f"use one of {EXACT}, your own module:Class, or delivery: at-least-once",
     ),
     "a database at least once": (
         job(sinks=postgresql(more=", delivery: at-least-once")),

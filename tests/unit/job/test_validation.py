@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.job.mistakes import OF_FORM, OF_MEANING
-from tests.unit.job.texts import MARKED, SINK, SOURCE, job, messages, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, jdbc, job, messages, postgresql, sql
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
@@ -60,8 +60,7 @@ VALID = {
     ),
     "an address from the environment": job(sinks=postgresql("url: '${env:DATABASE_URL}', table: t")),
     "a secret from the environment": job(
-        sinks="{name: out, input: a, format: jdbc, options: {password: '${env:PW}', "
-        "url: 'jdbc:postgresql://${env:U}:${env:P}@host/db'}}"
+        sinks=jdbc("url: 'jdbc:postgresql://${env:U}:${env:P}@host/db', password: '${env:PW}', dbtable: t")
     ),
     "options that only look like secrets": job(
         more="sparkConf: {spark.hadoop.fs.s3a.aws.credentials.provider: a.B, spark.x.tokenizer: y, "

@@ -38,6 +38,11 @@ def messages(directory: Path, text: str) -> list[str]:
     return []
 
 
+def jdbc(options: str = "url: 'jdbc:db2://host/db', dbtable: t", more: str = "") -> str:
+    """Return a sink to a database of any kind."""
+    return f"{{name: out, input: a, format: jdbc, options: {{{options}}}{more}}}"
+
+
 def postgresql(options: str = "url: 'postgresql://host/db', table: t", more: str = "") -> str:
     """Return a sink to PostgreSQL."""
     return f"{{name: out, input: a, format: postgresql, options: {{{options}}}{more}}}"

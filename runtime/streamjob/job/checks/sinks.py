@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamjob.job import kafka_sink, postgresql
+from streamjob.job import jdbc, kafka_sink, postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -22,6 +22,10 @@ from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec
 from streamjob.job.suggest import did_you_mean
 
+_PROBLEMS: Mapping[str, Callable[[Mapping[str, str]], Iterable[tuple[str, str]]]] = {
+    jdbc.FORMAT: jdbc.problems,
+    postgresql.FORMAT: postgresql.problems,
+}
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -71,11 +75,11 @@ def partitions(subject: Subject) -> Iterator[Problem]:
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
-    """The options of a PostgreSQL sink make sense, as far as that can be told without the server."""
+    """The options of a database's sink make sense, as far as that can be told without the server."""
     for sink in subject.spec.sinks:
         if sink.format == kafka_sink.FORMAT and sink.delivery == "exactly-once":
             for what, fix in kafka_sink.problems(sink.options):
                 yield Problem(where(sink), what, fix)
-        if sink.format == postgresql.FORMAT:
-            for what, fix in postgresql.problems(sink.options):
+        if (problems := _PROBLEMS.get(sink.format)) is not None:
+            for what, fix in problems(sink.options):
                 yield Problem(where(sink), what, fix)

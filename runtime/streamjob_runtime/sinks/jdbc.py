@@ -1,0 +1,124 @@
+"""The JDBC sink: any database that has a driver, at least once, by Spark's writer; what is amiss is said at the start.
+
+Spark looks a driver up where its own classes are, and so misses one that a job brings: it is named to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from streamjob.job.options import option
+from streamjob.job.suggest import did_you_mean
+from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_NOT_FOUND = ("42", "S0")
+"""Classes of SQLSTATE for a table that is not there, or that may be written and not read."""
+_REFUSED = ("28", "3D")
+"""Classes of SQLSTATE for a login that fails, and for a database that is not there."""
+
+log = logging.getLogger("streamjob")
+
+
+class JdbcSink(BatchSink):
+    """Appends each batch to a table.
+
+    Args:
+        name: the sink's name, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__("jdbc")
+        self._label = f"sink {name}"
+
+    def check_schema(self, schema: StructType) -> None:
+        """Find the driver, and check that the table has the rows' columns; a table that is missing is made by Spark.
+
+        Raises:
+            UnusableSink: no driver understands the address.
+            DatabaseUnreachable: the database does not answer.
+            DatabaseRefuses: it does not let the role in.
+            UnusableTable: the table lacks columns.
+        """
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.active()
+        options = dict(self.context.options)
+        if option(options, "driver") is None:
+            options["driver"] = self._find_driver(spark, option(options, "url") or "")
+        columns = self._columns(spark, options)
+        if columns is not None:
+            self._compare(schema.names, columns, exactly=spark.conf.get("spark.sql.caseSensitive") == "true")
+        self.context = replace(self.context, options=options)
+
+    def _find_driver(self, spark: SparkSession, url: str) -> str:
+        """Return the class of the driver that understands an address, among those of Spark and of the job."""
+        jvm: Any = spark._jvm
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        drivers = jvm.java.util.ServiceLoader.load(jvm.java.lang.Class.forName("java.sql.Driver"), loader).iterator()
+        while drivers.hasNext():
+            driver = drivers.next()
+            if driver.acceptsURL(url):
+                return str(driver.getClass().getName())
+        kind = ":".join(url.split(":")[:2])
+        raise UnusableSink(
+            f"{self._label}: there is no JDBC driver for {kind}:…",
+            "bring it: sparkConf: {spark.jars.packages: group:name:version}, or spark.jars with its file; one that "
+            "does not announce itself is named by the option 'driver'",
+        )
+
+    def _columns(self, spark: SparkSession, options: Mapping[str, str]) -> list[str] | None:
+        """Return the table's columns; None if it cannot be looked at, and may still be written."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors.exceptions.captured import CapturedException
+
+        table = option(options, "dbtable")
+        try:
+            return spark.read.format("jdbc").options(**options).load().columns
+        except (Py4JJavaError, CapturedException) as error:
+            cause = _sql_exception(error._origin if isinstance(error, CapturedException) else error.java_exception)
+            if cause is None:
+                raise
+            state, said = str(cause.getSQLState() or ""), self._shown(str(cause.getMessage()), options)
+        if state[:2] in _NOT_FOUND:
+            log.warning("%s: table %s cannot be read, and is made if it is missing: %s", self._label, table, said)
+            return None
+        if state[:2] in _REFUSED:
+            raise DatabaseRefuses(f"{self._label}: {said}", "correct url, user and password, or the role's rights")
+        raise DatabaseUnreachable(
+            f"{self._label}: {said}", "start the database, or correct the address; the job goes on from its checkpoint"
+        )
+
+    def _compare(self, rows: list[str], table: list[str], *, exactly: bool) -> None:
+        known = set(table) if exactly else {name.lower() for name in table}
+        missing = [name for name in rows if (name if exactly else name.lower()) not in known]
+        if missing:
+            fixes = "; ".join(dict.fromkeys(did_you_mean(name, table, "columns") for name in missing))
+            names = ", ".join(missing)
+            what = f"{self._label}: table {option(self.context.options, 'dbtable')} has no column for {names}"
+            raise UnusableTable(what, fixes)
+
+    def _shown(self, said: str, options: Mapping[str, str]) -> str:
+        """Return what the driver says, in one line, without what came from the environment."""
+        for name in ("url", "password"):
+            if value := option(options, name):
+                said = said.replace(value, f"<{name}>")
+        return " ".join(said.split())
+
+
+def _sql_exception(error: Any) -> Any | None:
+    """Return the SQLException among an exception and its causes; None if there is none."""
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    while error is not None and not is_instance_of(SparkContext._gateway, error, "java.sql.SQLException"):
+        error = error.getCause()
+    return error
