@@ -1,0 +1,141 @@
+"""Measures writing to PostgreSQL against Spark's JDBC writer: `python -m bench.postgresql --help`.
+
+Each run has a process of its own, and all go to the same server. The sink's run is one checkpoint, however many batches
+it has: they are staged, then published in one transaction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import machine, postgresql_report
+from bench.entry import run_benchmark
+from bench.memory import MemoryWatch
+from bench.postgresql_model import Done, Postgresql, PostgresqlRun
+from bench.postgresql_side import table_of
+from bench.processes import REPOSITORY, RunFailed, environment, locked, started
+from rich.console import Console
+from tests.servers.postgresql import PostgresqlServer, jdbc_driver
+
+RESULTS = REPOSITORY / "bench" / "postgresql.json"
+SIDES = ("jdbc", "jdbc, rewriting", "insert", "upsert")
+SLOTS = 2
+_SERVER = {"shared_buffers": "256MB", "max_wal_size": "8GB"}
+console = Console(highlight=False)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="make bench-postgresql", description=__doc__)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="one round of few rows, for a look; writes no results")
+    add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
+    add("--rows", type=int, default=2_000_000, metavar="N", help="rows of a run (2,000,000)")
+    add("--batches", type=int, action="append", metavar="N", help="batches that they come in (1 and 20)")
+    add("--timeout", type=float, default=600.0, metavar="S", help="seconds that one run may take (600)")
+    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.rows = 1, 200_000
+    options.batches = options.batches or [1, 20]
+    return options
+
+
+class Side:
+    """Runs one side after the other against one server.
+
+    Args:
+        server: the server.
+        work: directory for the runs.
+        timeout: seconds that a run may take.
+    """
+
+    def __init__(self, server: PostgresqlServer, work: Path, timeout: float) -> None:
+        self._server = server
+        self._work = work
+        self._timeout = timeout
+
+    def run(self, side: str, number: int, rows: int, batches: int) -> PostgresqlRun:
+        """Write so many rows in so many batches. Raises RunFailed if not all of them arrived."""
+        server, name = self._server, f"round_{number}_{SIDES.index(side)}_{batches}"
+        directory = self._work / name
+        directory.mkdir(parents=True)
+        server.make_database(name)
+        for table in ("warm", "report"):
+            server.execute(table_of(table), database=name, role=server.role)
+        # What runs before leave to be written is not counted here.
+        server.execute("CHECKPOINT")
+        load = os.getloadavg()[0]
+        login = {"URL": server.url(name), "USER": server.role, "PASSWORD": server.password}
+        login["DRIVER"] = str(jdbc_driver(os.environ))
+        with environment({f"BENCH_{key}": value for key, value in login.items()}):
+            done, memory = self._measure(directory, side=side, total=rows, batches=batches)
+        ((found,),) = server.execute("SELECT count(*) FROM report", database=name)
+        server.drop_database(name)
+        if found != rows:
+            raise RunFailed(f"{side}: {found:,} of {rows:,} rows arrived")
+        return PostgresqlRun(
+            side=side,
+            round=number,
+            rows=rows,
+            batches=batches,
+            done=done,
+            driver_bytes=memory.driver_bytes,
+            worker_bytes=memory.worker_bytes,
+            load_before=load,
+        )
+
+    def _measure(self, directory: Path, **spec: object) -> tuple[Done, MemoryWatch]:
+        result, log = directory / "result.json", directory / "log.txt"
+        (directory / "work").mkdir()
+        spec |= {"slots": SLOTS, "work": str(directory / "work"), "result": str(result)}
+        command = [sys.executable, "-m", "bench.postgresql_side", json.dumps(spec)]
+        deadline = time.monotonic() + self._timeout
+        with started(command, log) as process, MemoryWatch(process.pid) as memory:
+            while process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.1)
+        if process.returncode or not result.exists():
+            raise RunFailed(f"{spec['side']} got no further; {log} ends:\n{log.read_text()[-3000:]}")
+        return Done.model_validate_json(result.read_text()), memory
+
+
+def bench(options: argparse.Namespace, work: Path) -> None:
+    """Measure, show it, and keep it behind every round."""
+    begun, runs = time.time(), list[PostgresqlRun]()
+    with PostgresqlServer(**_SERVER) as server:
+        side = Side(server, work, options.timeout)
+        for number in range(options.rounds):
+            with locked(options.lock):
+                _round(options, side, number, runs.append)
+            where = machine.circumstances(begun, machine.command_line("make bench-postgresql"))
+            result = Postgresql(circumstances=where, slots=SLOTS, runs=tuple(runs))
+            if not options.quick:
+                postgresql_report.save(result, RESULTS)
+            console.print(postgresql_report.table(runs).rich(f"behind round {number + 1}"))
+
+
+def _round(options: argparse.Namespace, side: Side, number: int, on_run: Callable[[PostgresqlRun], None]) -> None:
+    for name in SIDES if number % 2 == 0 else SIDES[::-1]:
+        for batches in options.batches:
+            run = side.run(name, number, options.rows, batches)
+            on_run(run)
+            console.print(
+                f"[dim]{time.strftime('%H:%M:%S')}[/] {name}, {batches} batches: {run.seconds:.1f} s, "
+                f"driver {run.driver_bytes / 1e6:,.0f} MB, load {run.load_before:.1f}"
+            )
+
+
+def main() -> int:
+    """Run the benchmark; return its exit code."""
+    options = arguments()
+    return run_benchmark(lambda work, _cache: bench(options, work), console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
