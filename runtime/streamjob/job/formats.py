@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
@@ -27,7 +27,7 @@ SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "
 EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 """Formats of the exactly-once file sink."""
 
-TRANSACTIONAL_FORMATS = frozenset({"kafka", "postgresql"})
+TRANSACTIONAL_FORMATS = frozenset({"iceberg", "kafka", "postgresql"})
 """Formats whose rows appear in one transaction with the record of their checkpoint."""
 
 EXACTLY_ONCE_ONLY_FORMATS = frozenset({"postgresql"})
@@ -62,6 +62,13 @@ def can_exactly_once(name: str) -> bool:
     return name in EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS or is_python_sink(name)
 
 
-def default_delivery(name: str) -> Literal["exactly-once", "at-least-once"]:
-    """Return the delivery of a sink that names none."""
+def names_catalog(options: Iterable[str]) -> bool:
+    """Return whether the names of options tell a catalog of tables: then the sink is streamjob's own, not Spark's."""
+    return any(option.startswith("catalog.") for option in options)
+
+
+def default_delivery(name: str, options: Iterable[str] = ()) -> Literal["exactly-once", "at-least-once"]:
+    """Return the delivery of a sink that names none, from its format and the names of its options."""
+    if name == "iceberg" and not names_catalog(options):
+        return "at-least-once"
     return "exactly-once" if can_exactly_once(name) else "at-least-once"

@@ -20,6 +20,7 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=(?!\$\{env:)[^;&\s]", re.IGNORECASE)
+_REFERRED_LOGIN = re.compile(r"://([^/@\s:$]+|\$\{env:\}):\$\{env:\}@")
 # A name, not a place in a file system.
 _PATHLESS = {"iceberg"}
 
@@ -59,7 +60,7 @@ def substitute(value: str, environ: Mapping[str, str]) -> str:
 
 def is_secret(key: str, value: str) -> bool:
     """Return whether an option holds a secret in plain text, judged by its name and by logins in its value."""
-    if _LOGIN.search(_REFERENCE.sub("${env:}", value).replace("://${env:}:${env:}@", "://")):
+    if _LOGIN.search(_REFERRED_LOGIN.sub("://", _REFERENCE.sub("${env:}", value))):
         return True
     return _SECRET.search(key) is not None and _REFERENCE.search(value) is None
 

@@ -227,7 +227,7 @@ class SinkSpec(Node):
     )
     options: Options = Field(default_factory=dict, description="The sink's options.")
     delivery: Delivery = Field(
-        default_factory=lambda data: default_delivery(data.get("format", "")),
+        default_factory=lambda data: default_delivery(data.get("format", ""), data.get("options", {})),
         description="`exactly-once` or `at-least-once`. Default: `exactly-once` where the format can.",
     )
     partition_by: tuple[str, ...] = Field(default=(), description="Columns that become directories; file formats only.")

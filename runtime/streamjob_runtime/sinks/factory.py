@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job import jdbc, kafka_sink, postgresql
+from streamjob.job import iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import option, resolve_options
@@ -98,6 +98,8 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
         return _kafka_sink(spec, surroundings)
     if spec.format == postgresql.FORMAT and spec.delivery == "exactly-once":
         return _postgresql_sink(spec)
+    if spec.format == iceberg.FORMAT and spec.delivery == "exactly-once":
+        return _iceberg_sink(spec)
     if spec.delivery == "exactly-once":
         if spec.format not in EXACTLY_ONCE_FORMATS:
             raise UnusableSink(
@@ -123,6 +125,17 @@ def _postgresql_sink(spec: SinkSpec) -> Sink:
             "install it: pip install 'streamjob[postgresql]'",
         ) from error
     return PostgresqlSink(spec.name)
+
+
+def _iceberg_sink(spec: SinkSpec) -> Sink:
+    try:
+        from streamjob_runtime.sinks.iceberg.sink import IcebergSink
+    except ImportError as error:
+        raise UnusableSink(
+            f"sink {spec.name}: what talks to Iceberg's catalogs cannot be loaded: {error}",
+            "install it: pip install 'streamjob[iceberg]'",
+        ) from error
+    return IcebergSink(spec.name)
 
 
 def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:

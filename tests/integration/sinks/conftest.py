@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.sinks.databases import database, postgresql_server
+from tests.integration.sinks.lakes import bucket_lake, lake, lake_server
 from tests.integration.sinks.topics import topics
 
-__all__ = ["database", "postgresql_server", "spark", "topics"]
+__all__ = ["bucket_lake", "database", "lake", "lake_server", "postgresql_server", "spark", "topics"]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamjob.job import jdbc, kafka_sink, postgresql
+from streamjob.job import iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -79,6 +79,9 @@ def connections(subject: Subject) -> Iterator[Problem]:
     for sink in subject.spec.sinks:
         if sink.format == kafka_sink.FORMAT and sink.delivery == "exactly-once":
             for what, fix in kafka_sink.problems(sink.options):
+                yield Problem(where(sink), what, fix)
+        if sink.format == iceberg.FORMAT:
+            for what, fix in iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by):
                 yield Problem(where(sink), what, fix)
         if (problems := _PROBLEMS.get(sink.format)) is not None:
             for what, fix in problems(sink.options):

@@ -1,0 +1,161 @@
+"""The options of the Iceberg sink, as a job's file gives them; the rest is checked in the catalog, at the start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pydantic import Field, ValidationError
+
+from streamjob.errors import InvalidInput
+from streamjob.job.formats import names_catalog
+from streamjob.job.options import is_secret
+from streamjob.job.spec import Spec
+from streamjob.job.suggest import did_you_mean
+
+FORMAT = "iceberg"
+CATALOG_TYPES = ("bigquery", "dynamodb", "glue", "hive", "rest", "sql")
+
+_CATALOG = "catalog."
+_IMPLEMENTATION = "py-catalog-impl"
+_NEED_URI = frozenset({"hive", "rest", "sql"})
+_REFERENCE = re.compile(r"\$\{env:")
+
+
+class UnusableOptions(InvalidInput):
+    """The options of an Iceberg sink cannot be used."""
+
+
+class IcebergOptions(Spec):
+    """Options of `format: iceberg` with a catalog: which table the rows go to, and who knows it.
+
+    Besides these, `catalog.PROPERTY` is a property of pyiceberg's catalog or of its access to files:
+    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
+    """
+
+    table: str = Field(min_length=1, description="The table, as `namespace.table`, spelled as in the catalog.")
+    catalog_type: str = Field(
+        alias="catalog.type",
+        default="",
+        description="`rest`, `sql`, `glue`, `hive`, `dynamodb` or `bigquery`. Default: what the URI tells.",
+    )
+    catalog_uri: str = Field(
+        alias="catalog.uri",
+        default="",
+        repr=False,
+        description="Where the catalog is: `https://…` for `rest`, `postgresql://host:5432/database` for `sql`, "
+        "`thrift://…` for `hive`. A password in it is `${env:NAME}`.",
+    )
+    catalog_name: str = Field(
+        alias="catalog.name",
+        default="default",
+        min_length=1,
+        description="The catalog's name: its key in a database for `sql`; pyiceberg's own settings for it count, too.",
+    )
+    catalog_warehouse: str = Field(
+        alias="catalog.warehouse",
+        default="",
+        description="Where the catalog puts tables, or which of its warehouses is meant.",
+    )
+    create_table: bool = Field(
+        default=False,
+        description="Make the table, without partitions, if it is not there when the job starts. Default: an error.",
+    )
+
+
+def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """Return what pyiceberg's catalog is loaded with."""
+    own = {"catalog.name"}
+    return {
+        name.removeprefix(_CATALOG): value
+        for name, value in options.items()
+        if name.startswith(_CATALOG) and name not in own and value
+    }
+
+
+def parse_options(options: Mapping[str, str]) -> IcebergOptions:
+    """Return a sink's options, checked.
+
+    Raises:
+        UnusableOptions: one is unknown, missing, or cannot have its value.
+    """
+    for what, fix in problems(options):
+        raise UnusableOptions(what, fix)
+    return IcebergOptions.model_validate(_own(options))
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a sink's options, with the fix; no value is shown."""
+    try:
+        parsed = IcebergOptions.model_validate(_own(options))
+    except ValidationError as error:
+        yield from _problems(error)
+    else:
+        yield from _problems_of(parsed, catalog_properties(options))
+
+
+def delivery_problems(
+    options: Mapping[str, str], delivery: str, partition_by: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a sink: exactly once it is streamjob's own, at least once it is Spark's."""
+    if delivery == "exactly-once":
+        yield from problems(options)
+        if partition_by:
+            yield "has partitionBy, and its table says itself how it is partitioned", "leave it out"
+    elif names_catalog(options):
+        yield (
+            "has the options catalog.…, and delivery: at-least-once, for which Spark's own sink is used",
+            "leave delivery out, or configure the catalog in Spark",
+        )
+
+
+def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
+    """Return the values that no message may show."""
+    found = {value for name, value in options.items() if is_secret(name, "plain")}
+    parts = urlsplit(options.get("catalog.uri", ""))
+    found |= {parts.password or "", unquote(parts.password or ""), *parse_qs(parts.query).get("password", [])}
+    return frozenset(found - {""})
+
+
+def _own(options: Mapping[str, str]) -> dict[str, str]:
+    known = _known()
+    return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
+
+
+def _known() -> list[str]:
+    return [field.alias or name for name, field in IcebergOptions.model_fields.items()]
+
+
+def _problems(error: ValidationError) -> Iterator[tuple[str, str]]:
+    for each in error.errors(include_input=False, include_url=False):
+        name = str(each["loc"][0])
+        if each["type"] == "extra_forbidden":
+            yield f"has no option {name!r}", did_you_mean(name, _known(), "options")
+        elif each["type"] == "missing":
+            yield f"lacks the option {name!r}", _ADVICE.get(name, f"add {name}")
+        else:
+            yield f"the option {name!r} cannot be used: {each['msg']}", _ADVICE.get(name, "see the reference")
+
+
+_ADVICE = {"table": "add table: namespace.table", "createTable": "say true or false"}
+
+
+def _problems_of(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if not all(options.table.split(".")) or "." not in options.table:
+        yield "the option 'table' names no table of a namespace", _ADVICE["table"]
+    kind = options.catalog_type.lower()
+    if kind and kind not in CATALOG_TYPES:
+        yield "the option 'catalog.type' is no kind of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
+    if not kind and not options.catalog_uri and _IMPLEMENTATION not in properties:
+        yield "names no catalog", "add catalog.type, and what such a catalog needs, such as catalog.uri"
+    if kind in _NEED_URI and not options.catalog_uri:
+        yield f"lacks the option 'catalog.uri', which a catalog of type {kind} needs", "add catalog.uri"
+    if kind == "sql" and not options.catalog_warehouse:
+        yield (
+            "lacks the option 'catalog.warehouse', which a catalog of type sql needs",
+            "add catalog.warehouse: s3://bucket/path",
+        )
+    uri = options.catalog_uri
+    if uri and ":" not in uri and not _REFERENCE.match(uri):
+        yield "the option 'catalog.uri' is no address", "write https://…, postgresql://… or thrift://…"

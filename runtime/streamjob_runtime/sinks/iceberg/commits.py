@@ -1,0 +1,71 @@
+"""Adds staged data files to a table: one commit, whole or not at all, from the table as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from pyiceberg.table import Table
+
+from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
+
+
+class StagedBatch(BaseModel):
+    """The committable: the data files of a batch, and the life and number that the table will know it by."""
+
+    model_config = ConfigDict(frozen=True)
+
+    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    table: str
+    sink: str
+    life: str
+    number: int
+    partitionSpec: int  # noqa: N815
+    schemaId: int  # noqa: N815
+    files: tuple[StagedFile, ...]
+
+
+def append(
+    table: Table, batches: Sequence[StagedBatch], summary: Mapping[str, str], properties: Mapping[str, str]
+) -> None:
+    """Add the files of batches to a table as it was read, and set properties, in one commit; once, or not at all.
+
+    Raises:
+        CommitFailedException: the table has changed since.
+    """
+    first = batches[0]
+    metadata = table.metadata
+    # The files belong to the partitions that the table had when they were written. And no attempt is made again from
+    # a newer state of the table, which might have what is added here.
+    table.metadata = metadata.model_copy(
+        update={
+            "default_spec_id": first.partitionSpec,
+            "properties": {**metadata.properties, "commit.retry.num-retries": "0"},
+        }
+    )
+    spec = metadata.specs()[first.partitionSpec]
+    schema = metadata.schema_by_id(first.schemaId) or metadata.schema()
+    transaction = table.transaction()
+    transaction.set_properties(dict(properties))
+    update = transaction.update_snapshot(snapshot_properties=dict(summary))
+    merging = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+    with update.merge_append() if merging else update.fast_append() as appended:
+        for batch in batches:
+            for file in batch.files:
+                appended.append_data_file(restore(file, spec, schema))
+    transaction.commit_transaction()
+
+
+def files_of(table: Table) -> frozenset[str]:
+    """Return all files that are part of any of a table's snapshots."""
+    manifests = {
+        manifest.manifest_path: manifest
+        for snapshot in table.metadata.snapshots
+        for manifest in snapshot.manifests(table.io)
+    }
+    return frozenset(
+        entry.data_file.file_path
+        for manifest in manifests.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+    )

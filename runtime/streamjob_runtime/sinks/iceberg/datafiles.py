@@ -1,0 +1,116 @@
+"""Data files as JSON, the form in which tasks report them and committables hold them.
+
+Bounds and partition values are in Iceberg's binary form of single values (the specification's appendix D), in base64.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import PrimitiveType
+
+
+class StagedFile(BaseModel):
+    """A Parquet file of rows: where it is, and what the table's manifest has to say of it.
+
+    Args:
+        path: its location.
+        size: its bytes.
+        rows: how many it holds.
+        partition: the values of the partition's fields.
+        columnSizes, values, nulls, nans: numbers by the column's id.
+        lower, upper: bounds by the column's id.
+        splits: where its row groups begin.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    size: int
+    rows: int
+    partition: tuple[str | None, ...] = ()
+    columnSizes: dict[int, int] = {}  # noqa: N815 - as it is stored
+    values: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    nans: dict[int, int] = {}
+    lower: dict[int, str] = {}
+    upper: dict[int, str] = {}
+    splits: tuple[int, ...] = ()
+
+
+def describe(file: DataFile, spec: PartitionSpec, schema: Schema) -> StagedFile:
+    """Return the description of a data file that was written with a specification and a schema of the table."""
+    values = [
+        None if value is None else _text(to_bytes(kind, value))
+        for kind, value in zip(_kinds(spec, schema), [file.partition[n] for n in range(len(spec.fields))], strict=True)
+    ]
+    return StagedFile(
+        path=file.file_path,
+        size=file.file_size_in_bytes,
+        rows=file.record_count,
+        partition=tuple(values),
+        columnSizes=file.column_sizes or {},
+        values=file.value_counts or {},
+        nulls=file.null_value_counts or {},
+        nans=file.nan_value_counts or {},
+        lower=_texts(file.lower_bounds),
+        upper=_texts(file.upper_bounds),
+        splits=tuple(file.split_offsets or ()),
+    )
+
+
+def restore(staged: StagedFile, spec: PartitionSpec, schema: Schema) -> DataFile:
+    """Return the data file of a description."""
+    kinds = _kinds(spec, schema)
+    values: list[Any] = [
+        None if value is None else from_bytes(kind, b64decode(value))
+        for kind, value in zip(kinds, staged.partition, strict=True)
+    ]
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=staged.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*values),
+        record_count=staged.rows,
+        file_size_in_bytes=staged.size,
+        column_sizes=staged.columnSizes,
+        value_counts=staged.values,
+        null_value_counts=staged.nulls,
+        nan_value_counts=staged.nans,
+        lower_bounds=_bytes(staged.lower),
+        upper_bounds=_bytes(staged.upper),
+        key_metadata=None,
+        split_offsets=list(staged.splits),
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = spec.spec_id
+    return file
+
+
+def _kinds(spec: PartitionSpec, schema: Schema) -> list[PrimitiveType]:
+    kinds = []
+    for field in spec.partition_type(schema).fields:
+        assert isinstance(field.field_type, PrimitiveType), f"partition field {field.name} is of no primitive type"
+        kinds.append(field.field_type)
+    return kinds
+
+
+def _text(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _texts(bounds: Mapping[int, bytes] | None) -> dict[int, str]:
+    return {column: _text(value) for column, value in (bounds or {}).items()}
+
+
+def _bytes(bounds: Mapping[int, str]) -> dict[int, bytes]:
+    return {column: b64decode(value) for column, value in bounds.items()}

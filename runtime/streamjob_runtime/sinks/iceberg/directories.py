@@ -1,0 +1,96 @@
+"""Where a sink's data files lie: below the table's data, in a directory for each life of the sink.
+
+    <data>/streamjob/<identity>/<life>/<number of the batch>/<partition>/<file>.parquet
+
+A file stays where it was written when it becomes part of the table. So what a life has left is found by listing its own
+directory, and once that holds published files alone it is never listed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pyarrow import fs
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table.metadata import TableMetadata
+
+from streamjob_runtime.sinks.iceberg.published import Life, life_of
+
+
+def data_path(metadata: TableMetadata) -> str:
+    """Return where a table's data lies."""
+    own = metadata.properties.get("write.data.path")
+    return own.rstrip("/") if own else f"{metadata.location.rstrip('/')}/data"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file: its location, and the number of the batch that it belongs to."""
+
+    location: str
+    number: int
+
+
+class Directories:
+    """The directories of one sink in one table. Raises OSError if the files' store fails.
+
+    Args:
+        files: gives access to them.
+        data: where the table's data lies.
+        identity: the sink's.
+    """
+
+    def __init__(self, files: PyArrowFileIO, data: str, identity: str) -> None:
+        self._files = files
+        self._root = f"{data}/streamjob/{identity}"
+        scheme, host, self._path = PyArrowFileIO.parse_location(self._root, files.properties)
+        self._system: fs.FileSystem = files.fs_by_scheme(scheme, host)
+
+    def of_batch(self, life: Life, number: int) -> str:
+        """Return the location of a batch's files."""
+        return f"{self._root}/{life}/{number}"
+
+    def try_to_write(self, life: Life) -> None:
+        """Write a file and remove it."""
+        location = f"{self._root}/{life}/probe"
+        with self._files.new_output(location).create(overwrite=True) as stream:
+            stream.write(b"")
+        self._files.delete(location)
+        self._remove_if_empty(str(life))
+
+    def lives(self) -> list[Life]:
+        """Return the lives that have left files."""
+        below = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
+        found = [life_of(each.base_name) for each in below if each.type == fs.FileType.Directory]
+        return sorted(life for life in found if life is not None)
+
+    def files_of(self, life: Life) -> list[Found]:
+        """Return a life's files."""
+        start = f"{self._path}/{life}"
+        below = self._system.get_file_info(fs.FileSelector(start, allow_not_found=True, recursive=True))
+        found = []
+        for each in below:
+            number, *inner = PurePosixPath(each.path).relative_to(start).parts
+            if each.type == fs.FileType.File and inner and number.isdigit():
+                found.append(Found(f"{self._root}/{life}/{number}/{'/'.join(inner)}", int(number)))
+        return found
+
+    def exists(self, location: str) -> bool:
+        """Return whether there is a file."""
+        return self._files.new_input(location).exists()
+
+    def remove(self, life: Life, files: Iterable[Found]) -> None:
+        """Remove files of a life, and the directories that are empty then, where there are such."""
+        for file in files:
+            self._files.delete(file.location)
+        self._remove_if_empty(str(life))
+
+    def _remove_if_empty(self, below: str) -> None:
+        if not isinstance(self._system, fs.LocalFileSystem):
+            return
+        start = f"{self._path}/{below}"
+        inside = self._system.get_file_info(fs.FileSelector(start, allow_not_found=True, recursive=True))
+        if all(each.type == fs.FileType.Directory for each in inside):
+            self._system.delete_dir(start)

@@ -1,0 +1,129 @@
+"""What a sink has published in a table, as the table itself says; pure.
+
+A life is one opening of the sink: an epoch and a random name. It numbers the batches that it stages, and a checkpoint
+always covers all of them up to some number, so one number for each life says which batches are published. It is a
+property of the table, set by the commit that adds the data files; the snapshots say it again, as long as they are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from streamjob.ids import Epoch
+
+LIVES_KEPT = 1000
+PREFIX = "streamjob."
+_NAME = re.compile(r"(\d+)-([0-9a-f]{16})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Life:
+    """One opening of a sink: its epoch, and 16 hexadecimal digits that no other opening has."""
+
+    epoch: Epoch
+    distinction: str
+
+    def __str__(self) -> str:
+        return f"{self.epoch}-{self.distinction}"
+
+
+def life_of(name: str) -> Life | None:
+    """Return the life of a name; None for what is no life's name."""
+    match = _NAME.fullmatch(name)
+    return Life(Epoch(int(match[1])), match[2]) if match else None
+
+
+def identity_of(namespace: str, job: str, sink: str) -> str:
+    """Return what a sink is known by in a table: 16 hexadecimal digits."""
+    return sha256("\0".join((namespace, job, sink)).encode()).hexdigest()[:16]
+
+
+def property_of(identity: str) -> str:
+    """Return the name of the table's property that holds what a sink has published."""
+    return f"{PREFIX}published.{identity}"
+
+
+class UnreadableProperty(ValueError):
+    """The property was not written by this sink, or by a newer version of it."""
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    formatVersion: int  # noqa: N815 - as it is stored
+    published: dict[str, int]
+    swept: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a sink has published.
+
+    Args:
+        numbers: for each life the number of the last batch; the life that published last is last.
+        swept: lives whose directories hold published files alone.
+    """
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    swept: frozenset[str] = frozenset()
+
+    def covers(self, life: str, number: int) -> bool:
+        """Return whether a batch is published."""
+        return number <= self.numbers.get(life, 0)
+
+    def with_batches(self, batches: Iterable[tuple[str, int]]) -> Published:
+        """Return this, with some batches published in addition."""
+        numbers = dict(self.numbers)
+        for life, number in batches:
+            numbers[life] = max(number, numbers.pop(life, 0))
+        kept = dict(list(numbers.items())[-LIVES_KEPT:])
+        return Published(kept, self.swept & kept.keys())
+
+    def with_swept(self, lives: Iterable[str]) -> Published:
+        """Return this, with lives that need no sweeping any more."""
+        return replace(self, swept=(self.swept | set(lives)) & self.numbers.keys())
+
+    def to_property(self) -> str:
+        """Return the property's value."""
+        stored = {"formatVersion": 1, "published": dict(self.numbers), "swept": sorted(self.swept)}
+        return json.dumps(stored, separators=(",", ":"))
+
+
+def read_published(
+    identity: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]
+) -> Published | None:
+    """Return what a sink has published; None if the table knows nothing of it.
+
+    Args:
+        identity: the sink's.
+        properties: of the table.
+        summaries: of the table's snapshots, the oldest first.
+
+    Raises:
+        UnreadableProperty: the property cannot be read.
+    """
+    text = properties.get(property_of(identity))
+    said = [
+        (life, int(number))
+        for summary in summaries
+        if summary.get(f"{PREFIX}sink-id") == identity
+        for life, _, number in [summary.get(f"{PREFIX}batch", "").rpartition("/")]
+        if life and number.isdigit()
+    ]
+    if text is None:
+        return Published().with_batches(said) if said else None
+    try:
+        stored = _Stored.model_validate_json(text)
+    except ValidationError as error:
+        raise UnreadableProperty(f"the property {property_of(identity)} cannot be read") from error
+    if stored.formatVersion != 1:
+        raise UnreadableProperty(f"the property {property_of(identity)} has format version {stored.formatVersion}")
+    known = Published(stored.published, frozenset(stored.swept))
+    missing = [(life, number) for life, number in said if not known.covers(life, number)]
+    return known.with_batches(missing) if missing else known

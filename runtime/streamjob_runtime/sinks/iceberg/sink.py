@@ -1,0 +1,315 @@
+"""The exactly-once Iceberg sink.
+
+A batch is written as data files below the table's data when it is computed, where no reader looks. When the checkpoint
+that covers it has completed, one commit adds the files to the table and notes, in a property of the table, up to which
+batch the sink has published. Whoever repeats the commit finds the note, and does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.iceberg import UnusableOptions, parse_options
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
+from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
+from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
+from streamjob_runtime.sinks.iceberg.errors import CommitContended, StagedFilesGone, UnusableTable
+from streamjob_runtime.sinks.iceberg.fitting import Misfit, misfits, refusals, schema_of
+from streamjob_runtime.sinks.iceberg.published import (
+    PREFIX,
+    Life,
+    Published,
+    UnreadableProperty,
+    identity_of,
+    life_of,
+    property_of,
+    read_published,
+)
+from streamjob_runtime.sinks.iceberg.writing import target_below, write_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_ATTEMPTS = 12
+_LONGEST_WAIT = 5.0
+
+log = logging.getLogger("streamjob")
+
+
+class IcebergSink:
+    """Appends each batch's rows to a table once the checkpoint that covers them has completed.
+
+    Args:
+        name: the sink's name, for messages.
+        wait: sleeps for some seconds between two attempts to commit.
+    """
+
+    def __init__(self, name: str, wait: Callable[[float], None] = time.sleep) -> None:
+        self._label = f"sink {name}"
+        self._wait = wait
+        self._number = 0
+        self._swept: list[str] = []
+
+    def open(self, context: SinkContext) -> None:
+        """Check the catalog, the table and the rights to its files.
+
+        Raises:
+            UnusableOptions: an option cannot be used.
+            CatalogUnreachable: the catalog or the files' store does not answer.
+            CatalogRefuses: one of them does not let the sink in, or not do what it has to do.
+            UnusableTable: there is no such table, or it cannot be written to.
+        """
+        self._context = context
+        self._explainer = Explainer(self._label, context.options)
+        try:
+            self._options = parse_options(context.options)
+        except UnusableOptions as error:
+            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
+        self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._life = Life(context.epoch, secrets.token_hex(8))
+        self._number, self._swept = 0, []
+        self._catalog = open_catalog(context.options, self._options, self._explainer)
+        self._opened: Table | None = None
+        table = self._find()
+        if table is not None:
+            self._take(table)
+        elif not self._options.create_table:
+            raise UnusableTable(
+                f"{self._label}: there is no table {self._options.table} in the catalog",
+                "make it with the columns of the rows, say createTable: true, or correct the option 'table'; names are "
+                "compared exactly",
+            )
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that rows of a schema fit the table; make the table if it is to be made.
+
+        Raises:
+            UnusableTable: they do not; says all that is wrong.
+        """
+        if self._opened is None:
+            self._take(self._create(schema))
+        table = self._table
+        self._refuse(misfits(schema, table.schema()))
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write the batch as data files, in one Spark action.
+
+        Raises:
+            CatalogUnreachable, CatalogRefuses: see `open`.
+        """
+        if self._opened is None:
+            self._take(self._create(batch.schema))
+        metadata, number = self._table.metadata, self._number + 1
+        directory = self._directories.of_batch(self._life, number)
+        target = target_below(metadata, self._files.properties, directory)
+        files = write_batch(batch, target)
+        if not files:
+            return Staged(None, 0)
+        self._number = number
+        staged = StagedBatch(
+            table=str(metadata.table_uuid),
+            sink=self._identity,
+            life=str(self._life),
+            number=number,
+            partitionSpec=metadata.default_spec_id,
+            schemaId=metadata.current_schema_id,
+            files=tuple(files),
+        )
+        return Staged(staged.model_dump(mode="json", exclude_defaults=True), sum(file.rows for file in files))
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Add the files of the checkpoint's batches to the table, and note that in it, in one commit.
+
+        Raises:
+            UnreadableCommittable: a committable is not this sink's.
+            StagedFilesGone: files are neither there nor noted as published.
+            CommitContended: others changed the table again and again meanwhile.
+            CatalogUnreachable, CatalogRefuses: see `open`.
+        """
+        batches = [self._parsed(committable) for committable in committables]
+        # A manifest holds files of one partition specification; the table's may have changed between two epochs.
+        for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
+            self._publish(checkpoint, list(group))
+
+    def abort(self) -> None:
+        """Remove the files that lower epochs have left and nobody will publish.
+
+        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        """
+        table = self._find()
+        if table is None:
+            return
+        with self._explainer.explaining("files that were never published cannot be removed"):
+            published = self._published(table)
+            known = published or Published()
+            below = [life for life in self._directories.lives() if life.epoch < self._context.epoch]
+            left = {
+                life: [file for file in self._directories.files_of(life) if not known.covers(str(life), file.number)]
+                for life in below
+                if str(life) not in known.swept
+            }
+            if published is None and any(left.values()):
+                # Without the property nothing but the table's own files says what is part of it.
+                part = files_of(table)
+                left = {life: [file for file in files if file.location not in part] for life, files in left.items()}
+            for life, files in left.items():
+                self._directories.remove(life, files)
+            self._swept = [str(life) for life in left]
+
+    def close(self) -> None:
+        """Release the catalog's connections."""
+        if engine := getattr(self._catalog, "engine", None):
+            engine.dispose()
+        elif close := getattr(self._catalog, "close", None):
+            with suppress(Exception):
+                close()
+
+    @property
+    def _table(self) -> Table:
+        assert self._opened is not None, "the table is made before the first batch"
+        return self._opened
+
+    def _find(self) -> Table | None:
+        with self._explainer.explaining(f"table {self._options.table} cannot be read"):
+            try:
+                return self._catalog.load_table(self._options.table)
+            except NoSuchTableError:
+                return None
+
+    def _take(self, table: Table) -> None:
+        partitions = [field.source_id for field in table.spec().fields]
+        self._refuse(refusals(table.schema(), partitions, table.format_version))
+        self._opened = table
+        with self._explainer.explaining(f"files of table {self._options.table} cannot be written"):
+            self._published(table)
+            self._files = PyArrowFileIO(file_properties(table.io.properties))
+            self._directories = Directories(self._files, data_path(table.metadata), self._identity)
+            self._directories.try_to_write(self._life)
+
+    def _create(self, rows: StructType) -> Table:
+        schema = schema_of(rows)
+        if schema is None:
+            what = (
+                f"{self._label}: table {self._options.table} cannot be made: the rows have types that Iceberg has not"
+            )
+            raise UnusableTable(what, f"cast them in the job; the rows are {rows.simpleString()}")
+        with self._explainer.explaining(f"table {self._options.table} cannot be made"):
+            namespace = self._options.table.rpartition(".")[0]
+            self._catalog.create_namespace_if_not_exists(namespace)
+            return self._catalog.create_table_if_not_exists(self._options.table, schema)
+
+    def _refuse(self, found: Iterable[Misfit]) -> None:
+        if problems := list(found):
+            what = "; ".join(problem.what for problem in problems)
+            fixes = "; ".join(dict.fromkeys(problem.fix for problem in problems))
+            raise UnusableTable(f"{self._label}: table {self._options.table} {what}", fixes)
+
+    def _published(self, table: Table) -> Published | None:
+        summaries = [
+            snapshot.summary.additional_properties for snapshot in table.metadata.snapshots if snapshot.summary
+        ]
+        try:
+            return read_published(self._identity, table.properties, summaries)
+        except UnreadableProperty as error:
+            raise UnusableTable(
+                f"{self._label}: table {self._options.table}: {error}", "use the version of streamjob that wrote it"
+            ) from error
+
+    def _publish(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
+        """Commit until the table says that the batches are published.
+
+        Each attempt starts from what the table is then, and succeeds only if nobody has added to it since. So it does
+        not matter whether an attempt that seemed to fail went through, now or later, or who else tries the same.
+        """
+        failure: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._wait(min(0.05 * 2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1))
+            table = self._due_table(checkpoint, batches)
+            published = self._published(table) or Published()
+            due = [batch for batch in batches if not published.covers(batch.life, batch.number)]
+            if not due:
+                return
+            self._check_files(checkpoint, due)
+            note = published.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
+            try:
+                append(table, due, self._summary(checkpoint, due), {property_of(self._identity): note.to_property()})
+            except CommitFailedException as error:
+                failure = error
+            except Exception as error:
+                # It may have gone through, or may yet.
+                log.warning("%s", self._explainer.explained(error, "the outcome of a commit is unknown").what)
+                failure = error
+            else:
+                return
+        assert failure is not None, "there was an attempt"
+        if isinstance(failure, CommitFailedException):
+            raise CommitContended(
+                f"{self._label}: others changed table {self._options.table} each time before checkpoint {checkpoint} "
+                "was committed",
+                "let fewer writers commit at once, or commit less often",
+            ) from failure
+        raise self._explainer.explained(failure, f"checkpoint {checkpoint} cannot be committed") from None
+
+    def _due_table(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> Table:
+        table = self._find()
+        if table is None or {batch.table for batch in batches} != {str(table.metadata.table_uuid)}:
+            gone = "is gone" if table is None else "is another one than it was"
+            raise StagedFilesGone(
+                f"{self._label}: table {self._options.table} {gone}, and rows of checkpoint {checkpoint} are due there",
+                "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
+                "--location",
+            )
+        return table
+
+    def _check_files(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
+        """Refuse files that are gone; what this opening has written itself is there."""
+        with self._explainer.explaining("data files cannot be looked at"):
+            for batch in due:
+                if batch.life == str(self._life):
+                    continue
+                for file in batch.files:
+                    if not self._directories.exists(file.path):
+                        raise StagedFilesGone(
+                            f"{self._label}: rows of checkpoint {checkpoint} are neither part of table "
+                            f"{self._options.table} nor in {file.path}",
+                            "bring the table's files back to where they were when the checkpoint completed; or give "
+                            "these rows up, and start from that checkpoint (--from) at another --location",
+                        )
+
+    def _summary(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> dict[str, str]:
+        context = self._context
+        last = due[-1]
+        own = {
+            "namespace": context.namespace,
+            "job": context.job,
+            "sink": context.uid,
+            "sink-id": self._identity,
+            "epoch": str(context.epoch),
+            "checkpoint": str(checkpoint),
+            "batch": f"{last.life}/{last.number}",
+        }
+        return {f"{PREFIX}{name}": value for name, value in own.items()}
+
+    def _parsed(self, committable: JsonValue) -> StagedBatch:
+        batch = read_committable(StagedBatch, committable, self._label)
+        if batch.sink != self._identity or life_of(batch.life) is None:
+            raise UnreadableCommittable(f"{self._label}: a committable is not this sink's")
+        return batch

@@ -1,0 +1,243 @@
+"""Writes a batch's rows as data files: each task its own as it computes them, in bounded memory.
+
+Tasks with few rows hand them to the driver instead, which writes one file of all: many small batches of many small
+tasks would fill the table with crumbs.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io.pyarrow import PyArrowFileIO, pyarrow_to_schema, schema_to_pyarrow, write_file
+from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
+from pyiceberg.schema import Schema
+from pyiceberg.table import WriteTask
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
+from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
+
+from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
+from streamjob_runtime.sinks.iceberg.fitting import aligned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_RESULT = "file string, rows binary"
+_FILE_BYTES = 64 << 20
+_HANDED_OVER_BYTES = 16 << 20
+_COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and how a task writes.
+
+    Args:
+        metadata: the table's metadata as JSON; its data path is the batch's directory.
+        properties: what gives access to the files.
+    """
+
+    metadata: str
+    properties: tuple[tuple[str, str], ...]
+
+    def table(self) -> TableMetadata:
+        """Return the metadata."""
+        return _parsed(self.metadata)
+
+    def files(self) -> PyArrowFileIO:
+        """Return what writes the files."""
+        return PyArrowFileIO(dict(self.properties))
+
+
+@lru_cache(maxsize=8)
+def _parsed(metadata: str) -> TableMetadata:
+    return TableMetadataUtil.parse_raw(metadata)
+
+
+def target_below(metadata: TableMetadata, properties: dict[str, str], directory: str) -> Target:
+    """Return where a batch is written: as the table says, but in a directory of its own."""
+    own = {"write.data.path": directory, "write.object-storage.enabled": "false", "write.format.default": "parquet"}
+    kept = {name: value for name, value in metadata.properties.items() if name != "write.py-location-provider.impl"}
+    bare = metadata.model_copy(
+        update={
+            "properties": {**kept, **own},
+            "snapshots": [],
+            "snapshot_log": [],
+            "metadata_log": [],
+            "refs": {},
+            "current_snapshot_id": None,
+            "statistics": [],
+        }
+    )
+    return Target(bare.model_dump_json(), tuple(sorted(properties.items())))
+
+
+def write_batch(batch: DataFrame, target: Target) -> list[StagedFile]:
+    """Write a batch, in one Spark action; return its files."""
+    rows = aligned(batch, target.table().schema())
+    tasks = int(batch.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1")
+    results = rows.mapInArrow(_writer(target, _HANDED_OVER_BYTES // max(32, tasks)), _RESULT).collect()
+    files = [StagedFile.model_validate_json(row.file) for row in results if row.file is not None]
+    handed_over = [pa.ipc.open_stream(row.rows).read_all() for row in results if row.rows is not None]
+    if handed_over:
+        files += write_rows(pa.concat_tables(handed_over), target)
+    return files
+
+
+def _writer(target: Target, few: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_task(batches, target, few=few)
+
+    return write
+
+
+def write_task(
+    batches: Iterator[pa.RecordBatch], target: Target, *, few: int, many: int = _FILE_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Write a task's rows; yield the descriptions of its files, or the rows themselves if they are few.
+
+    Args:
+        batches: the rows.
+        target: where they go.
+        few: up to so many bytes in memory are handed to the driver.
+        many: a file is written of so many bytes in memory, before they are compressed.
+    """
+    held: list[pa.RecordBatch] = []
+    files: list[StagedFile] = []
+    size = 0
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                held.append(batch)
+                size += batch.nbytes
+            if size >= many:
+                files += write_rows(pa.Table.from_batches(held), target)
+                held, size = [], 0
+        if held and (files or size > few):
+            files += write_rows(pa.Table.from_batches(held), target)
+            held = []
+    except BaseException:
+        _remove(files, target)
+        raise
+    schema = pa.schema([("file", pa.string()), ("rows", pa.binary())])
+    yield from (
+        pa.RecordBatch.from_pydict({"file": [file.model_dump_json()], "rows": [None]}, schema=schema) for file in files
+    )
+    if held:
+        yield pa.RecordBatch.from_pydict({"file": [None], "rows": [_stream_of(held)]}, schema=schema)
+
+
+def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
+    """Write rows as data files, one for each of the table's partitions that they belong to."""
+    metadata, files = target.table(), target.files()
+    schema, spec = metadata.schema(), metadata.spec()
+    rows = as_the_table_has_them(rows, schema)
+    file_schema = pyarrow_to_schema(rows.schema, name_mapping=schema.name_mapping)
+    run, numbers = uuid.uuid4(), count()
+    tasks = [
+        WriteTask(
+            write_uuid=run,
+            task_id=next(numbers),
+            schema=file_schema,
+            record_batches=part.combine_chunks().to_batches(),
+            partition_key=key,
+        )
+        for key, part in split(rows, metadata)
+    ]
+    return [describe(file, spec, schema) for file in write_file(files, metadata, iter(tasks))]
+
+
+def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Return rows with the types of the table's columns: moments in UTC, UUIDs as such; null is refused where it is.
+
+    Raises:
+        ValueError: a required column holds null.
+    """
+    fields, columns = [], []
+    for field in schema_to_pyarrow(schema.select(*rows.column_names), include_field_ids=False):
+        column = rows.column(field.name)
+        if not field.nullable and column.null_count:
+            raise ValueError(f"the column {field.name!r} is required, and rows have NULL there")
+        if isinstance(field.type, pa.UuidType):
+            column = column.cast(pa.binary(16))
+        fields.append(field)
+        columns.append(column.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
+    """Yield the rows of each partition with its key; all of them without one if the table has no partitions."""
+    spec, schema = metadata.spec(), metadata.schema()
+    if spec.is_unpartitioned():
+        yield None, rows
+        return
+    values: list[list[Any]] = []
+    numbered = pa.table({"row": pa.array(range(rows.num_rows), pa.int64())})
+    for position, field in enumerate(spec.fields):
+        known, numbers = _transformed(rows, field, schema)
+        values.append(known)
+        numbered = numbered.append_column(f"p{position}", numbers)
+    names = [f"p{position}" for position in range(len(spec.fields))]
+    for group in numbered.group_by(names).aggregate([("row", "list")]).to_pylist():
+        key = PartitionKey(
+            [
+                PartitionFieldValue(field, known[group[name]])
+                for field, known, name in zip(spec.fields, values, names, strict=True)
+            ],
+            spec,
+            schema,
+        )
+        yield key, rows.take(pa.array(sorted(group["row_list"]), pa.int64()))
+
+
+def _transformed(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple[list[Any], pa.Array]:
+    """Return the partition values that occur, and for each row the place of its own among them.
+
+    pyiceberg computes transforms of whole columns by an extension of its own; those of the few values that differ it
+    computes without.
+    """
+    kind = schema.find_type(field.source_id)
+    name = schema.find_column_name(field.source_id) or ""
+    outer, *inner = [name] if name in rows.column_names else name.split(".")
+    if outer not in rows.column_names:
+        return [None], pa.array([0] * rows.num_rows, pa.int64())
+    column = rows.column(outer).combine_chunks()
+    if inner:
+        column = pc.struct_field(column, inner)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(kind, TimestampType | TimestamptzType) and (unit := _COARSER.get(type(field.transform))):
+        column = pc.floor_temporal(column, unit=unit)
+    if isinstance(kind, DateType):
+        column = column.cast(pa.int32())
+    elif isinstance(kind, TimestampType | TimestamptzType | TimeType):
+        column = column.cast(pa.int64())
+    elif isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    encoded = column.dictionary_encode(null_encoding="encode")
+    transform = field.transform.transform(kind)
+    known: dict[Any, int] = {}
+    places = [known.setdefault(transform(value), len(known)) for value in encoded.dictionary.to_pylist()]
+    return list(known), pa.array(places, pa.int64()).take(encoded.indices)
+
+
+def _stream_of(batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _remove(files: Sequence[StagedFile], target: Target) -> None:
+    for file in files:
+        with suppress(OSError):
+            target.files().delete(file.path)
