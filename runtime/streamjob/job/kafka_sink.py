@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from streamjob.errors import InvalidInput
 from streamjob.job.options import environment_names
+from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
 
 FORMAT = "kafka"
@@ -44,6 +47,21 @@ _ELSEWHERE: Mapping[str, str] = {
     "checkpointlocation": "the job's checkpoints are kept where --location says: leave it out",
 }
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class KafkaSinkFields(Spec):
+    """Options of `format: kafka` that delivers exactly once, beside `kafka.…`: any setting of Kafka's producer."""
+
+    bootstrap_servers: str = Field(
+        alias="kafka.bootstrap.servers", description="The brokers, as `host:9092,host:9092`."
+    )
+    topic: str | None = Field(
+        default=None, description="Where all rows go. Default: what each row's column `topic` says."
+    )
+    commits_topic: str = Field(
+        default=DEFAULT_COMMITS_TOPIC,
+        description="The compacted topic for the record of what was committed; made if it is missing and the sink may.",
+    )
 
 
 class UnusableOptions(InvalidInput):
@@ -101,7 +119,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         elif name.lower() in _ELSEWHERE:
             yield f"has no option {name!r}", _ELSEWHERE[name.lower()]
         elif name not in (TOPIC, COMMITS_TOPIC):
-            known = [TOPIC, COMMITS_TOPIC, BOOTSTRAP]
+            known = [field.alias or name for name, field in KafkaSinkFields.model_fields.items()]
             yield (
                 f"has no option {name!r}",
                 f"{did_you_mean(name, known, 'options')}; those of Kafka's client begin with kafka.",

@@ -20,6 +20,7 @@ from streamjob_runtime.sinks.kafka.errors import (
 )
 
 _SETTING = CLIENT + TRANSACTION_TIMEOUT
+_NOT_MADE = ("Failed to construct kafka", "Failed to create new Kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,15 @@ def read_causes(lines: str) -> tuple[Cause, ...]:
 def explained(causes: Sequence[Cause], at: Circumstances) -> StreamJobError:
     """Return the error that says what an error of the client means, and what can be done."""
     for cause in causes:
+        if "transaction.max.timeout.ms" in cause.message:
+            # Its class is the general one.
+            return _too_long_a_timeout(cause, at)
         if (explain := _EXPLANATIONS.get(cause.name)) is not None:
             return explain(cause, at)
+    if any(cause.message.startswith(_NOT_MADE) for cause in causes):
+        return _settings(causes[-1], at)
     said = "; ".join(dict.fromkeys(cause.message for cause in causes if cause.message)) or "an unknown error"
-    where = f" to topic {at.topic}" if at.topic else ""
+    where = f" to topic {at.topic}" if at.topic and at.topic not in at.doing else ""
     return PublicationFailed(f"{at.sink}: could not {at.doing}{where}: {said}", "see what the brokers have logged")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamjob.errors import StreamJobError
+from streamjob.job.kafka_sink import UnusableOptions
 from streamjob_runtime.sinks.kafka.errors import (
     BrokersRefuse,
     BrokersUnreachable,
@@ -64,6 +65,20 @@ def test_a_partition_that_is_missing_is_no_broker_that_is_away() -> None:
     error = explained((Cause("TimeoutException", "Topic alerts not present in metadata after 60000 ms."),), AT)
 
     assert isinstance(error, UnusableTopic)
+
+
+def test_a_timeout_that_is_too_long_is_known_by_what_is_said_of_it() -> None:
+    said = "The transaction timeout is larger than the maximum (as configured by transaction.max.timeout.ms)."
+    error = explained((Cause("KafkaException", "Unexpected error"), Cause("KafkaException", said)), AT)
+
+    assert isinstance(error, BrokersRefuse)
+    assert "a transaction of 900 s is longer than the brokers allow" in error.what
+
+
+def test_a_client_that_cannot_be_made_has_settings_that_are_wrong() -> None:
+    causes = (Cause("KafkaException", "Failed to construct kafka producer"), Cause("IllegalArgumentException", "JAAS"))
+
+    assert isinstance(explained(causes, AT), UnusableOptions)
 
 
 def test_the_causes_come_as_lines() -> None:
