@@ -222,8 +222,8 @@ class SinkSpec(Node):
     input: NodeName = Field(description="The operator or source whose rows it writes.")
     format: str = Field(
         min_length=1,
-        description="csv, json, parquet, iceberg, kafka, postgresql (exactly-once), any batch sink of Spark (at-least-once), "
-        "or `module:Class` of your own `streamjob.sink.Sink`.",
+        description="csv, json, parquet, iceberg, kafka, postgresql (exactly-once), any batch sink of Spark "
+        "(at-least-once), or `module:Class` of your own `streamjob.sink.Sink`.",
     )
     options: Options = Field(default_factory=dict, description="The sink's options.")
     delivery: Delivery = Field(
