@@ -11,6 +11,7 @@ from streamjob.client import formatting
 from streamjob.client.models import CheckpointsView, JobView, SnapshotKind
 
 _SHOWN = 5
+_PARTITIONS_SHOWN = 12
 
 
 def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, console: Console | None = None) -> None:
@@ -28,6 +29,8 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         parts.append(_chains(job))
     if any(chain.inputs for chain in job.chains):
         parts.append(_inputs(job))
+    if any(source.partitions for chain in job.chains for source in chain.inputs):
+        parts.append(_partitions(job))
     if job.channels:
         parts.append(_channels(job))
     if job.sinks and job.chains:
@@ -114,6 +117,21 @@ def _inputs(job: JobView) -> Table:
         for source in chain.inputs:
             lag = "ended" if source.ended else formatting.lag(source.lag_ms, source.watermark_ms)
             table.add_row(chain.uid, source.uid, formatting.event_time(source.watermark_ms), lag)
+    return table
+
+
+def _partitions(job: JobView) -> Table:
+    """Return the partitions of Kafka's topics, those with most left to read first."""
+    table = _table(("source", False), ("partition", False), ("position", True), ("unread", True))
+    sources = {source.uid: source for chain in job.chains for source in chain.inputs}
+    found = [(source, each) for source in sources.values() for each in source.partitions]
+    found.sort(key=lambda pair: -(pair[1].lag or 0))
+    for source, each in found[:_PARTITIONS_SHOWN]:
+        unread = formatting.ABSENT if each.lag is None else formatting.count(each.lag)
+        table.add_row(source.uid, f"{each.topic} {each.partition}", str(each.position), unread)
+    if len(found) > _PARTITIONS_SHOWN:
+        rest = formatting.count(sum(each.lag or 0 for _, each in found[_PARTITIONS_SHOWN:]))
+        table.add_row("", f"and {len(found) - _PARTITIONS_SHOWN} more", "", rest)
     return table
 
 

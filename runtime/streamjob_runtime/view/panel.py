@@ -169,12 +169,15 @@ def _inputs(sources: Sequence[InputView]) -> Table:
     table.add_column(no_wrap=True)
     behind = {source.uid: formatting.lag(source.lag_ms, source.watermark_ms) for source in sources}
     lags = any(lag != formatting.ABSENT for lag in behind.values())
-    table.add_row(Text("input"), Text("watermark", style="dim"), Text("lag" if lags else "", style="dim"))
+    counted = any(source.lag_records is not None for source in sources)
+    unread = [Text("unread", style="dim")] if counted else []
+    table.add_row(Text("input"), Text("watermark", style="dim"), Text("lag" if lags else "", style="dim"), *unread)
     for source in sources:
         table.add_row(
             Text(source.uid, style="not dim"),
             formatting.event_time(source.watermark_ms),
             Text("ended", style="green") if source.ended else Text(behind[source.uid] if lags else ""),
+            *([formatting.count(source.lag_records)] if source.lag_records is not None else []),
         )
     return table
 

@@ -74,6 +74,14 @@ def progress_line(job: JobView, now: float) -> str:
     }
     if watermarks:
         parts.append(f"watermark {', '.join(watermarks.values())}")
+    unread = {
+        source.uid: f"{source.uid} {formatting.count(source.lag_records)}"
+        for chain in job.chains
+        for source in chain.inputs
+        if source.lag_records is not None
+    }
+    if unread:
+        parts.append(f"unread {', '.join(unread.values())}")
     last = job.last_checkpoint
     if last is None:
         parts.append("no checkpoint yet")

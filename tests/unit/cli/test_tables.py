@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains
+from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, with_partitions
 
 from streamjob.cli.tables import print_status
 from streamjob.client.models import CheckpointsView, JobState, JobView, RewritingView, SnapshotKind
@@ -87,3 +87,17 @@ def test_a_rewrite_of_the_state_is_said() -> None:
 
     assert "rewriting the state, from 4 partitions to 8" in _lines(job, checkpoints())
     assert not [line for line in _lines(a_job(), checkpoints()) if line.startswith("rewriting")]
+
+
+def test_the_partitions_of_a_topic_show_positions_and_what_is_unread_the_most_first() -> None:
+    lines = _lines(with_partitions([5, 1200]), checkpoints())
+
+    header = lines.index("source partition position unread")
+    assert lines[header + 2 : header + 4] == ["flights departures 1 1001 1,200", "flights departures 0 1000 5"]
+
+
+def test_of_many_partitions_the_worst_are_shown_and_the_rest_is_added_up() -> None:
+    lines = _lines(with_partitions(range(20)), checkpoints())
+
+    assert "flights departures 19 1019 19" in lines
+    assert "and 8 more 28" in lines

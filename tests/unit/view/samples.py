@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamjob.client.models import (
@@ -13,6 +14,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LastPublishedView,
+    PartitionView,
     RestoredFromView,
     SinkView,
     TaskStatistics,
@@ -28,6 +30,19 @@ NOW = START + 134
 CHAIN = ChainUid("flights")
 MANIFEST = "file:///snapshots/default/flights/checkpoints/3-14/manifest.json"
 WATERMARK_MS = 1_362_398_400_000
+
+
+def with_partitions(lags: Sequence[int]) -> JobView:
+    """Return a job one of whose sources reads a topic, with the lag of each partition."""
+    chain = a_job().chains[0]
+    partitions = tuple(
+        PartitionView(topic="departures", partition=number, position=1000 + number, lag=lag)
+        for number, lag in enumerate(lags)
+    )
+    changed = {"partitions": partitions, "lag_records": sum(lags)}
+    first, *others = chain.inputs
+    inputs = (first.model_copy(update=changed), *others)
+    return a_job(chains=(chain.model_copy(update={"inputs": inputs}),))
 
 
 def a_job(**changes: Any) -> JobView:

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 from rich.console import Console
-from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains
+from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, with_partitions
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob_runtime.view import Quiet, StandardErrorHandler, open_view
@@ -243,9 +243,22 @@ def test_a_lag_is_shown_where_input_is_recent() -> None:
     assert "2013-03-04 12:00:00  12 s" in text
 
 
+def test_what_is_unread_of_a_topic_is_shown() -> None:
+    job = with_partitions([5, 1200])
+
+    text = _text(job, checkpoints())
+
+    lines = [" ".join(line.strip("│ ").split()) for line in text.splitlines()]
+    assert "input watermark unread" in lines
+    assert "flights 2013-03-04 12:00:00 1,205" in lines
+    assert "unread flights 1,205" in progress_line(job, NOW)
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
 @pytest.mark.parametrize("height", [5, 20, 60])
-@pytest.mark.parametrize("job", [a_job(), several_chains()], ids=["one chain", "several"])
+@pytest.mark.parametrize(
+    "job", [a_job(), several_chains(), with_partitions([5])], ids=["one chain", "several", "topic"]
+)
 def test_no_line_is_wider_than_the_terminal(job: JobView, width: int, height: int) -> None:
     text = _text(job, checkpoints(*HISTORY), width=width, height=height)
 
