@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-increments bench-postgresql chaos e2e e2e-all test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-increments bench-kafka bench-postgresql chaos e2e e2e-all test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on th
 
 bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
 	$(BIN)/python -m bench.incremental $(ARGS)
+
+bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's (ARGS="--help")
+	$(BIN)/python -m bench.kafka $(ARGS)
 
 bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC writer (ARGS="--help")
 	$(BIN)/python -m bench.postgresql $(ARGS)

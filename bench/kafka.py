@@ -1,0 +1,276 @@
+"""Measures a way from Kafka to Kafka against plain Spark's: `python -m bench.kafka --help`.
+
+Each run has a process of its own, and all go to the same broker, each to a topic of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import kafka_report, machine
+from bench.entry import run_benchmark
+from bench.kafka_model import CostRun, Kafka, LatencyRun
+from bench.kafka_report import WARM_SECONDS
+from bench.proc import stat_of
+from bench.processes import REPOSITORY, RunFailed, environment, locked, measure, started
+from bench.running import command, running
+from confluent_kafka import Consumer
+from rich.console import Console
+from tests.servers.kafka import KafkaServer
+
+JOB = REPOSITORY / "bench" / "jobs" / "kafka.yaml"
+RESULTS = REPOSITORY / "bench" / "kafka.json"
+PARTITIONS = 4
+VALUE_BYTES = 100
+BATCH = 250_000
+_KEYS = 100_000
+console = Console(highlight=False)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A way to measure: what is changed in the job; plain Spark runs its query without streamjob."""
+
+    changes: dict[str, object]
+    plain: bool = False
+
+
+SIDES = {
+    "plain": Side({}, plain=True),
+    "at least once": Side({"sinks.copy.delivery": "at-least-once"}),
+    "exactly once, 10 s": Side({}),
+    "exactly once, 1 s": Side({"checkpointing.interval": "1s"}),
+}
+
+
+def start_command(side: Side, directory: Path, changes: dict[str, object]) -> list[str]:
+    """Return the command that runs a side."""
+    changed: dict[str, object] = {**side.changes, **changes}
+    if not side.plain:
+        return command(JOB, str(directory / "snapshots"), directory / "work", changed)
+    settings = [part for name, value in changed.items() for part in ("--set", f"{name}={value}")]
+    scratch = str(directory / "scratch")
+    return [sys.executable, "-m", "bench.kafka_plain", str(JOB), "--scratch", scratch, *settings]
+
+
+def fill(server: KafkaServer, topic: str, records: int) -> None:
+    """Make a topic of so many records."""
+    server.create_topic(topic, PARTITIONS)
+    rows = ((f"key-{number % _KEYS}", f"{number:0{VALUE_BYTES}}") for number in range(records))
+    server.produce(topic, rows, producer=server.producer(batch_size="262144", linger_ms="20"))
+
+
+def cost(server: KafkaServer, work: Path, side: str, number: int, topic: str, records: int, timeout: float) -> CostRun:
+    """Run a side to the end of a topic. Raises RunFailed if it failed, or records are missing."""
+    plan = SIDES[side]
+    copy = f"copy-{list(SIDES).index(side)}-{number}-{records}"
+    directory = work / copy
+    directory.mkdir(parents=True)
+    server.create_topic(copy, PARTITIONS)
+    changes: dict[str, object] = {
+        "sources.events.bounded": "true",
+        "sources.events.options.subscribe": topic,
+        "sources.events.options.maxOffsetsPerTrigger": BATCH,
+        "sinks.copy.options.topic": copy,
+    }
+    before = _cpu(server.pid)
+    used = measure(start_command(plan, directory, changes), directory, timeout)
+    broker = _cpu(server.pid) - before
+    # Behind each transaction a partition has a mark, which counts as a record here.
+    found = sum(server.end_offsets(copy, isolation="read_committed").values())
+    server.delete_topic(copy)
+    if found < records:
+        raise RunFailed(f"{side}: {found:,} of {records:,} records arrived")
+    return CostRun(
+        side=side,
+        round=number,
+        records=records,
+        wall=used.wall,
+        cpu=used.user + used.system,
+        broker_cpu=broker,
+        load_before=used.load_before,
+    )
+
+
+def latency(server: KafkaServer, work: Path, side: str, rate: int, seconds: float, timeout: float) -> LatencyRun:
+    """Hand records to a running job, one after the other, and wait for the copy of each.
+
+    Raises:
+        RunFailed: the job failed, or copies are missing.
+    """
+    plan = SIDES[side]
+    name = f"latency-{list(SIDES).index(side)}"
+    directory = work / name
+    directory.mkdir(parents=True)
+    for topic in (name, f"{name}-copy"):
+        server.create_topic(topic, PARTITIONS)
+    changes: dict[str, object] = {
+        "sources.events.options.subscribe": name,
+        "sinks.copy.options.topic": f"{name}-copy",
+    }
+    run, log, load = start_command(plan, directory, changes), directory / "log.txt", os.getloadavg()[0]
+    if plan.plain:
+        with started(run, log):
+            found = _copies(server, name, rate, seconds, timeout)
+    else:
+        with running(run, directory / "work", log, timeout):
+            found = _copies(server, name, rate, seconds, timeout)
+    return LatencyRun.of(side, rate, found, load)
+
+
+def _copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
+    """Return how long each record took that was handed over later than `WARM_SECONDS` behind the first copy."""
+    settings = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **settings})
+    consumer.subscribe([f"{topic}-copy"])
+    taken: list[tuple[int, float]] = []
+    counted_from = over = float("inf")
+    deadline = time.monotonic() + timeout
+    with _producing(server, topic, rate) as producing:
+        while producing.going or len(taken) < producing.sent:
+            if time.monotonic() > deadline:
+                raise RunFailed(f"{topic}: {len(taken):,} of {producing.sent:,} records were copied")
+            for message in consumer.consume(1000, 0.01):
+                now, value = time.time_ns(), message.value()
+                if message.error() is not None or value is None:
+                    raise RunFailed(str(message.error()))
+                taken.append((int(value), (now - int(value)) / 1e9))
+            if taken and over == float("inf"):
+                counted_from = time.time() + WARM_SECONDS
+                over = counted_from + seconds
+            if time.time() > over:
+                producing.end()
+    consumer.close()
+    return [each for sent, each in taken if counted_from <= sent / 1e9 <= over]
+
+
+class _Producing:
+    """Hands records to a producer, each with the time, until it is told to end."""
+
+    def __init__(self, server: KafkaServer, topic: str, rate: int) -> None:
+        self.sent = 0
+        self._producer = server.producer(linger_ms="0")
+        self._topic = topic
+        self._rate = rate
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
+        self._thread.start()
+
+    @property
+    def going(self) -> bool:
+        """Whether more is sent."""
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Send nothing more."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        while not self._over.wait(max(0.0, begun + self.sent / self._rate - time.monotonic())):
+            self._producer.produce(self._topic, value=str(time.time_ns()))
+            self._producer.poll(0)
+            self.sent += 1
+        self._producer.flush(30)
+
+
+@contextmanager
+def _producing(server: KafkaServer, topic: str, rate: int) -> Iterator[_Producing]:
+    producing = _Producing(server, topic, rate)
+    try:
+        yield producing
+    finally:
+        producing.end()
+
+
+def _cpu(pid: int) -> float:
+    """Return the CPU seconds of a process so far."""
+    return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="make bench-kafka", description=__doc__)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="one round of few records, for a look; writes no results")
+    add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
+    add("--records", type=int, default=3_000_000, metavar="N", help="records of the long run of a side (3,000,000)")
+    add("--few", type=int, default=1_000_000, metavar="N", help="records of the short one (1,000,000)")
+    add("--rate", type=int, default=200, metavar="N", help="records a second to measure the latency with (200)")
+    add("--seconds", type=float, default=40.0, metavar="S", help="seconds of them that count (40)")
+    add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
+    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.records, options.few, options.seconds = 1, 600_000, 200_000, 5.0
+    return options
+
+
+def bench(options: argparse.Namespace, work: Path) -> None:
+    """Measure, show it, and keep it behind every round."""
+    begun, costs, latencies = time.time(), list[CostRun](), list[LatencyRun]()
+
+    def keep() -> None:
+        result = Kafka(
+            circumstances=machine.circumstances(begun, machine.command_line("make bench-kafka")),
+            value_bytes=VALUE_BYTES,
+            partitions=PARTITIONS,
+            batch=BATCH,
+            costs=tuple(costs),
+            latencies=tuple(latencies),
+        )
+        if not options.quick:
+            kafka_report.save(result, RESULTS)
+
+    with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
+        with locked(options.lock):
+            for side in SIDES:
+                latencies.append(latency(server, work, side, options.rate, options.seconds, options.timeout))
+        keep()
+        console.print(kafka_report.latency_table(latencies).rich("seconds from a record to its copy"))
+        topics = {records: f"events-{records}" for records in (options.records, options.few)}
+        for records, topic in topics.items():
+            fill(server, topic, records)
+        for number in range(options.rounds):
+            with locked(options.lock):
+                _round(options, server, work, number, topics, costs.append)
+            keep()
+            console.print(kafka_report.cost_table(costs).rich(f"behind round {number + 1}"))
+
+
+def _round(
+    options: argparse.Namespace,
+    server: KafkaServer,
+    work: Path,
+    number: int,
+    topics: dict[int, str],
+    on_run: Callable[[CostRun], None],
+) -> None:
+    sides = list(SIDES) if number % 2 == 0 else list(SIDES)[::-1]
+    for side in sides:
+        for records, topic in topics.items():
+            run = cost(server, work, side, number, topic, records, options.timeout)
+            on_run(run)
+            console.print(
+                f"[dim]{time.strftime('%H:%M:%S')}[/] {side}: {records:,} records, {run.wall:.1f} s, "
+                f"{run.cpu:.1f} CPU s, load {run.load_before:.1f}"
+            )
+
+
+def main() -> int:
+    """Run the benchmark; return its exit code."""
+    options = arguments()
+    return run_benchmark(lambda work, _cache: bench(options, work), console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

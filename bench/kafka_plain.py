@@ -1,0 +1,46 @@
+"""From topic to topic by Spark's own Kafka source and sink: the process that the benchmark compares with."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from streamjob.job.load import load_job
+from streamjob_runtime.session import SessionSettings, start_session
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("job", type=Path)
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
+    parser.add_argument("--scratch", type=Path, required=True)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the query to where the topic ends now, or for ever if its source is not bounded."""
+    options = arguments()
+    loaded = load_job(options.job, options.overrides)
+    spec = loaded.spec
+    ((source,), (operator,), (sink,)) = (spec.sources, spec.operators, spec.sinks)
+    options.scratch.mkdir(parents=True)
+    settings = SessionSettings(
+        name=spec.name,
+        parallelism=spec.parallelism,
+        max_parallelism=spec.max_parallelism,
+        workdir=options.scratch,
+        connectors=("kafka",),
+    )
+    spark = start_session(settings)
+    spark.readStream.format("kafka").options(**loaded.options(source)).load().createOrReplaceTempView(source.name)
+    writer = spark.sql(operator.sql or "").writeStream.format("kafka").options(**loaded.options(sink))
+    writer = writer.option("checkpointLocation", str(options.scratch / "checkpoint"))
+    (writer.trigger(availableNow=True) if source.bounded else writer).start().awaitTermination()
+    # Spark's own end takes seconds, and nothing of it is needed.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
