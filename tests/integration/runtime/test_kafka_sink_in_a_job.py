@@ -41,7 +41,7 @@ def test_the_topic_holds_the_rows_of_a_batch_whichever_way_the_job_ends(
     job["name"] = topic
     job["operators"].append(RECORDS)
     job["sinks"].append({"name": "topic", "input": "records", "format": "kafka", "options": options})
-    one = Life(file=write_job(tmp_path / "job", job), location=str(tmp_path / "snapshots"))
+    one = Life(file=write_job(tmp_path / "job", job), location=str(tmp_path / "snapshots"), name=topic)
     story = Story(spark, one, Gates(SHAPE, tmp_path), Power(monkeypatch), endless=way is Way.DRAIN)
 
     match way:

@@ -131,7 +131,9 @@ class KafkaSink:
                 return Staged(None, 0)
             staged = _StagedBatch(name=self._context.staging.put(file), rows=int(outcome))
         finally:
-            file.unlink(missing_ok=True)
+            # With the parts of tasks beside it, if another task failed.
+            for left in file.parent.glob(f"{file.name}*"):
+                left.unlink(missing_ok=True)
         return Staged(staged.model_dump(mode="json"), staged.rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:

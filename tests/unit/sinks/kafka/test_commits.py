@@ -104,6 +104,21 @@ def test_a_store_that_is_brought_back_from_a_copy_publishes_nothing_again(tmp_pa
     assert world.rows == ["1", "2"]
 
 
+def test_a_sink_that_the_job_has_otherwise_now_publishes_its_last_checkpoint_beside_the_one_in_its_place(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    committables = [world.stage(1, "1")]
+    sink, former = world.open(2), world.open(2)
+    commit(former, 1, committables)
+    former.abort()
+    former.close()
+
+    commit(sink, 2, [world.stage(2, "2")])
+
+    assert world.rows == ["1", "2"]
+
+
 def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_published(tmp_path: Path) -> None:
     world = World(tmp_path)
     kept = world.stage(1, "kept")
