@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration
+from streamjob.job.iceberg import IcebergOptions
 from streamjob.job.kafka_sink import KafkaSinkFields
 from streamjob.job.postgresql import PostgresqlOptions
 from streamjob.job.spec import (
@@ -35,6 +36,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),
     ("`sinks`", SinkSpec),
+    ("`sinks[].options` of `format: iceberg`", IcebergOptions),
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
     ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),
 )

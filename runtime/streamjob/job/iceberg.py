@@ -35,14 +35,14 @@ class IcebergOptions(Spec):
     """
 
     table: str = Field(min_length=1, description="The table, as `namespace.table`, spelled as in the catalog.")
-    catalog_type: str = Field(
+    catalog_type: str | None = Field(
         alias="catalog.type",
-        default="",
+        default=None,
         description="`rest`, `sql`, `glue`, `hive`, `dynamodb` or `bigquery`. Default: what the URI tells.",
     )
-    catalog_uri: str = Field(
+    catalog_uri: str | None = Field(
         alias="catalog.uri",
-        default="",
+        default=None,
         repr=False,
         description="Where the catalog is: `https://…` for `rest`, `postgresql://host:5432/database` for `sql`, "
         "`thrift://…` for `hive`. A password in it is `${env:NAME}`.",
@@ -53,9 +53,9 @@ class IcebergOptions(Spec):
         min_length=1,
         description="The catalog's name: its key in a database for `sql`; pyiceberg's own settings for it count, too.",
     )
-    catalog_warehouse: str = Field(
+    catalog_warehouse: str | None = Field(
         alias="catalog.warehouse",
-        default="",
+        default=None,
         description="Where the catalog puts tables, or which of its warehouses is meant.",
     )
     create_table: bool = Field(
@@ -144,7 +144,7 @@ _ADVICE = {"table": "add table: namespace.table", "createTable": "say true or fa
 def _problems_of(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if not all(options.table.split(".")) or "." not in options.table:
         yield "the option 'table' names no table of a namespace", _ADVICE["table"]
-    kind = options.catalog_type.lower()
+    kind = (options.catalog_type or "").lower()
     if kind and kind not in CATALOG_TYPES:
         yield "the option 'catalog.type' is no kind of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
     if not kind and not options.catalog_uri and _IMPLEMENTATION not in properties:

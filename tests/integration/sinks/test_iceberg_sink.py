@@ -174,7 +174,7 @@ def test_files_are_in_the_partitions_that_the_table_says(spark: SparkSession, la
 
         if isinstance(kind, UUIDType):
             # pyiceberg does not list files of such a partition.
-            assert "/part=a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11/" in lake.files(name)[0]
+            assert len(lake.load(name).scan(f"c = {value}").to_arrow()) == 1
         else:
             (file,) = lake.load(name).inspect.files().to_pylist()
             assert file["partition"]["part"] == expected, (kind, transform)

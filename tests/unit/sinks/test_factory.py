@@ -166,3 +166,15 @@ def test_a_database_without_its_driver_says_what_to_install(tmp_path: Path, monk
 def test_options_of_a_database_are_checked_before_it_is_asked(tmp_path: Path) -> None:
     with pytest.raises(UnusableOptions, match="sink report: has mode upsert and no key"):
         built(tmp_path, "postgresql", options={"url": "postgresql://h/x", "table": "t", "mode": "upsert"})
+
+
+def test_a_lake_without_its_client_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.iceberg.sink", None)
+    with pytest.raises(UnusableSink, match="sink report: what talks to Iceberg's catalogs cannot be loaded") as raised:
+        built(tmp_path, "iceberg", options={"catalog.type": "glue"})
+
+    assert raised.value.fix == "install it: pip install 'streamjob[iceberg]'"
+
+
+def test_iceberg_without_a_catalog_in_the_options_is_sparks_own_sink(tmp_path: Path) -> None:
+    assert isinstance(built(tmp_path, "iceberg", options={"path": "catalog.db.t"}), BatchSink)
