@@ -17,5 +17,9 @@ class TopicMissing(InvalidInput):
     """A topic is not there."""
 
 
+class UnusableBeginning(InvalidInput):
+    """The option `startingOffsets` names other partitions than there are, or offsets that they do not have."""
+
+
 class OffsetsGone(CannotRestore):
     """Kafka no longer has the records at which a snapshot goes on."""

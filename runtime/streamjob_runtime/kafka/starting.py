@@ -18,13 +18,14 @@ from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob.stored.compatibility import Restored
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.errors import OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.errors import OffsetsGone, TopicMissing, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHOWN = 5
+_INSTEAD = ("startingTimestamp", "startingOffsetsByTimestamp")
 
 log = logging.getLogger("streamjob")
 
@@ -102,6 +103,7 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         KafkaUnreachable: no broker answers in time.
         KafkaRefuses: the options fit no client, or the client may not describe the topics.
         TopicMissing: a topic is not there, and was not when the source was read before.
+        UnusableBeginning: its `startingOffsets` do not fit the topics.
         OffsetsGone: records that it has yet to read are gone, and `failOnDataLoss` is on.
     """
     positions = source.position or {}
@@ -116,6 +118,7 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         if source.end is not None:
             wanted &= source.end.keys()
         if source.position is None:
+            _check_beginning(source, wanted, admin)
             return
         known = admin.partitions({each.topic for each in positions.keys() | wanted})
         losses = find_losses(positions, wanted, admin.beginning_offsets(known), admin.end_offsets(known))
@@ -143,6 +146,29 @@ def _wanted(source: KafkaInput, positions: Offsets, admin: KafkaAdmin) -> set[To
                 f"{source.who}: Kafka has no {TopicPartition(topic, number)}", "correct its option assign"
             )
     return named
+
+
+def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:
+    """Check offsets at which a source is to begin: Spark wants one for each partition, and one that is there."""
+    named = read_offsets(option(source.options, "startingOffsets"))
+    if not named or any(option(source.options, each) is not None for each in _INSTEAD):
+        return
+    for partition in sorted(wanted ^ named.keys()):
+        what = "have none for" if partition in wanted else "have one for"
+        why = "" if partition in wanted else ", which it does not read"
+        raise UnusableBeginning(
+            f"{source.who}: its startingOffsets {what} {partition}{why}",
+            "give an offset for each partition: -2 is the earliest, -1 the latest",
+        )
+    beginnings, ends = admin.beginning_offsets(wanted), admin.end_offsets(wanted)
+    for partition, offset in sorted(named.items()):
+        beginning, end = beginnings.get(partition, 0), ends.get(partition, 0)
+        if offset >= 0 and not beginning <= offset <= end and fails_on_data_loss(source.options):
+            raise UnusableBeginning(
+                f"{source.who}: its startingOffsets have {offset} for {partition}, "
+                f"which goes from {beginning} to {end}",
+                "give an offset that is there: -2 is the earliest, -1 the latest",
+            )
 
 
 def _numbers(assigned: str, topic: str) -> set[int]:

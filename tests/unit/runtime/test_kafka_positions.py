@@ -13,7 +13,7 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
 from streamjob_runtime.kafka.admin import Isolation, KafkaAdmin, client_config
-from streamjob_runtime.kafka.errors import KafkaUnreachable, OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.errors import KafkaUnreachable, OffsetsGone, TopicMissing, UnusableBeginning
 from streamjob_runtime.kafka.positions import TopicPartition, find_losses, lags, read_offsets
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
 from streamjob_runtime.kafka.starting import KafkaInput, check_input
@@ -126,6 +126,25 @@ def test_an_assigned_partition_that_is_not_there_is_told() -> None:
 
 def test_a_pattern_may_match_nothing_yet() -> None:
     check(Brokers({}), subscribePattern="orders.*")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ('{"orders": {"0": 50}}', "have none for partition 1 of topic 'orders'"),
+        ('{"orders": {"0": 50, "1": 0, "2": 0}}', "have one for partition 2 of topic 'orders', which it does not read"),
+        ('{"orders": {"0": 39, "1": 0}}', "have 39 for partition 0 of topic 'orders', which goes from 40 to 90"),
+        ('{"orders": {"0": 91, "1": 0}}', "have 91 for partition 0 of topic 'orders', which goes from 40 to 90"),
+    ],
+)
+def test_offsets_to_begin_at_have_to_be_there_for_each_partition(offsets: str, message: str) -> None:
+    with pytest.raises(UnusableBeginning, match=message):
+        check(Brokers({"orders": {0: (40, 90), 1: (0, 9)}}), subscribe="orders", startingOffsets=offsets)
+
+
+@pytest.mark.parametrize("offsets", ["earliest", '{"orders": {"0": -2, "1": -1}}', '{"orders": {"0": 40, "1": 9}}'])
+def test_offsets_that_are_there_can_be_begun_at(offsets: str) -> None:
+    check(Brokers({"orders": {0: (40, 90), 1: (0, 9)}}), subscribe="orders", startingOffsets=offsets)
 
 
 def test_a_position_that_has_expired_ends_the_job_and_names_partition_and_offsets() -> None:
