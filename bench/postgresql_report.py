@@ -29,7 +29,7 @@ _TEXT = """\
 from the first batch to the moment in which the table has them all. streamjob stages the batches, and publishes them in
 one transaction, as it does for a checkpoint that covers them; Spark's JDBC writer delivers at least once. Each run has
 a process of its own, which has written {warm:,} rows before. Memory is the most that was seen: of the driver's Python
-and Java together, and of the Python workers. Medians of {rounds} interleaved rounds. {load}
+and Java together, and of the Python workers. {rounds}. {load}
 """
 
 
@@ -42,12 +42,12 @@ def save(results: Postgresql, file: Path) -> None:
 def render(results: Postgresql) -> str:
     """Return POSTGRESQL.md."""
     runs = results.runs
-    loads = [run.load_before for run in runs]
+    loads, rounds = [run.load_before for run in runs], len({run.round for run in runs})
     text = _TEXT.format(
         rows=max(run.rows for run in runs),
         slots=results.slots,
         warm=WARM_ROWS,
-        rounds=len({run.round for run in runs}),
+        rounds=f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round",
         load=f"Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}.",
     )
     return "\n".join([_HEAD, f"{results.circumstances}\n", text, table(runs).markdown() + "\n"])

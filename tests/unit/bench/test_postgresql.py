@@ -40,6 +40,7 @@ def test_the_report_says_how_busy_the_machine_was() -> None:
     results = Postgresql(circumstances=WHERE, slots=2, runs=(run("jdbc", 0, 1, None), run("jdbc", 1, 1, None, 2.5)))
 
     assert "Load average before a run: median 1.5, most 2.5." in render(results)
+    assert "Medians of 2 interleaved rounds." in render(results)
     assert str(WHERE) in render(results)
 
 
