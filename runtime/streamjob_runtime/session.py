@@ -94,6 +94,16 @@ class SessionSettings:
         }
 
 
+def connector_jars(settings: SessionSettings) -> list[Path]:
+    """Return the jars of a job's connectors, fetched if need be.
+
+    Raises:
+        CannotFetch: they are not here and cannot be had.
+        NoJava: there is no Java to fetch them with.
+    """
+    return [jar for each in settings.connectors for jar in find_jars(each, os.environ, settings.conf)]
+
+
 def start_session(settings: SessionSettings) -> SparkSession:
     """Start Spark inside this process and return its session.
 
@@ -104,8 +114,7 @@ def start_session(settings: SessionSettings) -> SparkSession:
     java = find_java(os.environ, settings.workdir / "java")
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
-    jars = [str(jar) for each in settings.connectors for jar in find_jars(each, os.environ, conf)]
-    conf["spark.jars"] = ",".join([conf["spark.jars"], *jars])
+    conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
     conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

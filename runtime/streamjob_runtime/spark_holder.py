@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.errors import JobFailed
-from streamjob_runtime.session import SessionSettings, start_session
+from streamjob_runtime.session import SessionSettings, connector_jars, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +52,12 @@ class SparkHolder:
         Raises:
             SparkGone: it was started before, and its process has ended.
             NoJava: there is no Java to start it with.
+            CannotFetch: a connector's jars are not here and cannot be had.
         """
         with self._lock:
             if self._session is None:
+                # Whoever waits for them is told so, which the log file would hide.
+                connector_jars(self._settings)
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings)
             elif not _is_alive(self._session):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streamjob.job.spec import JobSpec
+from streamjob_runtime import spark_holder
 from streamjob_runtime.connectors import fetching, finding
 from streamjob_runtime.connectors.__main__ import main
 from streamjob_runtime.connectors.artifacts import KAFKA, Artifact, read_pins
 from streamjob_runtime.connectors.fetching import CannotFetch, Repositories, fetch
+from streamjob_runtime.session import SessionSettings
+from streamjob_runtime.spark_holder import SparkHolder
 
 CONTENT = b"the bytes of a jar"
 ONE = Artifact("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
@@ -178,3 +183,21 @@ def test_pins_name_a_hash_for_each_jar() -> None:
 
 def test_ivy_is_among_the_jars_of_spark() -> None:
     assert fetching._ivy()
+
+
+def test_a_fetch_is_told_before_the_output_of_spark_goes_to_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = SessionSettings("job", 1, 1, tmp_path, connectors=("kafka",))
+    session = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))
+
+    def tell(text: str, result: object) -> object:
+        os.write(2, text.encode())
+        return result
+
+    monkeypatch.setattr(spark_holder, "connector_jars", lambda _: tell("fetching", []))
+    monkeypatch.setattr(spark_holder, "start_session", lambda _: tell("starting", session))
+    SparkHolder(settings, tmp_path / "spark.log").session(1)
+
+    assert capfd.readouterr().err == "fetching"
+    assert (tmp_path / "spark.log").read_text() == "starting"
