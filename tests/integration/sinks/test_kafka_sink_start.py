@@ -48,9 +48,10 @@ def test_the_topic_of_commits_is_made_compacted(topics: Topics) -> None:
     assert len(topics.server.consume(name)) == 1
 
 
-def test_a_topic_of_commits_that_would_forget_them_is_refused(topics: Topics) -> None:
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_of_commits_that_would_forget_them_is_refused(topics: Topics, policy: str) -> None:
     name = f"forgetful-{secrets.token_hex(4)}"
-    topics.server.create_topic(name, cleanup_policy="delete")
+    topics.server.create_topic(name, cleanup_policy=policy)
 
     with pytest.raises(UnusableTopic, match="deletes records by their age"):
         topics.open(options=topics.options(commitsTopic=name))

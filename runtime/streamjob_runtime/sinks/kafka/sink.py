@@ -274,7 +274,7 @@ class KafkaSink:
         if topic is None:
             raise UnusableTopic(f"{self._label}: topic {name} was made, and is not there", "see what the brokers say")
         self._check_writable(name, topic)
-        if "compact" not in topic.settings.get("cleanup.policy", "compact"):
+        if "delete" in topic.settings.get("cleanup.policy", ""):
             raise UnusableTopic(
                 f"{self._label}: topic {name} deletes records by their age, so it would forget what was committed",
                 f"set its cleanup.policy to compact, or name another one with {COMMITS_TOPIC}",
