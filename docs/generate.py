@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration
 from streamjob.job.iceberg import IcebergOptions
+from streamjob.job.kafka import KafkaSourceFields
 from streamjob.job.kafka_sink import KafkaSinkFields
 from streamjob.job.postgresql import PostgresqlOptions
 from streamjob.job.spec import (
@@ -32,6 +33,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`checkpointing`", CheckpointingPolicy),
     ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
+    ("`sources[].options` of `format: kafka`", KafkaSourceFields),
     ("`sources[].watermark`", Watermark),
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),

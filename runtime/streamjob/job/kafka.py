@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
+from pydantic import Field
+
 from streamjob.job.options import option
+from streamjob.job.spec import Spec
 
 FORMAT = "kafka"
 SERVERS = "kafka.bootstrap.servers"
@@ -21,13 +24,17 @@ FAIL_ON_DATA_LOSS = "failOnDataLoss"
 
 _BOOLEANS = (FAIL_ON_DATA_LOSS, "includeHeaders", REPORT_OFFSETS)
 _COUNTS = ("minPartitions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxRecordsPerPartition")
-_KNOWN = (
-    *(SERVERS, *SUBSCRIPTIONS, *_BOOLEANS, *_COUNTS, CONSUMER_GROUP),
-    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
-    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
-    *("maxTriggerDelay", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries"),
-    "fetchOffset.retryIntervalMs",
+_OTHERS = (
+    *(
+        "startingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+    ),
+    *("minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "groupIdPrefix"),
+    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
+"""Options of the connector that the reference leaves to Spark's."""
 _REFUSED = {
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
     "kafka.key.deserializer": "keys come as bytes: make of them what they are in an operator, as with CAST",
@@ -38,6 +45,46 @@ _REFUSED = {
 """What Spark's connector sets itself, and refuses to be told."""
 _BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
 _REFERS = "${env:"
+
+
+class KafkaSourceFields(Spec):
+    """Options of `format: kafka`, beside `kafka.…`, any setting of its consumer, and others of Spark's connector."""
+
+    bootstrap_servers: str = Field(
+        alias="kafka.bootstrap.servers", description="The brokers, as `host:9092,host:9092`."
+    )
+    subscribe: str | None = Field(default=None, description="Topics, separated by commas.")
+    subscribe_pattern: str | None = Field(default=None, description="Instead: topics by a pattern, as Java has them.")
+    assign: str | None = Field(default=None, description='Instead: partitions, `{"orders": [0, 1]}`.')
+    starting_offsets: str = Field(
+        default="latest",
+        description="Where a job begins that begins anew: `earliest`, `latest`, or an offset for each partition, "
+        '`{"orders": {"0": 17, "1": -2}}`, where -2 is the earliest and -1 the latest.',
+    )
+    starting_timestamp: int | None = Field(default=None, description="Instead: ms since 1970.")
+    ending_offsets: str = Field(
+        default="latest",
+        description="Of a bounded source, where it ends: `latest` at the job's first start, or an offset for each "
+        "partition, where -1 is the latest.",
+    )
+    max_offsets_per_trigger: int | None = Field(
+        default=None, description="The most records of a batch. Default: all that there are."
+    )
+    include_headers: bool = Field(default=False, description="Whether rows have a column `headers`.")
+    fail_on_data_loss: bool = Field(
+        default=True,
+        description="Whether the job ends where records are gone that it has not read, or goes on behind them with a "
+        "warning.",
+    )
+    consumer_group: str | None = Field(
+        default=None,
+        description="The consumer group that the positions of completed checkpoints are reported to. Default: "
+        "`streamjob-<namespace>-<job>-<uid>`.",
+    )
+    report_offsets: bool = Field(default=True, description="Whether they are reported.")
+
+
+_KNOWN = (*(field.alias or name for name, field in KafkaSourceFields.model_fields.items()), *_OTHERS)
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
