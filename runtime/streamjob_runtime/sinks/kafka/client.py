@@ -29,6 +29,7 @@ class Topic:
     """A topic as the brokers describe it; its settings are empty where they may not be asked for."""
 
     partitions: int
+    readable: bool
     writable: bool
     settings: Mapping[str, str]
 
@@ -75,7 +76,7 @@ class Kafka:
             found = admin.describe(topic)
             if found is None:
                 return None
-            return Topic(found.partitions(), found.writable(), dict(found.config()))
+            return Topic(found.partitions(), found.readable(), found.writable(), dict(found.config()))
 
     def makes_topics(self) -> bool | None:
         """Return whether brokers make a topic that is written to; None where that may not be asked for."""

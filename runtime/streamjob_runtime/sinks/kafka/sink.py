@@ -274,6 +274,8 @@ class KafkaSink:
         if topic is None:
             raise UnusableTopic(f"{self._label}: topic {name} was made, and is not there", "see what the brokers say")
         self._check_writable(name, topic)
+        if not topic.readable:
+            raise BrokersRefuse(f"{self._label}: the sink may not read topic {name}", "allow Read on it")
         if "delete" in topic.settings.get("cleanup.policy", ""):
             raise UnusableTopic(
                 f"{self._label}: topic {name} deletes records by their age, so it would forget what was committed",

@@ -85,7 +85,7 @@ class _Brokers:
         self._world = world
 
     def describe(self, topic: str) -> Topic:
-        return Topic(1, True, {})
+        return Topic(1, True, True, {})
 
     def newest(self, topic: str, partition: int, key: str) -> str | None:
         self._world.moment()

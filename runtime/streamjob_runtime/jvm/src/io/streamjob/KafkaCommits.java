@@ -43,7 +43,7 @@ public final class KafkaCommits implements AutoCloseable {
   private final long seconds;
 
   /** What is known of a topic; the configuration is empty where it may not be asked for. */
-  public record Topic(int partitions, boolean writable, Map<String, String> config) {}
+  public record Topic(int partitions, boolean readable, boolean writable, Map<String, String> config) {}
 
   /** Connects, with the settings of a producer; each request waits that many seconds at most. */
   public KafkaCommits(Map<String, String> settings, long seconds) {
@@ -62,9 +62,10 @@ public final class KafkaCommits implements AutoCloseable {
       return null;
     }
     Set<AclOperation> allowed = found.authorizedOperations();
-    boolean writable = allowed == null || allowed.isEmpty() || allowed.contains(AclOperation.WRITE);
+    boolean readable = allowed == null || allowed.contains(AclOperation.READ);
+    boolean writable = allowed == null || allowed.contains(AclOperation.WRITE);
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-    return new Topic(found.partitions().size(), writable, config(resource));
+    return new Topic(found.partitions().size(), readable, writable, config(resource));
   }
 
   /** Returns whether brokers make a topic that is written to; null where that may not be asked for. */
