@@ -134,6 +134,13 @@ def _fenced(cause: Cause, at: Circumstances) -> StreamJobError:
     )
 
 
+def _forgotten(cause: Cause, at: Circumstances) -> StreamJobError:
+    return PublicationFailed(
+        f"{at.sink}: could not {at.doing}: the brokers have forgotten the transactional id {at.transactional_id}",
+        "the restart takes it anew; their transactional.id.expiration.ms tells how long they keep an idle one",
+    )
+
+
 def _too_large(cause: Cause, at: Circumstances) -> StreamJobError:
     topic = at.topic or "its topic"
     return RowsRefused(
@@ -189,7 +196,8 @@ _EXPLANATIONS: Mapping[str, _Explanation] = {
     "ClusterAuthorizationException": _no_cluster_rights,
     "InvalidTxnTimeoutException": _too_long_a_timeout,
     **dict.fromkeys(("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException"), _fenced),
-    **dict.fromkeys(("InvalidPidMappingException", "InvalidTxnStateException"), _fenced),
+    "InvalidPidMappingException": _forgotten,
+    "InvalidTxnStateException": _fenced,
     **dict.fromkeys(("RecordTooLargeException", "RecordBatchTooLargeException"), _too_large),
     **dict.fromkeys(
         ("UnknownTopicOrPartitionException", "InvalidTopicException", "UnknownTopicIdException"), _no_topic

@@ -39,6 +39,7 @@ AT = Circumstances(
         ("ClusterAuthorizationException", BrokersRefuse, "could not publish checkpoint 7"),
         ("InvalidTxnTimeoutException", BrokersRefuse, "a transaction of 900 s is longer than the brokers allow"),
         ("ProducerFencedException", PublisherFenced, "another process makes transactions"),
+        ("InvalidPidMappingException", PublicationFailed, "have forgotten the transactional id"),
         ("RecordTooLargeException", RowsRefused, "a row is too large for alerts"),
         ("UnknownTopicOrPartitionException", UnusableTopic, "there is no topic alerts"),
         ("InvalidTimestampException", RowsRefused, "topic alerts refuses a row"),
