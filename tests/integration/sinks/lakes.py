@@ -125,5 +125,6 @@ def bucket_lake(database: Database, lake_server: S3Server) -> Lake:
         "s3.access-key-id": lake_server.access_key,
         "s3.secret-access-key": lake_server.secret_key,
         "s3.region": lake_server.region,
+        "s3.connect-timeout": "30",
     }
     return Lake(database, f"s3://{lake_server.bucket}/{database.name}", access)

@@ -44,26 +44,27 @@ class Explainer:
         self._secrets = sorted(secrets_in(options), key=len, reverse=True)
 
     @contextmanager
-    def explaining(self, what: str) -> Iterator[None]:
+    def explaining(self, what: str, *, by_options: bool = False) -> Iterator[None]:
         """Raise what the block raises as an error of the sink.
 
         Args:
             what: what the block does, as in "the catalog cannot be loaded".
+            by_options: whether it fails if an option has a value of no use.
         """
         try:
             yield
         except StreamJobError:
             raise
         except Exception as error:
-            raise self.explained(error, what) from None
+            raise self.explained(error, what, by_options=by_options) from None
 
-    def explained(self, error: Exception, what: str) -> StreamJobError:
-        """Return the sink's error for another one."""
+    def explained(self, error: Exception, what: str, *, by_options: bool = False) -> StreamJobError:
+        """Return the sink's error for another one; see `explaining`."""
         text = self._text(error)
         message = f"{self._label}: {what}: {type(error).__name__}: {text}"
         if isinstance(error, _REFUSED) or _SAYS_NO.search(f"{type(error).__name__} {text}"):
             return CatalogRefuses(message, "correct the credentials, or give them the right to do this")
-        if isinstance(error, _UNUSABLE):
+        if by_options and isinstance(error, _UNUSABLE):
             return CatalogRefuses(message, "correct the options catalog.…")
         return CatalogUnreachable(message, "see that the catalog and the files' store can be reached from here")
 
@@ -81,7 +82,7 @@ def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: 
         CatalogRefuses: it does not let the sink in, or cannot be what the options say.
         CatalogUnreachable: it does not answer.
     """
-    with explainer.explaining("the catalog cannot be loaded"):
+    with explainer.explaining("the catalog cannot be loaded", by_options=True):
         # A pooled connection may have been closed since it was last used, minutes ago.
         return load_catalog(parsed.catalog_name, **{"pool_pre_ping": "true", **catalog_properties(options)})
 

@@ -277,6 +277,8 @@ class IcebergSink:
                 "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
                 "--location",
             )
+        # Access that the catalog gives for a while is renewed.
+        self._files = PyArrowFileIO(file_properties(table.io.properties))
         return table
 
     def _check_files(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:

@@ -26,13 +26,12 @@ from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
 from streamjob_runtime.sinks.iceberg.fitting import aligned
+from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _RESULT = "file string, rows binary"
-_FILE_BYTES = 64 << 20
-_HANDED_OVER_BYTES = 16 << 20
 _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}
 
 
@@ -83,12 +82,10 @@ def target_below(metadata: TableMetadata, properties: dict[str, str], directory:
 def write_batch(batch: DataFrame, target: Target) -> list[StagedFile]:
     """Write a batch, in one Spark action; return its files."""
     rows = aligned(batch, target.table().schema())
-    tasks = int(batch.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1")
-    results = rows.mapInArrow(_writer(target, _HANDED_OVER_BYTES // max(32, tasks)), _RESULT).collect()
+    results = rows.mapInArrow(_writer(target, few_of(batch)), _RESULT).collect()
     files = [StagedFile.model_validate_json(row.file) for row in results if row.file is not None]
-    handed_over = [pa.ipc.open_stream(row.rows).read_all() for row in results if row.rows is not None]
-    if handed_over:
-        files += write_rows(pa.concat_tables(handed_over), target)
+    if (handed_over := unpacked(row.rows for row in results if row.rows is not None)) is not None:
+        files += write_rows(handed_over, target)
     return files
 
 
@@ -100,7 +97,7 @@ def _writer(target: Target, few: int) -> Callable[[Iterator[Any]], Iterator[Any]
 
 
 def write_task(
-    batches: Iterator[pa.RecordBatch], target: Target, *, few: int, many: int = _FILE_BYTES
+    batches: Iterator[pa.RecordBatch], target: Target, *, few: int, many: int = FILE_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """Write a task's rows; yield the descriptions of its files, or the rows themselves if they are few.
 
@@ -108,31 +105,24 @@ def write_task(
         batches: the rows.
         target: where they go.
         few: up to so many bytes in memory are handed to the driver.
-        many: a file is written of so many bytes in memory, before they are compressed.
+        many: a file is written of so many bytes in memory.
     """
-    held: list[pa.RecordBatch] = []
     files: list[StagedFile] = []
-    size = 0
+    handed_over = None
     try:
-        for batch in batches:
-            if batch.num_rows:
-                held.append(batch)
-                size += batch.nbytes
-            if size >= many:
-                files += write_rows(pa.Table.from_batches(held), target)
-                held, size = [], 0
-        if held and (files or size > few):
-            files += write_rows(pa.Table.from_batches(held), target)
-            held = []
+        for rows, are_few in portions(batches, few, many):
+            if are_few:
+                handed_over = packed(rows)
+            else:
+                files += write_rows(rows, target)
     except BaseException:
         _remove(files, target)
         raise
     schema = pa.schema([("file", pa.string()), ("rows", pa.binary())])
-    yield from (
-        pa.RecordBatch.from_pydict({"file": [file.model_dump_json()], "rows": [None]}, schema=schema) for file in files
-    )
-    if held:
-        yield pa.RecordBatch.from_pydict({"file": [None], "rows": [_stream_of(held)]}, schema=schema)
+    for file in files:
+        yield pa.RecordBatch.from_pydict({"file": [file.model_dump_json()], "rows": [None]}, schema=schema)
+    if handed_over is not None:
+        yield pa.RecordBatch.from_pydict({"file": [None], "rows": [handed_over]}, schema=schema)
 
 
 def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
@@ -227,14 +217,6 @@ def _transformed(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple
     known: dict[Any, int] = {}
     places = [known.setdefault(transform(value), len(known)) for value in encoded.dictionary.to_pylist()]
     return list(known), pa.array(places, pa.int64()).take(encoded.indices)
-
-
-def _stream_of(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 def _remove(files: Sequence[StagedFile], target: Target) -> None:
