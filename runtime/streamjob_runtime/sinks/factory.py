@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job import iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import option, resolve_options
@@ -111,6 +111,8 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
         return ConsoleSink(spec.name)
     if spec.format == "memory":
         return MemorySink(spec.name)
+    if spec.format == delta.FORMAT:
+        return _delta_sink(spec)
     if spec.format == jdbc.FORMAT:
         return JdbcSink(spec.name)
     return BatchSink(spec.format, spec.partition_by)
@@ -136,6 +138,17 @@ def _iceberg_sink(spec: SinkSpec) -> Sink:
             "install it: pip install 'streamjob[iceberg]'",
         ) from error
     return IcebergSink(spec.name)
+
+
+def _delta_sink(spec: SinkSpec) -> Sink:
+    try:
+        from streamjob_runtime.sinks.delta import DeltaSink
+    except ImportError as error:
+        raise UnusableSink(
+            f"sink {spec.name}: what writes Delta tables cannot be loaded: {error}",
+            "install it: pip install 'streamjob[delta]'; or name the class of Spark's own connector as the format",
+        ) from error
+    return DeltaSink(spec.name, spec.partition_by)
 
 
 def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:

@@ -178,3 +178,15 @@ def test_a_lake_without_its_client_says_what_to_install(tmp_path: Path, monkeypa
 
 def test_iceberg_without_a_catalog_in_the_options_is_sparks_own_sink(tmp_path: Path) -> None:
     assert isinstance(built(tmp_path, "iceberg", options={"path": "catalog.db.t"}), BatchSink)
+
+
+def test_delta_without_its_client_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.delta", None)
+    with pytest.raises(UnusableSink, match="sink report: what writes Delta tables cannot be loaded") as raised:
+        built(tmp_path, "delta", options={"path": "t"})
+
+    assert "pip install 'streamjob[delta]'" in raised.value.fix
+
+
+def test_delta_by_sparks_own_connector_is_named_by_its_class(tmp_path: Path) -> None:
+    assert isinstance(built(tmp_path, "org.apache.spark.sql.delta.sources.DeltaDataSource"), BatchSink)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamjob.job import iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -23,6 +23,7 @@ from streamjob.job.spec import OperatorSpec
 from streamjob.job.suggest import did_you_mean
 
 _PROBLEMS: Mapping[str, Callable[[Mapping[str, str]], Iterable[tuple[str, str]]]] = {
+    delta.FORMAT: delta.problems,
     jdbc.FORMAT: jdbc.problems,
     postgresql.FORMAT: postgresql.problems,
 }

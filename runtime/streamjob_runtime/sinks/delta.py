@@ -1,0 +1,209 @@
+"""The Delta sink, at least once, by deltalake: it needs no jars, of which there are none for each version of Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
+
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.ids import BatchId
+from streamjob.job.delta import problems, secrets_in, storage_options
+from streamjob.job.options import option
+from streamjob.job.suggest import did_you_mean
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.batch import AtLeastOnceSink
+from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_RESULT = "count long, rows binary"
+_WIDER: Mapping[str, frozenset[str]] = {
+    "byte": frozenset({"short", "integer", "long"}),
+    "short": frozenset({"integer", "long"}),
+    "integer": frozenset({"long"}),
+    "float": frozenset({"double"}),
+}
+
+
+class UnusableDeltaTable(InvalidInput):
+    """The table cannot be written to, or the rows do not fit."""
+
+
+class DeltaUnreachable(StreamJobError):
+    """The table's files cannot be reached, or not be written; the job goes on from its checkpoint once they can."""
+
+
+class DeltaSink(AtLeastOnceSink):
+    """Appends each batch to a table, in one of its versions for each task with many rows, and one for all the others.
+
+    Args:
+        name: the sink's name, for messages.
+        partition_by: columns that partition the table, if the sink makes it.
+    """
+
+    def __init__(self, name: str, partition_by: Sequence[str] = ()) -> None:
+        self._label = f"sink {name}"
+        self._partition_by = list(partition_by)
+
+    def open(self, context: SinkContext) -> None:
+        """Look at the table, if it is there.
+
+        Raises:
+            UnusableSink: an option cannot be used.
+            DeltaUnreachable: its files cannot be read.
+            UnusableDeltaTable: it is of a kind that deltalake does not know.
+        """
+        super().open(context)
+        for what, fix in problems(context.options):
+            raise UnusableSink(f"{self._label}: {what}", fix)
+        self._storage = storage_options(context.options)
+        self._path = option(context.options, "path") or ""
+        self._columns = self._read_columns()
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that rows fit the table; make it if there is none.
+
+        Raises:
+            UnusableDeltaTable: they do not; says all that is wrong.
+        """
+        if self._columns is None:
+            with self._explaining("cannot be made"):
+                columns = json.loads(schema.json())
+                for field in columns["fields"]:
+                    field["nullable"] = True
+                DeltaTable.create(
+                    self._path,
+                    Schema.from_json(json.dumps(columns)),
+                    mode="ignore",
+                    partition_by=self._partition_by or None,
+                    storage_options=self._storage,
+                )
+            self._columns = self._read_columns() or {}
+        self._compare({field.name: field.jsonValue()["type"] for field in schema.fields}, self._columns)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Append the batch, in one Spark action.
+
+        Raises:
+            DeltaUnreachable, UnusableDeltaTable: see `open`.
+        """
+        if self._columns is None:
+            self.check_schema(batch.schema)
+        results = self._widened(batch).mapInArrow(_writer(self._path, self._storage, few_of(batch)), _RESULT).collect()
+        handed_over = unpacked(row.rows for row in results if row.rows is not None)
+        if handed_over is not None:
+            with self._explaining("cannot be written"):
+                append(self._path, self._storage, handed_over)
+        return Staged(None, sum(row["count"] for row in results))
+
+    def _read_columns(self) -> dict[str, Any] | None:
+        """Return the table's columns with their types, as Spark's JSON has them; None if there is no table."""
+        with self._explaining("cannot be read"):
+            if not DeltaTable.is_deltatable(self._path, self._storage):
+                return None
+            table = DeltaTable(self._path, storage_options=self._storage, without_files=True)
+            return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
+
+    def _compare(self, rows: Mapping[str, Any], table: Mapping[str, Any]) -> None:
+        wrong, fixes = [], []
+        for name, kind in rows.items():
+            if name not in table:
+                wrong.append(f"has no column {name!r}")
+                fixes.append(f"{did_you_mean(name, table, 'columns')}; names are compared exactly")
+            elif not _fits(kind, table[name]):
+                shown = table[name] if isinstance(table[name], str) else table[name]["type"]
+                wrong.append(f"has column {name!r} of type {shown}, which does not hold the rows' as it is")
+                fixes.append("cast it in the job, or give the column another type")
+        if wrong:
+            raise UnusableDeltaTable(f"{self._label}: the table {'; '.join(wrong)}", "; ".join(dict.fromkeys(fixes)))
+
+    def _widened(self, batch: DataFrame) -> DataFrame:
+        table = self._columns or {}
+        columns = []
+        for field in batch.schema.fields:
+            column = batch["`" + field.name.replace("`", "``") + "`"]
+            to = table.get(field.name)
+            widened = to in _WIDER.get(str(field.jsonValue()["type"]), ()) if isinstance(to, str) else False
+            columns.append(column.cast(str(to)).alias(field.name) if widened else column)
+        return batch.select(*columns)
+
+    @contextmanager
+    def _explaining(self, what: str) -> Iterator[None]:
+        """Raise what deltalake raises as an error of the sink, without secrets."""
+        try:
+            yield
+        except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+            text = " ".join(_COLOURS.sub("", str(error)).split())
+            for secret in secrets_in(self.context.options):
+                text = text.replace(secret, "***")
+            message = f"{self._label}: the table {what}: {type(error).__name__}: {text[:300]}"
+            if isinstance(error, DeltaProtocolError | SchemaMismatchError):
+                raise UnusableDeltaTable(message, "name a table that deltalake can write and that fits") from None
+            raise DeltaUnreachable(
+                message, "see that path and storage.… are right, and the files can be reached"
+            ) from None
+
+
+def append(path: str, storage: Mapping[str, str], rows: pa.Table) -> None:
+    """Append rows to a table, as one version of it."""
+    write_deltalake(path, in_utc(rows), mode="append", storage_options=dict(storage))
+
+
+def in_utc(rows: pa.Table) -> pa.Table:
+    """Return rows with all moments in UTC, which they are, whatever zone they are shown in."""
+    return rows.cast(pa.schema([field.with_type(_type_in_utc(field.type)) for field in rows.schema]))
+
+
+def _type_in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_type_in_utc(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field.with_type(_type_in_utc(kind.key_type)),
+            kind.item_field.with_type(_type_in_utc(kind.item_type)),
+        )
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_type_in_utc(field.type)) for field in kind])
+    return kind
+
+
+def _fits(rows: Any, table: Any) -> bool:
+    if isinstance(rows, str) and isinstance(table, str):
+        return rows == table or table in _WIDER.get(rows, ())
+    return bool(_bare(rows) == _bare(table))
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without what does not matter for its values."""
+    if isinstance(kind, dict):
+        left_out = {"nullable", "containsNull", "valueContainsNull", "metadata"}
+        return {key: _bare(value) for key, value in kind.items() if key not in left_out}
+    return [_bare(each) for each in kind] if isinstance(kind, list) else kind
+
+
+def _writer(path: str, storage: Mapping[str, str], few: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        count, handed_over = 0, None
+        for rows, are_few in portions(batches, few, FILE_BYTES):
+            count += rows.num_rows
+            if are_few:
+                handed_over = packed(rows)
+            else:
+                append(path, storage, rows)
+        schema = pa.schema([("count", pa.int64()), ("rows", pa.binary())])
+        yield pa.RecordBatch.from_pydict({"count": [count], "rows": [handed_over]}, schema=schema)
+
+    return write
