@@ -29,15 +29,14 @@ A topic of {partitions} partitions with values of {value_bytes} bytes is read fr
 batches of at most {batch:,}, and written to another one, in two task slots; the only broker is on the same machine, as
 are all clients. All sides have the same settings of Spark. "A further million" is the difference of a run of {many:,}
 records and one of {few:,}, so that starts and ends do not count; in brackets the least and the most. CPU is user and
-system time, of the whole process tree and of the broker. Medians of {rounds} interleaved rounds. Load average before a
-run: median {load:.1f}, most {most:.1f}, of the runs before for the most part.
+system time, of the whole process tree and of the broker. {rounds} {load}
 """
 
 _LATENCY = """\
 {rate} records a second to a job that only passes them on. Seconds from the moment at which a record is handed to its
 producer to that at which a consumer with `read_committed` has the copy; the first {warm:.0f} s of a job do not count.
 An exactly-once record is visible with its checkpoint, so half the interval and the duration of a checkpoint and a batch
-is what is to be expected.
+is what is to be expected. One run of each side. {load}
 """
 
 WARM_SECONDS = 15.0
@@ -54,22 +53,27 @@ def render(results: Kafka) -> str:
     parts = [_HEAD, f"{results.circumstances}\n"]
     if results.costs:
         sizes = sorted({run.records for run in results.costs})
-        loads = [run.load_before for run in results.costs]
+        rounds = len({run.round for run in results.costs})
         text = _COST.format(
             partitions=results.partitions,
             value_bytes=results.value_bytes,
             batch=results.batch,
             many=sizes[-1],
             few=sizes[0],
-            rounds=len({run.round for run in results.costs}),
-            load=median(loads),
-            most=max(loads),
+            rounds="One round." if rounds == 1 else f"Medians of {rounds} interleaved rounds.",
+            load=_load(results.costs),
         )
         parts += ["## Throughput\n", text, cost_table(results.costs).markdown() + "\n"]
     if results.latencies:
-        text = _LATENCY.format(rate=results.latencies[0].rate, warm=WARM_SECONDS)
+        rate, load = results.latencies[0].rate, _load(results.latencies)
+        text = _LATENCY.format(rate=rate, warm=WARM_SECONDS, load=load)
         parts += ["## Latency\n", text, latency_table(results.latencies).markdown() + "\n"]
     return "\n".join(parts)
+
+
+def _load(runs: Sequence[CostRun | LatencyRun]) -> str:
+    loads = [run.load_before for run in runs]
+    return f"Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}."
 
 
 def further(costs: Sequence[CostRun], side: str, figure: Callable[[CostRun], float]) -> list[float]:

@@ -50,7 +50,8 @@ def test_the_report_says_how_busy_the_machine_was() -> None:
 
     report = render(results)
 
-    assert "median 1.5, most 2.5" in report
+    assert "Load average before a run: median 1.5, most 2.5" in report
+    assert "Load average before a run: median 0.5, most 0.5" in report
     assert str(WHERE) in report
     assert "200 records a second" in report
 
