@@ -1,0 +1,258 @@
+"""A Kafka source reads each row of its topics once, whatever is killed, and says so where rows are gone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.graphs import SCHEMA, job, numbered, output, rows_of, sql
+from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.stories import NEVER
+from tests.servers.kafka import KafkaServer
+
+from streamjob.errors import ExitCode
+from streamjob_runtime.kafka.admin import KafkaAdmin
+from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.positions import read_offsets
+from streamjob_runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+GROUP = "streamjob-default-job-topic"
+
+
+def topic_job(directory: Path, server: KafkaServer, topic: str, **options: Any) -> dict[str, Any]:
+    """Return a job that records what it reads of a topic, and takes no checkpoints by itself."""
+    given = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
+    source = {"name": "topic", "format": "kafka", "options": given}
+    rows = sql("rows", ["topic"], "SELECT CAST(value AS STRING) AS v, partition, offset FROM topic")
+    return job(directory, [source], [rows], ["rows"], checkpointing={"interval": "1h"})
+
+
+def life_of(directory: Path, spec: dict[str, Any]) -> Life:
+    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+
+
+def numbers(values: Iterable[int]) -> list[tuple[str, str]]:
+    return [(f"k{value}", str(value)) for value in values]
+
+
+def values_read(directory: Path) -> Counter[str]:
+    return Counter(value for (value, *_), count in rows_of(output(directory, "rows")).items() for _ in range(count))
+
+
+def expected(values: Iterable[int]) -> Counter[str]:
+    return Counter(map(str, values))
+
+
+def lag(running_job: EmbeddedJob) -> int | None:
+    """Return how many records of its one source a job has yet to read; None before its first batch."""
+    running_job.control.observe()
+    return next((each.lag_records for chain in running_job.control.job().chains for each in chain.inputs), None)
+
+
+def wait_until_read(running_job: EmbeddedJob, records: int) -> None:
+    def read() -> int:
+        running_job.control.observe()
+        return running_job.control.job().records_in
+
+    running_job.wait_for(lambda: read() >= records, f"{records} records")
+
+
+def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_partitions_too(
+    spark: SparkSession, kafka_server: KafkaServer, tmp_path: Path
+) -> None:
+    topic = "killed-on-the-way"
+    kafka_server.create_topic(topic, 3)
+    # Partition 2 stays idle; where transactions end there are offsets without rows.
+    for begin in range(0, 60, 20):
+        kafka_server.produce(topic, numbers(range(begin, begin + 10)), partition=0, transaction=True)
+        kafka_server.produce(topic, numbers(range(1000, 1010)), partition=0, abort=True)
+        kafka_server.produce(topic, numbers(range(begin + 10, begin + 20)), partition=1, transaction=True)
+    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 8, "consumerGroup": "watched"}
+    sink = {"name": "out", "input": "rows", "format": "parquet", "options": {"path": str(tmp_path / "out")}}
+    spec = topic_job(tmp_path, kafka_server, topic, **options)
+    file = write_job(tmp_path / "job", {**spec, "checkpointing": {"interval": "200ms"}, "sinks": [sink]})
+
+    with job_runs(file, tmp_path / "snapshots", "graph") as runs:
+        first = runs.start()
+        runs.wait_for_progress(1, first)
+        first.kill()
+        kafka_server.add_partitions(topic, 4)
+        kafka_server.produce(topic, numbers(range(60, 80)), partition=3)
+        last = runs.start()
+        ends = kafka_server.end_offsets(topic)
+
+        def position() -> dict[int, int]:
+            newest = next(filter(None, map(runs.manifest, reversed(runs.completions()))), None)
+            offsets = {} if newest is None else read_offsets(newest.sources[0].position)
+            return {each.partition: offset for each, offset in offsets.items()}
+
+        runs.wait(lambda: position() == ends, "checkpoint of all that is there", last)
+        last.send(signal.SIGTERM)
+        assert last.wait() == 0, last.output()
+
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert Counter(row.v for row in rows) == expected(range(80))
+    assert len({(row.partition, row.offset) for row in rows}) == len(rows)
+    reported = kafka_server.committed_offsets("watched")
+    assert {number: offset for (_, number), offset in reported.items()} == ends
+
+
+def test_lag_is_told_by_partition_and_positions_are_reported_when_a_checkpoint_completes(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    kafka_server.produce(topic, numbers(range(20)), partition=0)
+    with running(spark, life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))) as first:
+        wait_until_read(first, 20)
+        first.wait_for(lambda: lag(first) == 0, "no lag")
+        assert kafka_server.committed_offsets(GROUP) == {}
+        metrics = Metrics(first.control.job, first.control.checkpoints).render().decode()
+        first.checkpoint()
+        first.stop()
+
+    assert f'streamjob_source_position_offset{{partition="0",source="topic",topic="{topic}"}} 20.0' in metrics
+    assert f'streamjob_source_lag_records{{partition="1",source="topic",topic="{topic}"}} 0.0' in metrics
+    assert 'streamjob_source_offset_report_failures_total{source="topic"} 0.0' in metrics
+    assert kafka_server.committed_offsets(GROUP) == {(topic, 0): 20, (topic, 1): 0}
+
+
+def test_a_source_that_falls_behind_lags(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    rows = [*numbered(0, 5), *numbered(5, 35, str(gate))]
+    kafka_server.produce(topic, [(row.k, json.dumps(row.fields())) for row in rows], partition=0)
+    spec = topic_job(tmp_path, kafka_server, topic, maxOffsetsPerTrigger=5, reportOffsets=False)
+    parsed = f"SELECT from_json(CAST(value AS STRING), '{SCHEMA}') AS row FROM topic"
+    spec["operators"] = [
+        sql("parsed", ["topic"], parsed),
+        sql("fields", ["parsed"], "SELECT row.k, row.n, row.gate FROM parsed"),
+        {"name": "rows", "inputs": ["fields"], "python": "tests.integration.runtime.recording:gated"},
+    ]
+    with running(spark, life_of(tmp_path, spec)) as first:
+        first.wait_for(lambda: lag(first) == 35, "the lag behind the first batch")
+        gate.touch()
+        first.wait_for(lambda: lag(first) == 0, "the end of the topic")
+
+
+def stopped_behind(spark: SparkSession, life: Life, records: int) -> None:
+    """Let a job read some records, and stop behind a checkpoint."""
+    with running(spark, life) as first:
+        wait_until_read(first, records)
+        assert first.stop() is ExitCode.OK
+
+
+def test_what_expired_while_the_job_stood_is_told_and_given_up_only_if_the_options_say_so(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))
+    kafka_server.produce(topic, numbers(range(10)), partition=0)
+    stopped_behind(spark, life, 10)
+    kafka_server.produce(topic, numbers(range(10, 30)), partition=0)
+    kafka_server.delete_records(topic, 0, before=17)
+
+    message = f"partition 0 of topic '{topic}' is to be read from offset 10, and begins at offset 17"
+    with pytest.raises(OffsetsGone, match=message), running(spark, life) as second:
+        second.wait()
+
+    write_job(life.file.parent, topic_job(tmp_path, kafka_server, topic, failOnDataLoss=False))
+    with caplog.at_level(logging.WARNING, "streamjob"):
+        stopped_behind(spark, life, 13)
+    assert any(message in each and "gives up records" in each for each in caplog.messages)
+    assert values_read(tmp_path) == expected([*range(10), *range(17, 30)])
+
+
+def test_a_topic_that_is_deleted_or_made_anew_under_a_job_ends_it_and_is_told(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))
+    kafka_server.produce(topic, numbers(range(10)), partition=0)
+    with running(spark, life) as first:
+        wait_until_read(first, 10)
+        first.checkpoint()
+        kafka_server.delete_topic(topic)
+        with pytest.raises(OffsetsGone, match=f"partition 0 of topic '{topic}' is to be read from offset 10, and"):
+            first.wait()
+
+    kafka_server.create_topic(topic, 2)
+    kafka_server.produce(topic, numbers(range(3)), partition=0)
+    with pytest.raises(OffsetsGone, match="offset 10, and ends at offset 3"), running(spark, life) as second:
+        second.wait()
+
+
+def test_topics_that_a_pattern_comes_to_match_are_read_from_their_beginning(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    spec = topic_job(tmp_path, kafka_server, topic)
+    options = spec["sources"][0]["options"]
+    del options["subscribe"]
+    options |= {"subscribePattern": f"{topic}.*", "kafka.metadata.max.age.ms": 200}
+    kafka_server.produce(topic, numbers(range(5)), partition=0)
+    with running(spark, life_of(tmp_path, spec)) as first:
+        wait_until_read(first, 5)
+        kafka_server.create_topic(f"{topic}-more", 1)
+        kafka_server.produce(f"{topic}-more", numbers(range(5, 10)))
+        wait_until_read(first, 10)
+        first.stop()
+
+    assert values_read(tmp_path) == expected(range(10))
+
+
+def test_a_topic_that_is_not_there_is_told_before_anything_is_read(
+    spark: SparkSession, kafka_server: KafkaServer, tmp_path: Path
+) -> None:
+    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, "nowhere"))
+
+    with (
+        pytest.raises(TopicMissing, match="Source 'topic': Kafka has no topic 'nowhere'"),
+        running(spark, replace(life, restarts=NEVER)) as first,
+    ):
+        first.wait()
+
+
+@pytest.mark.usefixtures("kafka_server")
+def test_brokers_that_do_not_answer_are_told_in_time_and_without_secrets(spark: SparkSession) -> None:
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:9",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="hunter2";',
+    }
+    with (
+        pytest.raises(KafkaUnreachable, match=r"no Kafka broker at 127\.0\.0\.1:9 answers") as error,
+        KafkaAdmin.open(spark, options, "Source 'topic'", timeout=1.0) as admin,
+    ):
+        admin.topics()
+
+    assert "hunter2" not in str(error.value)
+
+
+def test_brokers_that_want_another_protocol_refuse(spark: SparkSession, kafka_server: KafkaServer) -> None:
+    options = {
+        "kafka.bootstrap.servers": kafka_server.bootstrap,
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="hunter2";',
+    }
+    with (
+        pytest.raises(KafkaRefuses, match=r"Source 'topic': Kafka at .* refuses") as error,
+        KafkaAdmin.open(spark, options, "Source 'topic'", timeout=5.0) as admin,
+    ):
+        admin.topics()
+
+    assert "hunter2" not in str(error.value)
