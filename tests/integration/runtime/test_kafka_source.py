@@ -81,14 +81,14 @@ def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_par
         kafka_server.produce(topic, numbers(range(begin, begin + 10)), partition=0, transaction=True)
         kafka_server.produce(topic, numbers(range(1000, 1010)), partition=0, abort=True)
         kafka_server.produce(topic, numbers(range(begin + 10, begin + 20)), partition=1, transaction=True)
-    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 8, "consumerGroup": "watched"}
+    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 16, "consumerGroup": "watched"}
     sink = {"name": "out", "input": "rows", "format": "parquet", "options": {"path": str(tmp_path / "out")}}
     spec = topic_job(tmp_path, kafka_server, topic, **options)
-    file = write_job(tmp_path / "job", {**spec, "checkpointing": {"interval": "200ms"}, "sinks": [sink]})
+    file = write_job(tmp_path / "job", {**spec, "checkpointing": {"interval": "400ms"}, "sinks": [sink]})
 
     with job_runs(file, tmp_path / "snapshots", "graph") as runs:
         first = runs.start()
-        runs.wait_for_progress(1, first)
+        runs.wait(lambda: runs.furthest() > 0, "progress", first, poll=0.1)
         first.kill()
         kafka_server.add_partitions(topic, 4)
         kafka_server.produce(topic, numbers(range(60, 80)), partition=3)
@@ -100,7 +100,7 @@ def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_par
             offsets = {} if newest is None else read_offsets(newest.sources[0].position)
             return {each.partition: offset for each, offset in offsets.items()}
 
-        runs.wait(lambda: position() == ends, "checkpoint of all that is there", last)
+        runs.wait(lambda: position() == ends, "checkpoint of all that is there", last, poll=0.1)
         last.send(signal.SIGTERM)
         assert last.wait() == 0, last.output()
 
