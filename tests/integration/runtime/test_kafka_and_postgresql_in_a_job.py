@@ -51,7 +51,8 @@ class Places:
         self.name = f"events-{secrets.token_hex(4)}"
         self._server = server
         self._database = database
-        server.create_topic(self.name, 1)
+        # The rows are older than what a topic keeps by default.
+        server.create_topic(self.name, 1, retention_ms="-1")
         server.create_topic(f"{self.name}-windows", 2)
         database.execute("CREATE TABLE inserted (key text, n bigint)")
         database.execute("CREATE TABLE replaced (key text PRIMARY KEY, n bigint)")
