@@ -115,6 +115,17 @@ def test_a_row_that_can_be_no_record_is_refused_before_a_checkpoint_covers_it(
     assert list(topics.scratch.rglob("*-*")) == []
 
 
+def test_a_batch_that_fails_leaves_no_file_behind(topics: Topics, spark: SparkSession) -> None:
+    sink = topics.open()
+    failing = spark.range(10, numPartitions=2).selectExpr("IF(id > 8, raise_error('half way'), 'v') AS value")
+
+    with pytest.raises(Exception, match="half way"):
+        sink.stage(failing, BatchId(0))
+
+    assert list(topics.scratch.rglob("*-*")) == []
+    assert topics.staged_objects() == []
+
+
 def test_what_a_topic_refuses_is_told_with_its_name_and_leaves_no_transaction(topics: Topics) -> None:
     narrow = f"narrow-{secrets.token_hex(4)}"
     topics.server.create_topic(narrow, max_message_bytes="2000")
