@@ -16,17 +16,15 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.kafka_end import ENDING_OFFSETS, Partition, ending_offsets
+from streamjob.job.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offsets
 from streamjob.job.options import option
-from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, read_offsets
+from streamjob_runtime.kafka.positions import Offsets, read_offsets
+from streamjob_runtime.spark_checkpoint.logs import read_offsets as log_entry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = "io.streamjob.BoundedKafkaSource"
-
-Offsets = Mapping[Partition, int]
-"""The offset behind the last record, by partition."""
 
 Latest = Callable[[Mapping[str, str]], Offsets]
 """Tells where the partitions end now that a stream with these options would read."""
@@ -60,16 +58,16 @@ class KafkaEnd:
     @staticmethod
     def from_json(value: Any) -> KafkaEnd:
         """Read back what `to_json` returned."""
-        return KafkaEnd(offsets_of(value["offsets"]))
+        return KafkaEnd(read_offsets(value["offsets"]))
 
-    def left(self, position: Offsets) -> dict[Partition, int]:
+    def left(self, position: Offsets) -> dict[TopicPartition, int]:
         """Return the ends of the partitions that were not read so far."""
         return {each: end for each, end in sorted(self.offsets.items()) if position.get(each, 0) < end}
 
     def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
         """Return what a query has not read that it should have, one thing of it; see `end_of_input.End`."""
-        offset = VOID_OFFSET if batch is None else read_offsets(checkpoint, batch).offsets()[line][1]
-        left = self.left({} if offset == VOID_OFFSET else offsets_of(json.loads(offset)))
+        position = None if batch is None else log_entry(checkpoint, batch).offsets()[line][1]
+        left = self.left(read_offsets(position))
         return next((f"{each} up to offset {end}" for each, end in left.items()), None)
 
 
@@ -106,7 +104,7 @@ def bound_topics(
         end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
     else:
         end = KafkaEnd.from_json(known)
-        if left := end.left({} if position is None else offsets_of(position)):
+        if left := end.left(read_offsets(position)):
             check_left(uid, left, latest(_assigned(others, left)))
     return BoundedTopics(end, {**_assigned(others, end.offsets), ENDING_OFFSETS: json.dumps(_topics(end.offsets))})
 
@@ -175,7 +173,7 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid) -> Latest:
 
     def latest(options: Mapping[str, str]) -> Offsets:
         try:
-            return offsets_of(json.loads(jvm.io.streamjob.BoundedKafkaSource.latest(dict(options))))
+            return read_offsets(jvm.io.streamjob.BoundedKafkaSource.latest(dict(options)))
         except Py4JJavaError as error:
             raise EndNotKnown(
                 f"Source {uid!r}: Kafka does not tell where its topics end: {error.java_exception.getMessage()}",
@@ -185,26 +183,17 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid) -> Latest:
     return latest
 
 
-def offsets_of(topics: Any) -> dict[Partition, int]:
-    """Return offsets by partition, given Spark's form of them."""
-    return {
-        Partition(topic, int(number)): int(offset)
-        for topic, partitions in topics.items()
-        for number, offset in partitions.items()
-    }
-
-
 def _topics(offsets: Offsets) -> dict[str, JsonValue]:
     topics: dict[str, dict[str, JsonValue]] = {}
     for each, offset in sorted(offsets.items()):
-        topics.setdefault(each.topic, {})[str(each.number)] = offset
+        topics.setdefault(each.topic, {})[str(each.partition)] = offset
     return {**topics}
 
 
-def _assigned(options: Mapping[str, str], partitions: Iterable[Partition]) -> dict[str, str]:
+def _assigned(options: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[str, str]:
     """Return the options of a stream of exactly these partitions."""
     topics: dict[str, list[int]] = {}
     for each in sorted(partitions):
-        topics.setdefault(each.topic, []).append(each.number)
+        topics.setdefault(each.topic, []).append(each.partition)
     others = {key: value for key, value in options.items() if key.lower() not in _SUBSCRIPTIONS}
     return {**others, "assign": json.dumps(topics)}

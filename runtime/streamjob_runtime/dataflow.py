@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.kafka_end import FORMAT as KAFKA
+from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
-from streamjob.job.kafka_end import FORMAT as KAFKA
+from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.channels import Entry, EntryKind
 from streamjob.protocol.cuts import Publications

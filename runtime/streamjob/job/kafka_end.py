@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from streamjob.errors import InvalidInput
 from streamjob.job.options import option
 
-FORMAT = "kafka"
 ENDING_OFFSETS = "endingOffsets"
 _OF_TIMES = ("endingOffsetsByTimestamp", "endingTimestamp")
 _LATEST = -1
@@ -19,18 +18,17 @@ class NotEndingOffsets(InvalidInput):
     """The option `endingOffsets` says no end."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Partition:
+class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
-    number: int
+    partition: int
 
     def __str__(self) -> str:
-        return f"partition {self.number} of topic {self.topic!r}"
+        return f"partition {self.partition} of topic {self.topic!r}"
 
 
-def ending_offsets(text: str | None) -> Mapping[Partition, int | None] | None:
+def ending_offsets(text: str | None) -> Mapping[TopicPartition, int | None] | None:
     """Return the offset behind the last record of each partition, None for the latest one; None for all the latest.
 
     Args:
@@ -45,7 +43,7 @@ def ending_offsets(text: str | None) -> Mapping[Partition, int | None] | None:
     try:
         topics = json.loads(text)
         return {
-            Partition(topic, int(number)): None if _offset(offset) == _LATEST else offset
+            TopicPartition(topic, int(number)): None if _offset(offset) == _LATEST else offset
             for topic, partitions in topics.items()
             for number, offset in partitions.items()
         }

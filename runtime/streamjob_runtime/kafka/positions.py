@@ -5,18 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"partition {self.partition} of topic {self.topic!r}"
-
+from streamjob.job.kafka_end import TopicPartition as TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 """The offset behind the last record that counts, by partition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.kafka_end import NotEndingOffsets, Partition, ending_offsets, problems
+from streamjob.job.kafka_end import NotEndingOffsets, TopicPartition, ending_offsets, problems
 
 
 @pytest.mark.parametrize("text", [None, "latest", " Latest "])
@@ -14,9 +14,9 @@ def test_the_end_is_the_latest_offset_unless_another_is_named(text: str | None) 
 
 def test_offsets_are_named_by_topic_and_partition() -> None:
     assert ending_offsets('{"a": {"0": 7, "1": -1}, "b": {"0": 0}}') == {
-        Partition("a", 0): 7,
-        Partition("a", 1): None,
-        Partition("b", 0): 0,
+        TopicPartition("a", 0): 7,
+        TopicPartition("a", 1): None,
+        TopicPartition("b", 0): 0,
     }
 
 

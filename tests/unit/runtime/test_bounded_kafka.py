@@ -10,18 +10,18 @@ import pytest
 
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.kafka_end import Partition
+from streamjob.job.kafka_end import TopicPartition
 from streamjob_runtime.bounded_kafka import (
     EndingOffsetsDoNotFit,
     KafkaEnd,
-    Offsets,
     RecordsBeforeEndGone,
     bound_topics,
 )
 from streamjob_runtime.end_of_input import read_end
+from streamjob_runtime.kafka.positions import Offsets
 
 ORDERS = OperatorUid("orders")
-A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "a,b"}
 
 
@@ -37,7 +37,7 @@ class Broker:
         if "assign" not in options:
             return self.latest
         assigned = json.loads(options["assign"])
-        return {each: end for each, end in self.latest.items() if each.number in assigned.get(each.topic, ())}
+        return {each: end for each, end in self.latest.items() if each.partition in assigned.get(each.topic, ())}
 
 
 def test_at_the_first_start_a_source_ends_where_its_partitions_end() -> None:

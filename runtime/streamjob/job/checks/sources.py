@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamjob.job import kafka_end
+from streamjob.job import kafka, kafka_end
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema, columns
 from streamjob.job.formats import (
@@ -95,6 +95,6 @@ def bounds(subject: Subject) -> Iterator[Problem]:
             what = f"is bounded, and where {source.format!r} ends cannot be told"
             fix = f"bounded sources are files, {', '.join(sorted(BOUNDED_FILES))}, and kafka"
             yield Problem(where(source), what, fix)
-        if source.format == kafka_end.FORMAT:
+        if source.format == kafka.FORMAT:
             for what, fix in kafka_end.problems(source.options, bounded=source.bounded):
                 yield Problem(where(source), what, fix)
