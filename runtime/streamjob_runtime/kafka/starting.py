@@ -106,17 +106,18 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         UnusableBeginning: its `startingOffsets` do not fit the topics.
         OffsetsGone: records that it has yet to read are gone, and `failOnDataLoss` is on.
     """
-    positions = source.position or {}
+    read = positions = source.position or {}
+    left: set[TopicPartition] | None = None
     if source.end is not None:
         # What is read up to its end may be gone.
-        left = {each for each, end in source.end.items() if positions.get(each, 0) < end}
-        positions = {each: position for each, position in positions.items() if each in left}
+        left = {each for each, end in source.end.items() if read.get(each, 0) < end}
+        positions = {each: position for each, position in read.items() if each in left}
         if not left:
             return
     with connect(source) as admin:
-        wanted = _wanted(source, positions, admin)
-        if source.end is not None:
-            wanted &= source.end.keys()
+        wanted = _wanted(source, read, admin)
+        if left is not None:
+            wanted &= left
         if source.position is None:
             _check_beginning(source, wanted, admin)
             return

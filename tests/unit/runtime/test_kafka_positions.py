@@ -174,6 +174,18 @@ def test_without_fail_on_data_loss_what_is_given_up_is_told_loudly(caplog: pytes
 def test_what_a_bounded_source_has_read_up_to_its_end_may_be_gone() -> None:
     check(Brokers({}), position={ZERO: 9}, end={ZERO: 9})
     check(Brokers({"orders": {1: (0, 20)}}), position={ZERO: 9, ONE: 3}, end={ZERO: 9, ONE: 20})
+    check(Brokers({"orders": {0: (30, 40), 1: (0, 20)}}), position={ZERO: 9, ONE: 3}, end={ZERO: 9, ONE: 20})
+
+
+def test_a_topic_that_a_bounded_source_has_read_up_to_its_end_may_be_gone_while_it_reads_another() -> None:
+    returned = TopicPartition("returned", 0)
+
+    check(
+        Brokers({"orders": {0: (0, 20)}}),
+        position={ZERO: 3, returned: 9},
+        end={ZERO: 20, returned: 9},
+        subscribe="orders,returned",
+    )
 
 
 def test_what_a_bounded_source_has_yet_to_read_may_not() -> None:
