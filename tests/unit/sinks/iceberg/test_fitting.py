@@ -131,10 +131,11 @@ def test_there_is_no_new_table_for_what_iceberg_does_not_have(kind: spark.DataTy
 
 
 def test_tables_that_cannot_be_written_are_refused() -> None:
-    table = Schema(NestedField(1, "id", LongType(), required=True))
+    table = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "session", UUIDType()))
 
-    assert [problem.what for problem in refusals(table, [1, 1], 3)] == [
+    assert [problem.what for problem in refusals(table, [1, 1, 2], 3)] == [
         "has format version 3",
         "is partitioned by 'id' twice, which pyiceberg cannot write",
+        "is partitioned by 'session', a UUID",
     ]
     assert list(refusals(table, [1], 2)) == []
