@@ -17,12 +17,8 @@ def test_the_job_is_valid_delivers_exactly_once_and_its_variables_are_set_by_the
     spec = load_job(EXAMPLE / "job.yaml").spec
     services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
 
-    named = {
-        name
-        for part in (*spec.sources, *spec.sinks)
-        for value in part.options.values()
-        for name in environment_names(value)
-    }
+    options = [*(source.options for source in spec.sources), *(sink.options for sink in spec.sinks)]
+    named = {name for each in options for value in each.values() for name in environment_names(value)}
     assert named == {"BROKERS"}
     assert services["job"]["environment"]["BROKERS"] == "broker:9092"
     assert [sink.delivery for sink in spec.sinks] == ["exactly-once"]
