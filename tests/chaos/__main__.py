@@ -17,13 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.lives import ChaosFailed, Round
+from tests.integration.runtime import purchases_by_kafka as by_kafka
+from tests.integration.runtime.fate import Fate, Victim
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+from tests.integration.sinks.databases import Database
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgresql import PostgresqlServer
 
 from streamjob_runtime.session import SessionSettings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_MOST_LIVES = 12
 
 
 def say(text: str) -> None:
@@ -81,11 +89,53 @@ def play(spark: SparkSession, seed: int, directory: Path) -> int:
     return played.lives
 
 
+def play_on_servers(spark: SparkSession, seed: int, directory: Path) -> int:
+    """Play one round of a job from Kafka to Kafka and PostgreSQL, whose servers crash too; return its lives.
+
+    Raises:
+        ChaosFailed: its output is wrong, or something is left open.
+        AssertionError: the job did what it must not do.
+    """
+    chance = random.Random(seed)
+    purchases = Purchases.write(directory / "input", files=chance.randint(10, 40), rows=by_kafka.BATCH, seed=seed)
+    with KafkaServer() as broker, PostgresqlServer() as server:
+        server.make_database("purchases")
+        database = Database(server, "purchases")
+        by_kafka.fill(broker, purchases)
+        by_kafka.make_places(broker, database)
+        interval = chance.choice(["100ms", "400ms", "2s"])
+        job = {**by_kafka.job(broker, database), "checkpointing": {"interval": interval}}
+        file, environment = write_job(directory / "job", job), {"STREAMJOB_TEST_PASSWORD": server.password}
+        lives = 1
+        with job_runs(file, directory / "snapshots", "purchases") as runs:
+            fate = Fate(chance, runs, broker, server)
+            while lives < _MOST_LIVES:
+                victims = chance.sample(list(Victim), chance.randint(0, len(Victim)))
+                say(
+                    f"  checkpoints every {interval}, life {lives}: crashes of {', '.join(victims) or 'nobody'}, a kill"
+                )
+                if not fate.take(runs.start(environment=environment), victims):
+                    break
+                lives += 1
+            last = runs.start(environment=environment)
+            if last.wait() != 0:
+                raise ChaosFailed(f"the last life failed:\n{last.output()}")
+        expected = by_kafka.in_utc(purchases.batch(spark))
+        for name, rows in by_kafka.rows_seen(broker, database).items():
+            missing, surplus = expected - rows, rows - expected
+            if missing or surplus:
+                raise ChaosFailed(f"{name}: {missing.total()} rows missing, {surplus.total()} surplus")
+        if left := by_kafka.left_open(broker, database):
+            raise ChaosFailed(f"left open: {left}")
+    return lives
+
+
 def main() -> int:
     """Read the command line and play until the time is over."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to go on (60)")
     parser.add_argument("--seed", type=int, help="of the first round; each further one adds 1 (drawn)")
+    parser.add_argument("--servers", action="store_true", help="from Kafka to Kafka and PostgreSQL, which crash too")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     # The jobs run in sessions of their own: being told to end has to reach them.
@@ -101,7 +151,7 @@ def main() -> int:
             directory.mkdir()
             say(f"round {rounds + 1}, --seed {seed}")
             try:
-                lives += play(spark, seed, directory)
+                lives += (play_on_servers if options.servers else play)(spark, seed, directory)
             except (ChaosFailed, AssertionError) as failure:
                 say(f"FAILED with --seed {seed}: {failure}\neverything is kept in {directory}")
                 return 1

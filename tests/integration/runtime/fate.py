@@ -1,0 +1,90 @@
+"""What happens to a job on servers that crash: lives that are killed, and servers that go and come back meanwhile."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from tests.integration.runtime.processes import WITHIN, JobProcess, JobRuns
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgresql import PostgresqlServer
+
+from streamjob.snapshot.manifest import SourceState
+
+
+class Victim(StrEnum):
+    """A server that crashes in a life, before the process is killed."""
+
+    BROKER = "broker"
+    DATABASE = "database"
+
+
+class Fate:
+    """Lets a life go on for a while, and kills it.
+
+    Args:
+        chance: draws the moments.
+        runs: the job's processes.
+        broker: may crash.
+        server: of the database; may crash.
+    """
+
+    def __init__(self, chance: random.Random, runs: JobRuns, broker: KafkaServer, server: PostgresqlServer) -> None:
+        self._chance = chance
+        self._runs = runs
+        self._broker = broker
+        self._server = server
+
+    def take(self, process: JobProcess, victims: Iterable[Victim]) -> bool:
+        """Let servers crash and come back while a life goes on, then kill it; return False if it ended before."""
+        if not self._goes_on(process):
+            return False
+        for victim in victims:
+            self._pause()
+            self._crash(victim)
+            # The process goes on by itself.
+            if not self._goes_on(process):
+                return False
+        self._pause()
+        process.kill()
+        return True
+
+    def _crash(self, victim: Victim) -> None:
+        match victim:
+            case Victim.BROKER:
+                self._broker.kill()
+                self._pause()
+                self._broker.start()
+            case Victim.DATABASE:
+                self._server.end(signal.SIGQUIT)
+                self._pause()
+                self._server.start()
+
+    def _goes_on(self, process: JobProcess) -> bool:
+        """Wait until a checkpoint covers more records; return False if the job comes to its end instead."""
+        before, deadline = self._records_read(), time.monotonic() + WITHIN
+        while self._records_read() <= before:
+            if process.exit_code is not None:
+                assert process.exit_code == 0, f"ended with {process.exit_code}:\n{process.output()}"
+                return False
+            assert time.monotonic() < deadline, f"no progress within {WITHIN} s:\n{process.output()}"
+            time.sleep(0.01)
+        return True
+
+    def _records_read(self) -> int:
+        """Return how many records of the topics any retained checkpoint covers."""
+        manifests = filter(None, map(self._runs.manifest, self._runs.completions()))
+        return max((sum(map(_offsets, manifest.sources)) for manifest in manifests), default=0)
+
+    def _pause(self) -> None:
+        # Any moment of what goes on.
+        time.sleep(self._chance.uniform(0, 0.7))
+
+
+def _offsets(source: SourceState) -> int:
+    position: Any = source.position or {}
+    return sum(sum(offsets.values()) for offsets in position.values())
