@@ -29,6 +29,13 @@ _SAYS_NO = re.compile(
     re.IGNORECASE,
 )
 _FIRST_LINES = 300
+_DEFAULTS = {
+    # A pooled connection may have been closed since it was last used, minutes ago.
+    "pool_pre_ping": "true",
+    # Arrow waits for one second and for three: a busy store takes longer at times.
+    "s3.connect-timeout": "10",
+    "s3.request-timeout": "60",
+}
 
 
 class Explainer:
@@ -83,8 +90,7 @@ def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: 
         CatalogUnreachable: it does not answer.
     """
     with explainer.explaining("the catalog cannot be loaded", by_options=True):
-        # A pooled connection may have been closed since it was last used, minutes ago.
-        return load_catalog(parsed.catalog_name, **{"pool_pre_ping": "true", **catalog_properties(options)})
+        return load_catalog(parsed.catalog_name, **{**_DEFAULTS, **catalog_properties(options)})
 
 
 def file_properties(properties: Mapping[str, str]) -> dict[str, str]:
