@@ -112,7 +112,7 @@ class DeltaSink(AtLeastOnceSink):
         with self._explaining("cannot be read"):
             if not DeltaTable.is_deltatable(self._path, self._storage):
                 return None
-            table = DeltaTable(self._path, storage_options=self._storage, without_files=True)
+            table = DeltaTable(self._path, storage_options=self._storage)
             return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
     def _compare(self, rows: Mapping[str, Any], table: Mapping[str, Any]) -> None:
