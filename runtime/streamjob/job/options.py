@@ -6,8 +6,9 @@ Secrets enter a job this way alone. They are looked up when a connector is opene
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
 from streamjob.job.spec import SinkSpec, SourceSpec
@@ -15,12 +16,18 @@ from streamjob.job.spec import SinkSpec, SourceSpec
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
-    r"(password|passwd|passphrase|secret|token|credentials?|(private|access|account|api)[._-]?key|jaas[._-]config)"
+    r"(password|passwd|passphrase|secret|token|credentials?|(private|access|account|api|keystore)[._-]?key|jaas[._-]config)"
     r"([._-]?(key|value))?$",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=(?!\$\{env:)[^;&\s]", re.IGNORECASE)
 _REFERRED_LOGIN = re.compile(r"://([^/@\s:$]+|\$\{env:\}):\$\{env:\}@")
+_USERINFO = re.compile(r"://([^/?#\s]+)@")
+_ASSIGNED = re.compile(r"""(?:password|secret)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^"'&;\s][^&;\s]*))""", re.IGNORECASE)
+_MASK = "***"
+_SHORT = 4
+"""Characters of a secret below which it is taken for one only where it stands by itself."""
+
 # A name, not a place in a file system.
 _PATHLESS = {"iceberg"}
 
@@ -63,6 +70,32 @@ def is_secret(key: str, value: str) -> bool:
     if _LOGIN.search(_REFERRED_LOGIN.sub("://", _REFERENCE.sub("${env:}", value))):
         return True
     return _SECRET.search(key) is not None and _REFERENCE.search(value) is None
+
+
+def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
+    """Return what no message may show: the values of options named for a secret, and the passwords within others.
+
+    Args:
+        options: as a connector gets them, with the environment's values.
+    """
+    found = {value for name, value in options.items() if is_secret(name, "plain")}
+    for value in options.values():
+        for match in _USERINFO.finditer(value):
+            password = match[1].partition(":")[2]
+            found |= {password, unquote(password)}
+        for match in _ASSIGNED.finditer(value):
+            password = next(filter(None, match.groups()), "")
+            found |= {password, unquote(password), unquote_plus(password)}
+    return frozenset(secret for secret in found if secret.strip())
+
+
+def redacted(text: str, secrets: Collection[str]) -> str:
+    """Return a text with `***` in place of each secret; line breaks and spaces within one count as the same."""
+    patterns = []
+    for secret in sorted(filter(str.strip, secrets), key=len, reverse=True):
+        pattern = r"\s+".join(map(re.escape, secret.split()))
+        patterns.append(pattern if len(secret) >= _SHORT else rf"(?<!\w){pattern}(?!\w)")
+    return re.sub("|".join(patterns), _MASK, text) if patterns else text
 
 
 def absolute_path(path: str, directory: Path) -> str:
