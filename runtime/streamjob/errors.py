@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 
@@ -70,3 +70,17 @@ class JobFailed(StreamJobError):
     """The job failed and its restarts are used up; its last completed checkpoint is intact."""
 
     exit_code = ExitCode.FAILED
+
+
+def refuse(error: type[InvalidInput], whom: str, found: Iterable[tuple[str, str]]) -> None:
+    """Raise one error that tells all that was found; do nothing if nothing was.
+
+    Args:
+        error: its class.
+        whom: what has the problems, as the message begins.
+        found: what is wrong, each with its fix.
+    """
+    problems = list(found)
+    if problems:
+        what = "; ".join(what for what, _ in problems)
+        raise error(f"{whom} {what}", "; ".join(dict.fromkeys(fix for _, fix in problems)))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
+from streamjob_runtime.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -95,12 +96,12 @@ def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]
         return frame, None
     from pyspark.sql import functions
 
-    watermarked = frame.withWatermark(_quoted(columns[0]), _NEVER)
+    watermarked = frame.withWatermark(quoted(columns[0]), _NEVER)
 
     def column(field: StructField) -> Column:
         # Spark's withWatermark marks one column, and with the delay that it was given; the producer's delay counts
         # where duplicates are dropped within it.
-        plain = functions.col(_quoted(field.name))
+        plain = functions.col(quoted(field.name))
         return plain.alias(field.name, metadata={_DELAY: 0, **field.metadata}) if field.name in columns else plain
 
     return watermarked.select([column(field) for field in schema.fields]), watermark_node(watermarked)
@@ -115,7 +116,3 @@ def without_event_time(schema: StructType) -> StructType:
         return StructField(column.name, column.dataType, column.nullable, metadata)
 
     return StructType([plain(column) for column in schema.fields])
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"

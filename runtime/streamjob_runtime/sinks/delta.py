@@ -12,14 +12,15 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
 
-from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId
 from streamjob.job.delta import problems, secrets_in, storage_options
 from streamjob.job.options import option
-from streamjob.job.suggest import did_you_mean
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
-from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.errors import UnusableSink, UnusableTable
+from streamjob_runtime.sinks.misfits import Misfit, does_not_hold, given_twice, no_column
 from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ _WIDER: Mapping[str, frozenset[str]] = {
     "integer": frozenset({"long"}),
     "float": frozenset({"double"}),
 }
-
-
-class UnusableDeltaTable(InvalidInput):
-    """The table cannot be written to, or the rows do not fit."""
 
 
 class DeltaUnreachable(StreamJobError):
@@ -62,7 +59,7 @@ class DeltaSink(AtLeastOnceSink):
         Raises:
             UnusableSink: an option cannot be used.
             DeltaUnreachable: its files cannot be read.
-            UnusableDeltaTable: it is of a kind that deltalake does not know.
+            UnusableTable: it is of a kind that deltalake does not know.
         """
         super().open(context)
         for what, fix in problems(context.options):
@@ -75,7 +72,7 @@ class DeltaSink(AtLeastOnceSink):
         """Check that rows fit the table; make it if there is none.
 
         Raises:
-            UnusableDeltaTable: they do not; says all that is wrong.
+            UnusableTable: they do not; says all that is wrong.
         """
         if self._columns is None:
             with self._explaining("cannot be made"):
@@ -90,13 +87,13 @@ class DeltaSink(AtLeastOnceSink):
                     storage_options=self._storage,
                 )
             self._columns = self._read_columns() or {}
-        self._compare({field.name: field.jsonValue()["type"] for field in schema.fields}, self._columns)
+        refuse(UnusableTable, f"{self._label}: the table", _misfits(schema, self._columns))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Append the batch, in one Spark action.
 
         Raises:
-            DeltaUnreachable, UnusableDeltaTable: see `open`.
+            DeltaUnreachable, UnusableTable: see `open`.
         """
         if self._columns is None:
             self.check_schema(batch.schema)
@@ -115,24 +112,11 @@ class DeltaSink(AtLeastOnceSink):
             table = DeltaTable(self._path, storage_options=self._storage)
             return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
-    def _compare(self, rows: Mapping[str, Any], table: Mapping[str, Any]) -> None:
-        wrong, fixes = [], []
-        for name, kind in rows.items():
-            if name not in table:
-                wrong.append(f"has no column {name!r}")
-                fixes.append(f"{did_you_mean(name, table, 'columns')}; names are compared exactly")
-            elif not _fits(kind, table[name]):
-                shown = table[name] if isinstance(table[name], str) else table[name]["type"]
-                wrong.append(f"has column {name!r} of type {shown}, which does not hold the rows' as it is")
-                fixes.append("cast it in the job, or give the column another type")
-        if wrong:
-            raise UnusableDeltaTable(f"{self._label}: the table {'; '.join(wrong)}", "; ".join(dict.fromkeys(fixes)))
-
     def _widened(self, batch: DataFrame) -> DataFrame:
         table = self._columns or {}
         columns = []
         for field in batch.schema.fields:
-            column = batch["`" + field.name.replace("`", "``") + "`"]
+            column = batch[quoted(field.name)]
             to = table.get(field.name)
             widened = to in _WIDER.get(str(field.jsonValue()["type"]), ()) if isinstance(to, str) else False
             columns.append(column.cast(str(to)).alias(field.name) if widened else column)
@@ -149,7 +133,7 @@ class DeltaSink(AtLeastOnceSink):
                 text = text.replace(secret, "***")
             message = f"{self._label}: the table {what}: {type(error).__name__}: {text[:300]}"
             if isinstance(error, DeltaProtocolError | SchemaMismatchError):
-                raise UnusableDeltaTable(message, "name a table that deltalake can write and that fits") from None
+                raise UnusableTable(message, "name a table that deltalake can write and that fits") from None
             raise DeltaUnreachable(
                 message, "see that path and storage.… are right, and the files can be reached"
             ) from None
@@ -178,6 +162,17 @@ def _type_in_utc(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_type_in_utc(field.type)) for field in kind])
     return kind
+
+
+def _misfits(rows: StructType, table: Mapping[str, Any]) -> Iterator[Misfit]:
+    yield from given_twice(rows.names)
+    for field in rows.fields:
+        name = field.name
+        if name not in table:
+            yield no_column(name, table)
+        elif not _fits(field.jsonValue()["type"], table[name]):
+            shown = table[name] if isinstance(table[name], str) else table[name]["type"]
+            yield does_not_hold(name, shown, field.dataType.simpleString())
 
 
 def _fits(rows: Any, table: Any) -> bool:

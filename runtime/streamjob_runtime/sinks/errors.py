@@ -23,3 +23,23 @@ class PlaceFull(StreamJobError):
 
 class UnreadableCommittable(StreamJobError):
     """A snapshot's committable was not written by this sink, or by a newer version of it."""
+
+
+class UnusableTable(InvalidInput):
+    """The table is not there, is of a kind that cannot be written to, or the rows do not fit."""
+
+
+class RowsRefused(StreamJobError):
+    """The place refuses rows, such as a number that is too large for its column."""
+
+
+class StagedRowsGone(StreamJobError):
+    """Rows of a completed checkpoint are neither published nor where they were staged, or are damaged."""
+
+
+class DatabaseRefuses(InvalidInput):
+    """The database answers, and does not let the sink's role in, or not do what the sink has to do."""
+
+
+class DatabaseUnreachable(StreamJobError):
+    """No server answers, or it cannot at the moment; the job goes on from its checkpoint once it does."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from streamjob.errors import refuse
 from streamjob.job.options import option
-from streamjob.job.suggest import did_you_mean
 from streamjob_runtime.sinks.batch import BatchSink
-from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
+from streamjob_runtime.sinks.misfits import no_column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,11 +100,8 @@ class JdbcSink(BatchSink):
     def _compare(self, rows: list[str], table: list[str], *, exactly: bool) -> None:
         known = set(table) if exactly else {name.lower() for name in table}
         missing = [name for name in rows if (name if exactly else name.lower()) not in known]
-        if missing:
-            fixes = "; ".join(dict.fromkeys(did_you_mean(name, table, "columns") for name in missing))
-            names = ", ".join(missing)
-            what = f"{self._label}: table {option(self.context.options, 'dbtable')} has no column for {names}"
-            raise UnusableTable(what, fixes)
+        where = f"{self._label}: table {option(self.context.options, 'dbtable')}"
+        refuse(UnusableTable, where, (no_column(name, table, exactly=exactly) for name in missing))
 
     def _shown(self, said: str, options: Mapping[str, str]) -> str:
         """Return what the driver says, in one line, without what came from the environment."""

@@ -16,8 +16,8 @@ from tests.servers.s3 import S3Server
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.delta import DeltaSink, DeltaUnreachable, UnusableDeltaTable
-from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.delta import DeltaSink, DeltaUnreachable
+from streamjob_runtime.sinks.errors import UnusableSink, UnusableTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -89,10 +89,10 @@ def test_many_rows_over_many_tasks_are_complete_in_the_partitions_of_a_table_tha
 
 def test_rows_that_do_not_fit_are_refused_before_the_first(spark: SparkSession, tmp_path: Path) -> None:
     written(opened({"path": str(tmp_path / "t")}), spark.sql("SELECT 1 AS id, 'a' AS note"))
-    with pytest.raises(UnusableDeltaTable) as raised:
+    with pytest.raises(UnusableTable) as raised:
         opened({"path": str(tmp_path / "t")}).check_schema(spark.sql("SELECT 1L AS id, 'x' AS not").schema)
 
-    assert "has column 'id' of type integer, which does not hold the rows' as it is" in raised.value.what
+    assert "has column 'id' of type integer, which does not hold BIGINT as it is" in raised.value.what
     assert "has no column 'not'" in raised.value.what
     assert "did you mean 'note'?" in raised.value.fix
 

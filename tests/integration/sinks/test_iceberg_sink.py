@@ -45,8 +45,8 @@ from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.errors import UnreadableCommittable
-from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable, CommitContended, StagedFilesGone, UnusableTable
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
+from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable, CommitContended
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
@@ -390,7 +390,7 @@ def test_a_table_that_was_made_anew_is_an_error_that_names_the_checkpoint(spark:
     with table.catalog() as catalog:
         catalog.drop_table(TABLE)
     table.make(TABLE)
-    with pytest.raises(StagedFilesGone, match=r"table db\.report is another one .* rows of checkpoint 4 are due"):
+    with pytest.raises(StagedRowsGone, match=r"table db\.report is another one .* rows of checkpoint 4 are due"):
         commit(opened(table.options(TABLE), epoch=2), 4, staged)
 
 
@@ -398,7 +398,7 @@ def test_data_files_that_are_gone_are_an_error_and_not_added(spark: SparkSession
     staged = staged_in(opened(table.options(TABLE)), numbered(spark, ROW))
     later = opened(table.options(TABLE), epoch=2)
     later.abort()
-    with pytest.raises(StagedFilesGone, match=r"rows of checkpoint 1 are neither part of table db\.report nor in"):
+    with pytest.raises(StagedRowsGone, match=r"rows of checkpoint 1 are neither part of table db\.report nor in"):
         commit(later, 1, staged)
     assert table.rows(TABLE) == []
 

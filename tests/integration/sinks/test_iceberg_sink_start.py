@@ -12,7 +12,8 @@ from tests.integration.sinks.lakes import Lake
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable, UnusableTable
+from streamjob_runtime.sinks.errors import UnusableTable
+from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.server

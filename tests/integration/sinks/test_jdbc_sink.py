@@ -15,9 +15,8 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.connectors.fetching import CannotFetch
-from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
 from streamjob_runtime.sinks.jdbc import JdbcSink
-from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -90,7 +89,7 @@ def test_a_column_that_the_table_lacks_is_said_before_anything_starts(spark: Spa
     with pytest.raises(UnusableTable) as raised:
         sink.check_schema(spark.sql("SELECT 1L AS ID, 'a' AS notes").schema)
 
-    assert raised.value.what == "sink report: table report has no column for notes"
+    assert raised.value.what == "sink report: table report has no column 'notes'"
     assert raised.value.fix == "did you mean 'note'?"
 
 

@@ -15,7 +15,7 @@ from tests.servers.postgresql import PostgresqlServer, find_programs, required
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.postgresql.errors import (
+from streamjob_runtime.sinks.errors import (
     DatabaseUnreachable,
     RowsRefused,
     StagedRowsGone,

@@ -10,7 +10,7 @@ from tests.integration.sinks.databases import Database
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
 pytestmark = pytest.mark.server

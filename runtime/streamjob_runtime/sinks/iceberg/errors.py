@@ -9,17 +9,9 @@ class CatalogRefuses(InvalidInput):
     """The catalog or the files' store answers, and does not let the sink in, or not do what it has to do."""
 
 
-class UnusableTable(InvalidInput):
-    """The table is not there, is of a kind that cannot be written to, or the rows do not fit."""
-
-
 class CatalogUnreachable(StreamJobError):
     """The catalog or the files' store does not answer; the job goes on from its checkpoint once it does."""
 
 
 class CommitContended(StreamJobError):
     """Other writers changed the table each time before the sink's commit was through."""
-
-
-class StagedFilesGone(StreamJobError):
-    """Data files of a completed checkpoint are neither part of the table nor where they were written."""

@@ -7,7 +7,6 @@ bytes of a UUID; all else is for the writer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from streamjob.job.suggest import did_you_mean
+from streamjob_runtime.quoting import quoted
+from streamjob_runtime.sinks.misfits import CAST, Misfit, does_not_hold, given_twice, no_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -70,32 +70,18 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """What keeps rows from a table: what is wrong, and the fix."""
-
-    what: str
-    fix: str
-
-
 def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
     """Return all that keeps rows from a table; empty if they fit."""
     names = [field.name for field in rows.fields]
-    found = [
-        Misfit(f"is given the column {name!r} twice", "give each column a name of its own")
-        for name in sorted({name for name in names if names.count(name) > 1})
-    ]
+    found = list(given_twice(names))
     columns = {field.name: field for field in table.fields}
     for field in rows.fields:
         column = columns.get(field.name)
         if column is None:
-            fix = did_you_mean(field.name, columns, "columns")
-            found.append(Misfit(f"has no column {field.name!r}", f"{fix}; names are compared exactly"))
+            found.append(no_column(field.name, columns))
         elif not (_fits_outermost(field.dataType, column) or _fits(field.dataType, column.field_type)):
-            kind = field.dataType.simpleString()
-            what = f"has column {field.name!r} of type {column.field_type}, which does not hold {kind.upper()} as it is"
-            fix = _ADVICE.get((kind, str(column.field_type)), "cast it in the job, or give the column another type")
-            found.append(Misfit(what, fix))
+            kind, wanted = field.dataType.simpleString(), str(column.field_type)
+            found.append(does_not_hold(field.name, wanted, kind, _ADVICE.get((kind, wanted), CAST)))
     for column in table.fields:
         if column.required and column.name not in names:
             what = f"has column {column.name!r}, which is required, and the rows do not have it"
@@ -127,7 +113,7 @@ def aligned(batch: DataFrame, table: Schema) -> DataFrame:
     """Return a batch's columns in the order of the table, widened to what the table has."""
     fields = {field.name: field.dataType for field in batch.schema.fields}
     columns = [
-        _aligned(batch[_quoted(column.name)], fields[column.name], column.field_type).alias(column.name)
+        _aligned(batch[quoted(column.name)], fields[column.name], column.field_type).alias(column.name)
         for column in table.fields
         if column.name in fields and fields[column.name].simpleString() != "void"
     ]
@@ -228,7 +214,7 @@ def _spark_type(kind: Any, target: IcebergType) -> str:
         return f"map<{key},{value}>"
     if isinstance(target, StructType) and name == "struct":
         fields = zip(kind.fields, target.fields, strict=True)
-        inner = ",".join(f"{_quoted(field.name)}:{_spark_type(field.dataType, to.field_type)}" for field, to in fields)
+        inner = ",".join(f"{quoted(field.name)}:{_spark_type(field.dataType, to.field_type)}" for field, to in fields)
         return f"struct<{inner}>"
     if isinstance(target, DecimalType):
         return f"decimal({target.precision},{target.scale})"
@@ -236,7 +222,3 @@ def _spark_type(kind: Any, target: IcebergType) -> str:
         if isinstance(target, wider):
             return widened
     return str(kind.simpleString())
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -11,7 +11,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,16 +21,17 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
+from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.iceberg import UnusableOptions, parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
 from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
-from streamjob_runtime.sinks.iceberg.errors import CommitContended, StagedFilesGone, UnusableTable
-from streamjob_runtime.sinks.iceberg.fitting import Misfit, misfits, refusals, schema_of
+from streamjob_runtime.sinks.iceberg.errors import CommitContended
+from streamjob_runtime.sinks.iceberg.fitting import misfits, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.published import (
     PREFIX,
     Life,
@@ -105,8 +106,7 @@ class IcebergSink:
         """
         if self._opened is None:
             self._take(self._create(schema))
-        table = self._table
-        self._refuse(misfits(schema, table.schema()))
+        refuse(UnusableTable, self._table_label, misfits(schema, self._table.schema()))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch as data files, in one Spark action.
@@ -139,7 +139,7 @@ class IcebergSink:
 
         Raises:
             UnreadableCommittable: a committable is not this sink's.
-            StagedFilesGone: files are neither there nor noted as published.
+            StagedRowsGone: files are neither there nor noted as published.
             CommitContended: others changed the table again and again meanwhile.
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
@@ -182,6 +182,10 @@ class IcebergSink:
                 close()
 
     @property
+    def _table_label(self) -> str:
+        return f"{self._label}: table {self._options.table}"
+
+    @property
     def _table(self) -> Table:
         assert self._opened is not None, "the table is made before the first batch"
         return self._opened
@@ -195,7 +199,7 @@ class IcebergSink:
 
     def _take(self, table: Table) -> None:
         partitions = [field.source_id for field in table.spec().fields]
-        self._refuse(refusals(table.schema(), partitions, table.format_version))
+        refuse(UnusableTable, self._table_label, refusals(table.schema(), partitions, table.format_version))
         self._opened = table
         with self._explainer.explaining(f"files of table {self._options.table} cannot be written"):
             self._published(table)
@@ -206,20 +210,14 @@ class IcebergSink:
     def _create(self, rows: StructType) -> Table:
         schema = schema_of(rows)
         if schema is None:
-            what = (
-                f"{self._label}: table {self._options.table} cannot be made: the rows have types that Iceberg has not"
+            raise UnusableTable(
+                f"{self._table_label} cannot be made: the rows have types that Iceberg has not",
+                f"cast them in the job; the rows are {rows.simpleString()}",
             )
-            raise UnusableTable(what, f"cast them in the job; the rows are {rows.simpleString()}")
         with self._explainer.explaining(f"table {self._options.table} cannot be made"):
             namespace = self._options.table.rpartition(".")[0]
             self._catalog.create_namespace_if_not_exists(namespace)
             return self._catalog.create_table_if_not_exists(self._options.table, schema)
-
-    def _refuse(self, found: Iterable[Misfit]) -> None:
-        if problems := list(found):
-            what = "; ".join(problem.what for problem in problems)
-            fixes = "; ".join(dict.fromkeys(problem.fix for problem in problems))
-            raise UnusableTable(f"{self._label}: table {self._options.table} {what}", fixes)
 
     def _published(self, table: Table) -> Published | None:
         summaries = [
@@ -229,7 +227,7 @@ class IcebergSink:
             return read_published(self._identity, table.properties, summaries)
         except UnreadableProperty as error:
             raise UnusableTable(
-                f"{self._label}: table {self._options.table}: {error}", "use the version of streamjob that wrote it"
+                f"{self._table_label}: {error}", "use the version of streamjob that wrote it"
             ) from error
 
     def _publish(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
@@ -272,7 +270,7 @@ class IcebergSink:
         table = self._find()
         if table is None or {batch.table for batch in batches} != {str(table.metadata.table_uuid)}:
             gone = "is gone" if table is None else "is another one than it was"
-            raise StagedFilesGone(
+            raise StagedRowsGone(
                 f"{self._label}: table {self._options.table} {gone}, and rows of checkpoint {checkpoint} are due there",
                 "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
                 "--location",
@@ -289,7 +287,7 @@ class IcebergSink:
                     continue
                 for file in batch.files:
                     if not self._directories.exists(file.path):
-                        raise StagedFilesGone(
+                        raise StagedRowsGone(
                             f"{self._label}: rows of checkpoint {checkpoint} are neither part of table "
                             f"{self._options.table} nor in {file.path}",
                             "bring the table's files back to where they were when the checkpoint completed; or give "

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
 
-from streamjob_runtime.sinks.postgresql.fitting import Misfit, TableColumn
+from streamjob_runtime.sinks.misfits import Misfit
+from streamjob_runtime.sinks.postgresql.fitting import TableColumn
 from streamjob_runtime.sinks.postgresql.sessions import Connection
 
 _NUMERIC_SCALE_BITS = 0x7FF

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.postgresql.fitting import Form, form_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def csv_line(batch: DataFrame) -> Column:
 
     parts: list[Column] = [f.monotonically_increasing_id().cast("string")]
     for field in batch.schema.fields:
-        column = batch[_quoted(field.name)]
+        column = batch[quoted(field.name)]
         parts += [f.lit(","), f.coalesce(_text(column, form_of(field.dataType.simpleString())), f.lit(""))]
     return f.concat(*parts, f.lit("\n"))
 
@@ -75,10 +76,6 @@ def _in_quotes(text: Column) -> Column:
     from pyspark.sql import functions as f
 
     return f.concat(f.lit('"'), f.replace(text, f.lit('"'), f.lit('""')), f.lit('"'))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _sender(conninfo: str, statement: str) -> Callable[[Iterator[Any]], Iterator[Any]]:

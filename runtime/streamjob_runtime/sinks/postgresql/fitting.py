@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamjob.job.suggest import did_you_mean
+from streamjob_runtime.sinks.misfits import Misfit, does_not_hold, given_twice, no_column
 
 
 class Form(Enum):
@@ -49,14 +50,6 @@ class TableColumn:
     has_default: bool = False
     generated: bool = False
     writable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """What keeps rows from a table: what is wrong, and the fix."""
-
-    what: str
-    fix: str
 
 
 _NUMBERS = {
@@ -115,19 +108,17 @@ def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> li
         table: the table's columns.
     """
     columns = {column.name: column for column in table}
-    found = list(_twice([name for name, _ in rows]))
+    found = list(given_twice([name for name, _ in rows]))
     for name, spark_type in rows:
         column = columns.get(name)
         if column is None:
-            fix = did_you_mean(name, columns, "columns")
-            found.append(Misfit(f"has no column {name!r}", f"{fix}; names are compared exactly"))
+            found.append(no_column(name, columns))
         elif column.generated:
             found.append(Misfit(f"computes its column {name!r} itself", "leave it out of what the sink reads"))
         elif not column.writable:
             found.append(Misfit(f"does not let the role write column {name!r}", "grant INSERT on it"))
         elif not _fits(spark_type, column):
-            what = f"has column {name!r} of type {column.type_name}, which does not hold {spark_type.upper()} as it is"
-            found.append(Misfit(what, _fix(spark_type, column)))
+            found.append(does_not_hold(name, column.type_name, spark_type, _fix(spark_type, column)))
     written = {name for name, _ in rows}
     for column in table:
         if column.name not in written and column.not_null and not column.has_default and not column.generated:
@@ -194,8 +185,3 @@ def _fix(spark_type: str, column: TableColumn) -> str:
         return "round it in the job, or give the column more digits behind the point"
     fitting = sorted(_FITS[kind][1])
     return f"cast it in the job, or make the column one of {', '.join(fitting)}"
-
-
-def _twice(names: Sequence[str]) -> Iterable[Misfit]:
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Misfit(f"is given the column {name!r} twice", "give each column a name of its own")

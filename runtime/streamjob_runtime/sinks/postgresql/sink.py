@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -18,17 +18,16 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from streamjob.errors import StreamJobError
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.postgresql import PostgresqlOptions, UnusableOptions, parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
 from streamjob_runtime.sinks.postgresql.copying import Copied, copy_batch, refusals
-from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, StagedRowsGone, UnusableTable
-from streamjob_runtime.sinks.postgresql.fitting import Misfit, key_misfits, misfits
+from streamjob_runtime.sinks.postgresql.fitting import key_misfits, misfits
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
 
@@ -103,7 +102,7 @@ class PostgresqlSink:
         if self._options.key:
             names = [name for name, _ in rows]
             found += key_misfits(self._options.key, names, self._target.columns, self._target.unique)
-        self._refuse(self._target.label, found)
+        refuse(UnusableTable, f"{self._label}: table {self._target.label}", found)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Copy the batch into a staging table, in one Spark action.
@@ -203,14 +202,9 @@ class PostgresqlSink:
                 f"{self._label}: there is no table {self._options.table} in database {connection.info.dbname}",
                 "make it, or correct the option 'table'; names are compared exactly",
             )
-        self._refuse(target.label, target.refusals(replace=bool(self._options.key)))
+        found = target.refusals(replace=bool(self._options.key))
+        refuse(UnusableTable, f"{self._label}: table {target.label}", found)
         return target
-
-    def _refuse(self, table: str, found: Iterable[Misfit]) -> None:
-        if problems := list(found):
-            what = "; ".join(problem.what for problem in problems)
-            fixes = "; ".join(dict.fromkeys(problem.fix for problem in problems))
-            raise UnusableTable(f"{self._label}: table {table} {what}", fixes)
 
     def _set_up(self, connection: Connection) -> None:
         """Make the staging schema and the record of commits, unless they are there."""

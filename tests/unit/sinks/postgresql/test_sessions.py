@@ -6,7 +6,7 @@ import pytest
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.postgresql import PostgresqlOptions
-from streamjob_runtime.sinks.postgresql.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused
 from streamjob_runtime.sinks.postgresql.sessions import Server, explained
 
 
