@@ -1,10 +1,8 @@
-"""Fetches connectors ahead of the jobs that need them: `python -m streamjob_runtime.connectors kafka [DIRECTORY]`.
-
-Without a directory they go where jobs of this installation look first.
-"""
+"""Fetches connectors ahead of the jobs that need them: `python -m streamjob_runtime.connectors kafka [DIRECTORY]`."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -16,14 +14,20 @@ from streamjob_runtime.connectors.fetching import Repositories, fetch
 from streamjob_runtime.connectors.finding import installed_directory
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Fetch what the arguments name; return the exit code."""
-    if not 1 <= len(arguments) <= 2 or arguments[0] not in CONNECTORS:
-        print(f"usage: python -m streamjob_runtime.connectors {{{','.join(CONNECTORS)}}} [DIRECTORY]", file=sys.stderr)  # noqa: T201
-        return 2
-    directory = Path(arguments[1]) if len(arguments) == 2 else installed_directory()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fetch what the arguments name, those of the process if there are none; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m streamjob_runtime.connectors", description=__doc__)
+    parser.add_argument("connector", choices=list(CONNECTORS), help="the format whose jars are fetched")
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        default=installed_directory(),
+        help="where they go; else where jobs of this installation look first",
+    )
+    options = parser.parse_args(arguments)
     try:
-        fetch(CONNECTORS[arguments[0]], directory, os.environ, Repositories())
+        fetch(CONNECTORS[options.connector], options.directory, os.environ, Repositories())
     except StreamJobError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return int(error.exit_code)
@@ -31,4 +35,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -15,6 +15,7 @@ import pytest
 
 from streamjob.job.spec import JobSpec
 from streamjob_runtime import spark_holder
+from streamjob_runtime.connectors import __main__ as command
 from streamjob_runtime.connectors import fetching, finding
 from streamjob_runtime.connectors.__main__ import main
 from streamjob_runtime.connectors.artifacts import KAFKA, Artifact, read_pins
@@ -171,8 +172,24 @@ def test_a_job_needs_the_connectors_of_its_formats_that_it_does_not_bring(
 
 
 def test_the_command_refuses_a_connector_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pulsar"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["pulsar"])
+
+    assert ended.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_the_command_fetches_a_connector_into_the_directory_that_it_is_given(
+    ivy: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "CONNECTORS", {"kafka": (ONE,)})
+
+    assert main(["kafka", str(tmp_path / "jars")]) == 0
+    assert (tmp_path / "jars" / ONE.file).read_bytes() == CONTENT
+
+    ivy.files = {}
+    assert main(["kafka", str(tmp_path / "none")]) == 2
+    assert ONE.file in capsys.readouterr().err
 
 
 def test_pins_name_a_hash_for_each_jar() -> None:
