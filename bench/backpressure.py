@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from bench import backpressure_report, data, machine
+from bench import backpressure_report, data, model
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
-from bench.entry import run_benchmark
+from bench.entry import Benchmark, parser, run
 from bench.object_store import ObjectStore, object_store
 from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started
 from bench.running import RunningJob, command, manifest, running
 from pyarrow import parquet
-from rich.console import Console
 
 from streamjob.client.models import CheckpointingChanges, JobView
 
@@ -36,7 +35,6 @@ _PAYLOAD_BYTES = 112
 _FUNCTIONS = {1: "slow:one_millisecond", 5: "slow:five_milliseconds"}
 _KILL_RECORDS, _KILL_CAPACITY = 24_000, 4_000
 _KILL_SWITCH_SECONDS = 0.3
-console = Console(highlight=False)
 
 
 @dataclass(frozen=True)
@@ -204,13 +202,13 @@ def recover(setting: Setting, mode: str) -> Kill:
     }
     if mode == "switch":
         changes["checkpointing.alignedCheckpointTimeout"] = f"{_KILL_SWITCH_SECONDS:g}s"
-    run = command(JOB, location, workdir, changes)
-    with started(run, log) as process:
+    arguments = command(JOB, location, workdir, changes)
+    with started(arguments, log) as process:
         job = RunningJob(process, workdir, log, setting.timeout)
         job.until(lambda: _amid(job.view(), mode))
         kill_tree(process)
     visible = len(ids_in(output))
-    with started(run, log) as process:
+    with started(arguments, log) as process:
         job = RunningJob(process, workdir, log, setting.timeout)
         restored = job.view().restored_from
         assert restored is not None
@@ -250,26 +248,24 @@ def ids_in(output: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-backpressure", description=__doc__)
-    add = parser.add_argument
-    add("--quick", action="store_true", help="a backlog of a second and one kill, for a look; writes no results")
+    made = parser("make bench-backpressure", __doc__, "a backlog of a second and one kill")
+    add = made.add_argument
     add("--only", choices=["backlogs", "kills"], help="measure only this; the other's last results stay")
     add("--timeout", type=float, default=600.0, metavar="S", help="seconds that may be waited for one thing (600)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each run, on a shared machine")
-    return parser.parse_args()
+    return made.parse_args()
 
 
-def bench(options: argparse.Namespace, work: Path) -> None:
+def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it."""
-    begun = time.time()
-    last = backpressure_report.load(RESULTS)
+    options, begun = benchmark.options, time.time()
+    last = model.load(Backpressure, RESULTS)
     backlogs: list[Backlog] = []
     kills: list[Kill] = []
-    with object_store(work / "s3") as store:
-        setting = Setting(work=work, store=store, timeout=options.timeout)
+    with object_store(benchmark.work / "s3") as store:
+        setting = Setting(work=benchmark.work, store=store, timeout=options.timeout)
 
         def keep() -> None:
-            where = machine.circumstances(begun, machine.command_line("make bench-backpressure"))
+            where = benchmark.circumstances(begun)
             result = Backpressure(
                 circumstances=where if options.only != "kills" or last is None else last.circumstances,
                 kill_circumstances=where if options.only != "backlogs" or last is None else last.kill_circumstances,
@@ -278,30 +274,31 @@ def bench(options: argparse.Namespace, work: Path) -> None:
                 backlogs=tuple(backlogs) if options.only != "kills" or last is None else last.backlogs,
                 kills=tuple(kills) if options.only != "backlogs" or last is None else last.kills,
             )
+            benchmark.keep(result, RESULTS, backpressure_report.render)
             if not options.quick:
-                backpressure_report.save(result, RESULTS)
+                RESULTS.with_suffix(".svg").write_text(backpressure_report.plot(result.backlogs))
 
         if options.only != "kills":
             for load in [replace(LOADS[0], rounds=2)] if options.quick else LOADS:
-                console.rule(load.name)
+                benchmark.console.rule(load.name)
                 with locked(options.lock):
-                    backlogs.append(measure(setting, load, show))
+                    backlogs.append(measure(setting, load, lambda sample: benchmark.tell(said(sample))))
                 keep()
-            console.print(backpressure_report.duration_table(backlogs).rich("checkpoints under backpressure"))
+            benchmark.show("checkpoints under backpressure", backpressure_report.duration_table(backlogs))
         if options.only != "backlogs":
             for mode in MODES[1:2] if options.quick else MODES:
                 with locked(options.lock):
                     kills.append(recover(setting, mode))
                 keep()
-            console.print(backpressure_report.kill_table(kills).rich("killed in the middle"))
+            benchmark.show("killed in the middle", backpressure_report.kill_table(kills))
         if any(not kill.equal for kill in kills):
             raise RunFailed("the output of a killed job is not what went in")
 
 
-def show(sample: Sample) -> None:
-    """Print a checkpoint."""
-    console.print(
-        f"[dim]{time.strftime('%H:%M:%S')}[/] {sample.mode}: {sample.total} ms, held after {sample.until_held},"
+def said(sample: Sample) -> str:
+    """Return a checkpoint in a line."""
+    return (
+        f"{sample.mode}: {sample.total} ms, held after {sample.until_held},"
         f" upload {sample.upload}, completed {sample.completed}; {sample.backlog_records:,} records wait,"
         f" {sample.in_flight / 1e6:.2f} MB in flight, {sample.uploaded / 1e6:.2f} MB uploaded"
     )
@@ -309,8 +306,7 @@ def show(sample: Sample) -> None:
 
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-    return run_benchmark(lambda work, _: bench(options, work), console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import median
 
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
 from bench.plot import Axis, draw
-from bench.tables import MB, Table
+from bench.tables import MB, Table, goal_list
 
 FLINK_MS = {(1, 4000): (2000, 15, 74), (5, 4000): (9900, 18, None)}
 """Flink 2.3 by record's ms and records in flight (0.5 MB): aligned, median unaligned, longest unaligned, in ms."""
@@ -38,18 +37,6 @@ flight, those behind another unaligned one only what is new.
 """
 
 
-def load(file: Path) -> Backpressure | None:
-    """Return the results in a file, None if it does not exist."""
-    return Backpressure.model_validate_json(file.read_bytes()) if file.exists() else None
-
-
-def save(results: Backpressure, file: Path) -> None:
-    """Replace the results, their report and their plot."""
-    file.write_text(results.model_dump_json(indent=1) + "\n")
-    file.with_suffix(".svg").write_text(plot(results.backlogs))
-    file.with_name("BACKPRESSURE.md").write_text(render(results))
-
-
 def render(results: Backpressure) -> str:
     """Return BACKPRESSURE.md."""
     parts = [
@@ -60,7 +47,7 @@ def render(results: Backpressure) -> str:
         "## Duration\n",
         "ms, medians; in brackets the longest.\n",
         duration_table(results.backlogs).markdown() + "\n",
-        "\n".join(f"- {'reached' if reached else '**missed**'}: {text}" for text, reached in goals(results)) + "\n",
+        goal_list(goals(results)),
         "## Upload of what is in flight\n",
         _UPLOADS,
         upload_table(results.backlogs).markdown() + "\n",

@@ -8,19 +8,18 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import channels_report, machine
+from bench import channels_report
 from bench.backpressure import make_records
 from bench.channels_model import Channels, CostRun, LatencyRun
 from bench.data import EventFiles
-from bench.entry import run_benchmark
+from bench.entry import Benchmark, parser, run
 from bench.processes import REPOSITORY, RunFailed, locked, measure
+from bench.rounds import rounds
 from bench.running import command, running
 from pyarrow import parquet
-from rich.console import Console
 
 JOBS = REPOSITORY / "bench" / "jobs"
 RESULTS = REPOSITORY / "bench" / "channels.json"
@@ -29,7 +28,6 @@ _LATENCY_RECORDS = 1000
 _WARM_FILES = 20
 _POLL_SECONDS = 0.003
 _LONGEST_PAUSE_SECONDS = 0.3
-console = Console(highlight=False)
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,8 @@ def cost(work: Path, source: Path, side: str, number: int, records: int, timeout
         changes[f"sources.{name}.options.path"] = source
     for name in plan.outputs:
         changes[f"sinks.{name}.options.path"] = directory / name
-    run = command(JOBS / plan.job, str(directory / "snapshots"), directory / "work", changes)
-    used = measure(run, directory, timeout)
+    job = command(JOBS / plan.job, str(directory / "snapshots"), directory / "work", changes)
+    used = measure(job, directory, timeout)
     rows = sum(parquet.read_metadata(file).num_rows for name in plan.outputs for file in _parts(directory / name))
     shutil.rmtree(directory)
     return CostRun(
@@ -98,12 +96,12 @@ def latency(work: Path, side: str, files: int, timeout: float) -> LatencyRun:
         "sinks.report.options.path": output,
         "operators.same.chain": "true" if side == "fused" else "false",
     }
-    run = command(JOBS / "latency.yaml", str(directory / "snapshots"), directory / "work", changes)
+    job = command(JOBS / "latency.yaml", str(directory / "snapshots"), directory / "work", changes)
     log = directory / "log.txt"
     chance = random.Random(1)
     seconds = []
     load_before = os.getloadavg()[0]
-    with running(run, directory / "work", log, timeout):
+    with running(job, directory / "work", log, timeout):
         for number, file in enumerate(sorted(made.iterdir())):
             before = len(_parts(output))
             begun = time.monotonic()
@@ -122,66 +120,53 @@ def latency(work: Path, side: str, files: int, timeout: float) -> LatencyRun:
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-channels", description=__doc__)
-    add = parser.add_argument
-    add("--quick", action="store_true", help="one round of few records, for a look; writes no results")
+    made = parser("make bench-channels", __doc__, "one round of few records")
+    add = made.add_argument
     add("--rounds", type=int, default=5, metavar="N", help="rounds of all sides (5)")
     add("--records", type=int, default=6_000_000, metavar="N", help="events of the long run of a side (6,000,000)")
     add("--few", type=int, default=1_000_000, metavar="N", help="events of the short one (1,000,000)")
     add("--keys", type=int, default=100_000, metavar="N", help="different keys of the events (100,000)")
     add("--files", type=int, default=100, metavar="N", help="small files to measure the latency with (100)")
     add("--timeout", type=float, default=600.0, metavar="S", help="seconds that may be waited for one thing (600)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
-    options = parser.parse_args()
+    options = made.parse_args()
     if options.quick:
         options.rounds, options.records, options.few, options.files = 1, 2_000_000, 1_000_000, 10
     return options
 
 
-def bench(options: argparse.Namespace, work: Path, cache: Path) -> None:
+def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it behind every round."""
-    begun = time.time()
+    options, work, begun = benchmark.options, benchmark.work, time.time()
     costs: list[CostRun] = []
     latencies: list[LatencyRun] = []
 
     def keep() -> None:
         result = Channels(
-            circumstances=machine.circumstances(begun, machine.command_line("make bench-channels")),
+            circumstances=benchmark.circumstances(begun),
             keys=options.keys,
             costs=tuple(costs),
             latencies=tuple(latencies),
         )
-        if not options.quick:
-            channels_report.save(result, RESULTS)
+        benchmark.keep(result, RESULTS, channels_report.render)
 
     with locked(options.lock):
         for side in ("fused", "channel"):
             latencies.append(latency(work, side, options.files, options.timeout))
+    keep()
+    benchmark.show("seconds from a file to its output", channels_report.latency_table(latencies))
+    for number, turn in rounds(list(SIDES), options.rounds, options.lock):
+        for records in (options.records, options.few):
+            source = EventFiles(records, options.keys).make(benchmark.cache)
+            for side in turn:
+                costs.append(cost(work, source, side, number, records, options.timeout))
+                benchmark.tell(f"{side}: {records:,} records, {costs[-1].cpu:.1f} CPU s")
         keep()
-    console.print(channels_report.latency_table(latencies).rich("seconds from a file to its output"))
-    for number in range(options.rounds):
-        with locked(options.lock):
-            _round(options, work, cache, number, costs.append)
-        keep()
-        console.print(channels_report.cost_table(costs).rich(f"behind round {number + 1}"))
-
-
-def _round(
-    options: argparse.Namespace, work: Path, cache: Path, number: int, on_run: Callable[[CostRun], None]
-) -> None:
-    sides = list(SIDES) if number % 2 == 0 else list(SIDES)[::-1]
-    for records in (options.records, options.few):
-        source = EventFiles(records, options.keys).make(cache)
-        for side in sides:
-            run = cost(work, source, side, number, records, options.timeout)
-            on_run(run)
-            console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {side}: {records:,} records, {run.cpu:.1f} CPU s")
+        benchmark.show(f"behind round {number + 1}", channels_report.cost_table(costs))
 
 
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-    return run_benchmark(lambda work, cache: bench(options, work, cache), console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 from bench.channels_model import Channels, CostRun, LatencyRun
-from bench.summary import quantile
+from bench.summary import per_million, quantile, spread
 from bench.tables import Table
 
 _NAMES = {
@@ -44,12 +43,6 @@ for a checkpoint in either plan).
 """
 
 
-def save(results: Channels, file: Path) -> None:
-    """Replace the results and their report."""
-    file.write_text(results.model_dump_json(indent=1) + "\n")
-    file.with_name("CHANNELS.md").write_text(render(results))
-
-
 def render(results: Channels) -> str:
     """Return CHANNELS.md."""
     parts = [_HEAD, f"{results.circumstances}\n"]
@@ -64,24 +57,15 @@ def render(results: Channels) -> str:
     return "\n".join(parts)
 
 
-def per_million(costs: Sequence[CostRun], side: str) -> dict[int, float]:
-    """Return, by round, the CPU seconds that a further million records cost a side."""
-    found = {}
-    for number in sorted({run.round for run in costs}):
-        runs = sorted((run for run in costs if run.side == side and run.round == number), key=lambda run: run.records)
-        if len(runs) > 1:
-            few, many = runs[0], runs[-1]
-            found[number] = (many.cpu - few.cpu) * 1e6 / (many.records - few.records)
-    return found
-
-
 def cost_table(costs: Sequence[CostRun]) -> Table:
     """Return the cost of each side."""
     head = ("plan", "rounds", "CPU s / million", "added", "whole run, CPU s", "added", "wall s", "rows")
     rows = []
-    for side in [each for each in _NAMES if per_million(costs, each)]:
-        mine = per_million(costs, side)
-        base = per_million(costs, _BASES[side]) if side in _BASES else {}
+    further = {side: per_million(costs, side, lambda run: run.cpu) for side in _NAMES}
+    for side, mine in further.items():
+        if not mine:
+            continue
+        base = further[_BASES[side]] if side in _BASES else {}
         added = [mine[number] - base[number] for number in mine if number in base]
         longest = max(run.records for run in costs if run.side == side)
         whole = [run for run in costs if run.side == side and run.records == longest]
@@ -91,7 +75,7 @@ def cost_table(costs: Sequence[CostRun]) -> Table:
             (
                 _NAMES[side],
                 str(len(mine)),
-                f"{median(mine.values()):.2f} ({min(mine.values()):.2f}–{max(mine.values()):.2f})",
+                spread(mine.values(), ".2f"),
                 f"{median(added):+.2f}" if added else "–",
                 f"{median(run.cpu for run in whole):.1f}",
                 f"{median(added_whole):+.1f}" if added_whole else "–",

@@ -16,7 +16,9 @@ from bench import plain
 from bench.hadoop_aws import hadoop_aws_jars
 from bench.model import CheckpointRun, Run
 from bench.object_store import ObjectStore, Traffic
-from bench.processes import REPOSITORY, locked, measure, streamjob
+from bench.processes import REPOSITORY, measure, streamjob
+from bench.rounds import rounds
+from bench.running import settings
 from pyarrow import parquet
 
 from streamjob.ids import Key
@@ -62,20 +64,11 @@ class Setting:
     lock: Path | None = None
 
 
-def order(sides: str, number: int) -> str:
-    """Return the order of the sides in a round: each comes first, and last, about as often."""
-    turn = number // 2 % len(sides)
-    turned = sides[turn:] + sides[:turn]
-    return turned if number % 2 == 0 else turned[::-1]
-
-
-def compare(setting: Setting, workload: str, sides: str, rounds: int, on_run: Callable[[Run], None]) -> None:
-    """Run all sides of a workload, interleaved."""
-    for number in range(rounds):
-        # What is compared runs within one hold of the lock, as close together as can be.
-        with locked(setting.lock):
-            for side in order(sides, number):
-                on_run(run(setting, workload, side, number))
+def compare(setting: Setting, workload: str, sides: str, count: int, on_run: Callable[[Run], None]) -> None:
+    """Run all sides of a workload, interleaved in so many rounds."""
+    for number, turn in rounds(sides, count, setting.lock):
+        for side in turn:
+            on_run(run(setting, workload, side, number))
 
 
 def run(setting: Setting, workload: str, side: str, number: int) -> Run:
@@ -89,13 +82,11 @@ def run(setting: Setting, workload: str, side: str, number: int) -> Run:
     directory.mkdir(parents=True)
     output = directory / "output"
     job = JOBS / WORKLOADS[workload]
-    overrides = [f"sources.events.options.path={setting.input}", f"sinks.report.options.path={output}"]
     bucket = f"s3://{setting.store.server.bucket}/{name}"
     command = _ours(job, directory, bucket, setting.interval) if side == "d" else _plain(job, directory, side, name)
     if side == "c":
         command += ["--jars", ",".join(map(str, hadoop_aws_jars(setting.cache)))]
-    for override in overrides:
-        command += ["--set", override]
+    command += settings({"sources.events.options.path": setting.input, "sinks.report.options.path": output})
     position = setting.store.position()
     used = measure(command, directory, setting.timeout)
     passed = setting.store.since(position) if side in "cd" else Traffic({}, 0)

@@ -15,17 +15,15 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 
-from bench import controller_report, machine
+from bench import controller_report
 from bench.controller_cluster import Connection, connected
 from bench.controller_model import Change, Controlled, Deletion, Deployment, Idle
 from bench.controller_watching import Jobs, Sent, outcomes, read_log
 from bench.controller_world import INTERVAL, ControllerProcess, World, open_cluster
-from bench.entry import run_benchmark
+from bench.entry import Benchmark, parser, run
 from bench.processes import REPOSITORY, locked
 from e2e.harness.cluster import Cluster
-from rich.console import Console
 from tests.servers.s3 import S3Server
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, Object
@@ -38,7 +36,6 @@ _PATIENCE = 600.0
 _KINDS, _WEIGHTS = ("interval", "parallelism", "suspend"), (0.4, 0.3, 0.3)
 _SERVED = re.compile(r'^apiserver_request_total\{.*\bverb="(\w+)".*\} (\S+)$', re.MULTILINE)
 _LONG_LIVED = frozenset({"WATCH", "CONNECT"})
-console = Console(highlight=False)
 
 
 class Bench:
@@ -200,8 +197,8 @@ def _counted(name: str, before: dict[str, float], after: dict[str, float]) -> di
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-controller", description=__doc__)
-    add = parser.add_argument
+    made = parser("make bench-controller", __doc__, "50 StreamJobs")
+    add = made.add_argument
     add("--jobs", type=int, default=1000, metavar="N", help="StreamJobs (1000)")
     add("--sizes", type=int, nargs="*", default=(500, 100), metavar="N", help="fewer, to compare with (500 100)")
     add("--changes", type=int, default=360, metavar="N", help="changed specs (360)")
@@ -209,47 +206,43 @@ def arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=60.0, metavar="S", help="of each measurement of an idle controller (60)")
     add("--pause", type=float, default=20.0, metavar="S", help="before each of them (20)")
     add("--seed", type=int, default=1, metavar="N", help="of the random moments and kinds of changes (1)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock meanwhile, on a shared machine")
-    add("--quick", action="store_true", help="50 StreamJobs, for a look; writes no results")
-    options = parser.parse_args()
+    options = made.parse_args()
     if options.quick:
         options.jobs, options.sizes, options.changes, options.seconds, options.pause = 50, (10,), 30, 20.0, 15.0
     return options
 
 
-async def bench(options: argparse.Namespace, cluster: Cluster, s3: S3Server, work: Path) -> None:
+async def measure(benchmark: Benchmark, cluster: Cluster, s3: S3Server) -> None:
     """Measure, show it, and keep it behind every part."""
-    begun, parts = time.time(), dict[str, object]()
+    options, begun, parts = benchmark.options, time.time(), dict[str, object]()
     loads: dict[str, float] = {}
     fixed = {"interval": INTERVAL, "rate": options.rate, "loads": loads}
 
     def keep(**more: object) -> None:
         parts.update(more)
         loads[next(iter(more))] = os.getloadavg()[0]
-        command = machine.command_line("make bench-controller")
-        where = machine.circumstances(begun, command)
+        where = benchmark.circumstances(begun)
         result = Controlled.model_validate({"circumstances": where, **fixed, **parts})
-        if not options.quick:
-            controller_report.save(result, RESULTS)
-        console.rule(time.strftime("%H:%M:%S"))
+        benchmark.keep(result, RESULTS, controller_report.render)
+        benchmark.console.rule(time.strftime("%H:%M:%S"))
         for title, table in controller_report.tables(result):
-            console.print(table.rich(title))
+            benchmark.show(title, table)
 
-    world = World(cluster, s3, work)
+    world = World(cluster, s3, benchmark.work)
     async with connected() as connection:
         with world.running():
             await Bench(options, world, connection).run(keep)
 
 
+def bench(benchmark: Benchmark) -> None:
+    """Measure on the cluster that KUBECONFIG names."""
+    with locked(benchmark.options.lock), S3Server(benchmark.work / "s3") as s3:
+        asyncio.run(measure(benchmark, open_cluster(), s3))
+
+
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-
-    def body(work: Path, _cache: Path) -> None:
-        with locked(options.lock), S3Server(work / "s3") as s3:
-            asyncio.run(bench(options, open_cluster(), s3, work))
-
-    return run_benchmark(body, console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.controller_cluster import ADDRESS
-from bench.proc import stat_of
+from bench.proc import cpu_seconds
 from bench.processes import REPOSITORY, RunFailed, environment, started
 from e2e.harness.cluster import Cluster, Where, find_kubeconfig
 from e2e.harness.controller import define_resources
@@ -28,7 +28,6 @@ _NODES = 10
 _LABEL = "bench.streamjob.io/run"
 _OWN_LABELS = "app.kubernetes.io/name=streamjob,app.kubernetes.io/component=controller"
 _SECRET = "s3"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def find_kwok() -> list[str]:
@@ -189,10 +188,9 @@ class ControllerProcess:
 
     def cpu(self) -> float:
         """Return the seconds of processor time that it has used."""
-        stat = stat_of(self._process.pid)
-        if not stat:
-            raise RunFailed(f"the controller has ended; {self._log} ends:\n{self._log.read_text()[-2000:]}")
-        return (int(stat[11]) + int(stat[12])) / _TICKS
+        if self._process.poll() is not None:
+            raise RunFailed.told_by(self._log, "the controller has ended")
+        return cpu_seconds(self._process.pid)
 
     def memory(self, field: str = "VmRSS") -> int:
         """Return the bytes of memory that it has, or with VmHWM the most that it had."""

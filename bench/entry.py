@@ -1,24 +1,79 @@
-"""How every benchmark begins and ends: a directory for its runs, and what is said when one of them fails."""
+"""How every benchmark begins and ends: its command line, a directory for its runs, what it tells and what it keeps."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import machine, model
 from bench.hadoop_aws import FetchFailed
+from bench.model import Circumstances, M
 from bench.processes import REPOSITORY, RunFailed
+from bench.tables import Table
 from rich.console import Console
+from tests.servers.kafka import KafkaMissing
+from tests.servers.postgresql import PostgresqlMissing
 from tests.servers.s3 import ServerMissing
 
-Body = Callable[[Path, Path], None]
-"""Measures, given a directory for the runs and one for what is generated or fetched once."""
+_CANNOT_MEASURE = (RunFailed, FetchFailed, ServerMissing, KafkaMissing, PostgresqlMissing)
 
 
-def run_benchmark(body: Body, console: Console) -> int:
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark under way.
+
+    Args:
+        options: its command line.
+        work: directory for the runs.
+        cache: directory for what is generated or fetched once.
+    """
+
+    options: argparse.Namespace
+    work: Path
+    cache: Path
+    console: Console = field(default_factory=lambda: Console(highlight=False))
+
+    def tell(self, text: str) -> None:
+        """Print a line behind the time of day."""
+        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}")
+
+    def show(self, title: str, table: Table) -> None:
+        """Print a table."""
+        self.console.print(table.rich(title))
+
+    def circumstances(self, begun: float) -> Circumstances:
+        """Return when, where and with what a part was measured that began at `begun`, in seconds since 1970."""
+        return machine.circumstances(begun, machine.command_line(self.options.target))
+
+    def keep(self, results: M, file: Path, render: Callable[[M], str]) -> None:
+        """Replace a file of results and the report beside it, unless this is but a look."""
+        if not self.options.quick:
+            model.save(results, file, render)
+
+
+def parser(target: str, purpose: str | None, quick: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that every benchmark has.
+
+    Args:
+        target: of the Makefile, such as `make bench-kafka`, with which the results are made again.
+        purpose: what is measured.
+        quick: what is done with `--quick`.
+    """
+    made = argparse.ArgumentParser(prog=target, description=purpose)
+    made.set_defaults(target=target)
+    made.add_argument("--quick", action="store_true", help=f"{quick}, for a look; writes no results")
+    made.add_argument("--lock", type=Path, metavar="FILE", help="hold this file's lock meanwhile, on a shared machine")
+    return made
+
+
+def run(options: argparse.Namespace, body: Callable[[Benchmark], None]) -> int:
     """Run a benchmark; return its exit code. What a failed run left is kept."""
     # What runs has a session of its own: being told to end has to reach it.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -26,11 +81,12 @@ def run_benchmark(body: Body, console: Console) -> int:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-bench"
     work = REPOSITORY / "bench" / ".work" / str(os.getpid())
     work.mkdir(parents=True)
+    benchmark = Benchmark(options, work, cache)
     try:
-        body(work, cache)
-    except (RunFailed, FetchFailed, ServerMissing) as failure:
-        console.print(f"[bold red]failed[/]: {failure}", markup=True)
-        console.print(f"what it left is in {work}")
+        body(benchmark)
+    except _CANNOT_MEASURE as failure:
+        benchmark.console.print(f"[bold red]failed[/]: {failure}", markup=True)
+        benchmark.console.print(f"what it left is in {work}")
         return 1
     shutil.rmtree(work)
     return 0

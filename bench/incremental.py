@@ -19,13 +19,12 @@ from random import Random
 from statistics import median
 from unittest import mock
 
-from bench import incremental_report, machine
-from bench.entry import run_benchmark
+from bench import incremental_report, model
+from bench.entry import Benchmark, parser, run
 from bench.incremental_model import Aged, ByAge, BySize, Incremental, Restored, Sized, Step
 from bench.object_store import ObjectStore, object_store
 from bench.processes import REPOSITORY, locked
 from bench.spark_files import SparkFiles
-from rich.console import Console
 
 from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, OperatorUid, Owner
 from streamjob.protocol.log import JobId
@@ -45,7 +44,6 @@ CHAIN = ChainUid("keyed")
 NUM_RETAINED = 3
 RESTORES = 5
 PARTS = ("size", "age")
-console = Console(highlight=False)
 
 
 class BenchedJob:
@@ -234,54 +232,51 @@ def _repacking(wanted: bool) -> Iterator[None]:
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-increments", description=__doc__)
-    add = parser.add_argument
+    made = parser("make bench-increments", __doc__, "few and small")
+    add = made.add_argument
     add("--part", choices=PARTS, action="append", help="measure these parts only, and keep the others' results")
     add("--files", type=int, nargs="*", default=(100, 1000, 10_000), metavar="N", help="(100 1000 10000)")
     add("--history", type=int, nargs="*", default=(60, 3600), metavar="N", help="batches of a second before (60 3600)")
     add("--steps", type=int, default=11, metavar="N", help="checkpoints of each (11)")
     add("--aged", type=int, default=1000, metavar="N", help="files of the job that grows old (1000)")
     add("--checkpoints", type=int, default=360, metavar="N", help="that it takes, one each ten seconds (360)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock meanwhile, on a shared machine")
-    add("--quick", action="store_true", help="few and small, for a look; writes no results")
-    options = parser.parse_args()
+    options = made.parse_args()
     if options.quick:
         options.files, options.steps, options.checkpoints, options.aged = (100, 1000), 4, 40, 100
     return options
 
 
-def bench(options: argparse.Namespace, work: Path) -> None:
+def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it behind every part."""
+    options, work = benchmark.options, benchmark.work
 
     def keep(**part: BySize | ByAge) -> None:
-        result = (Incremental() if options.quick else incremental_report.load(RESULTS)).model_copy(update=part)
-        if not options.quick:
-            incremental_report.save(result, RESULTS)
+        before = None if options.quick else model.load(Incremental, RESULTS)
+        result = (before or Incremental()).model_copy(update=part)
+        benchmark.keep(result, RESULTS, incremental_report.render)
         for title, table in incremental_report.tables(result):
-            console.print(table.rich(title))
+            benchmark.show(title, table)
 
-    command = machine.command_line("make bench-increments")
     with locked(options.lock), object_store(work / "s3") as server:
         if "size" in (options.part or PARTS):
             begun, sized = time.time(), list[Sized]()
             for files in options.files:
                 for history in options.history:
                     sized.append(by_size(server, work, files, history, options.steps))
-                    console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {files:,} files, {history:,} batches before")
-            keep(size=BySize(circumstances=machine.circumstances(begun, command), jobs=tuple(sized)))
+                    benchmark.tell(f"{files:,} files, {history:,} batches before")
+            keep(size=BySize(circumstances=benchmark.circumstances(begun), jobs=tuple(sized)))
         if "age" in (options.part or PARTS):
             begun = time.time()
             aged = [
                 by_age(server, work, options.aged, options.checkpoints, repacking=repacking)
                 for repacking in (True, False)
             ]
-            keep(age=ByAge(circumstances=machine.circumstances(begun, command), jobs=tuple(aged)))
+            keep(age=ByAge(circumstances=benchmark.circumstances(begun), jobs=tuple(aged)))
 
 
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-    return run_benchmark(lambda work, _cache: bench(options, work), console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import median
 
 from bench.incremental_model import Aged, ByAge, BySize, Incremental, Sized
 from bench.spark_files import PARTITIONS
+from bench.summary import loads
 from bench.tables import MB, Table
 
 from streamjob_runtime.upload.repacking import FAN
@@ -51,17 +51,6 @@ nothing; one that takes 30 ms, of eight at a time, adds 4 ms for each read.
 """
 
 
-def load(file: Path) -> Incremental:
-    """Return the results in a file; none if it does not exist."""
-    return Incremental.model_validate_json(file.read_bytes()) if file.exists() else Incremental()
-
-
-def save(results: Incremental, file: Path) -> None:
-    """Replace the results and their report."""
-    file.write_text(results.model_dump_json(indent=1) + "\n")
-    file.with_name("INCREMENTAL.md").write_text(render(results))
-
-
 def render(results: Incremental) -> str:
     """Return INCREMENTAL.md."""
     parts = [_HEAD.format(partitions=PARTITIONS)]
@@ -81,9 +70,7 @@ def render(results: Incremental) -> str:
 
 
 def _measured(part: BySize | ByAge) -> str:
-    loads = [each.load_before for each in part.jobs]
-    load = f"Load average before a job: median {median(loads):.1f}, most {max(loads):.1f}."
-    return f"{part.circumstances} {load}\n"
+    return f"{part.circumstances} {loads(part.jobs, 'job')}\n"
 
 
 def _times(times: int) -> str:

@@ -10,20 +10,20 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import kafka_report, machine
-from bench.entry import run_benchmark
+from bench import kafka_report
+from bench.entry import Benchmark, parser, run
 from bench.kafka_model import CostRun, Kafka, LatencyRun
 from bench.kafka_report import WARM_SECONDS
-from bench.proc import stat_of
+from bench.proc import cpu_seconds
 from bench.processes import REPOSITORY, RunFailed, environment, locked, measure, started
-from bench.running import command, running
+from bench.rounds import rounds
+from bench.running import command, running, settings
 from confluent_kafka import Consumer
-from rich.console import Console
 from tests.servers.kafka import KafkaServer
 
 JOB = REPOSITORY / "bench" / "jobs" / "kafka.yaml"
@@ -32,7 +32,6 @@ PARTITIONS = 4
 VALUE_BYTES = 100
 BATCH = 250_000
 _KEYS = 100_000
-console = Console(highlight=False)
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,8 @@ def start_command(side: Side, directory: Path, changes: dict[str, object]) -> li
     changed: dict[str, object] = {**side.changes, **changes}
     if not side.plain:
         return command(JOB, str(directory / "snapshots"), directory / "work", changed)
-    settings = [part for name, value in changed.items() for part in ("--set", f"{name}={value}")]
     scratch = str(directory / "scratch")
-    return [sys.executable, "-m", "bench.kafka_plain", str(JOB), "--scratch", scratch, *settings]
+    return [sys.executable, "-m", "bench.kafka_plain", str(JOB), "--scratch", scratch, *settings(changed)]
 
 
 def fill(server: KafkaServer, topic: str, records: int) -> None:
@@ -81,9 +79,9 @@ def cost(server: KafkaServer, work: Path, side: str, number: int, topic: str, re
         "sources.events.options.maxOffsetsPerTrigger": BATCH,
         "sinks.copy.options.topic": copy,
     }
-    before = _cpu(server.pid)
+    before = cpu_seconds(server.pid)
     used = measure(start_command(plan, directory, changes), directory, timeout)
-    broker = _cpu(server.pid) - before
+    broker = cpu_seconds(server.pid) - before
     # Behind each transaction a partition has a mark, which counts as a record here.
     found = sum(server.end_offsets(copy, isolation="read_committed").values())
     server.delete_topic(copy)
@@ -116,20 +114,16 @@ def latency(server: KafkaServer, work: Path, side: str, rate: int, seconds: floa
         "sources.events.options.subscribe": name,
         "sinks.copy.options.topic": f"{name}-copy",
     }
-    run, log, load = start_command(plan, directory, changes), directory / "log.txt", os.getloadavg()[0]
-    if plan.plain:
-        with started(run, log):
-            found = _copies(server, name, rate, seconds, timeout)
-    else:
-        with running(run, directory / "work", log, timeout):
-            found = _copies(server, name, rate, seconds, timeout)
+    arguments, log, load = start_command(plan, directory, changes), directory / "log.txt", os.getloadavg()[0]
+    with started(arguments, log) if plan.plain else running(arguments, directory / "work", log, timeout):
+        found = _copies(server, name, rate, seconds, timeout)
     return LatencyRun.of(side, rate, found, load)
 
 
 def _copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
     """Return how long each record took that was handed over later than `WARM_SECONDS` behind the first copy."""
-    settings = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **settings})
+    group = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **group})
     consumer.subscribe([f"{topic}-copy"])
     taken: list[tuple[int, float]] = []
     counted_from = over = float("inf")
@@ -192,84 +186,63 @@ def _producing(server: KafkaServer, topic: str, rate: int) -> Iterator[_Producin
         producing.end()
 
 
-def _cpu(pid: int) -> float:
-    """Return the CPU seconds of a process so far."""
-    return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-kafka", description=__doc__)
-    add = parser.add_argument
-    add("--quick", action="store_true", help="one round of few records, for a look; writes no results")
+    made = parser("make bench-kafka", __doc__, "one round of few records")
+    add = made.add_argument
     add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
     add("--records", type=int, default=3_000_000, metavar="N", help="records of the long run of a side (3,000,000)")
     add("--few", type=int, default=1_000_000, metavar="N", help="records of the short one (1,000,000)")
     add("--rate", type=int, default=200, metavar="N", help="records a second to measure the latency with (200)")
     add("--seconds", type=float, default=40.0, metavar="S", help="seconds of them that count (40)")
     add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
-    options = parser.parse_args()
+    options = made.parse_args()
     if options.quick:
         options.rounds, options.records, options.few, options.seconds = 1, 600_000, 200_000, 5.0
     return options
 
 
-def bench(options: argparse.Namespace, work: Path) -> None:
+def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it behind every round."""
-    begun, costs, latencies = time.time(), list[CostRun](), list[LatencyRun]()
+    options, work, begun = benchmark.options, benchmark.work, time.time()
+    costs: list[CostRun] = []
+    latencies: list[LatencyRun] = []
 
     def keep() -> None:
         result = Kafka(
-            circumstances=machine.circumstances(begun, machine.command_line("make bench-kafka")),
+            circumstances=benchmark.circumstances(begun),
             value_bytes=VALUE_BYTES,
             partitions=PARTITIONS,
             batch=BATCH,
             costs=tuple(costs),
             latencies=tuple(latencies),
         )
-        if not options.quick:
-            kafka_report.save(result, RESULTS)
+        benchmark.keep(result, RESULTS, kafka_report.render)
 
     with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         with locked(options.lock):
             for side in SIDES:
                 latencies.append(latency(server, work, side, options.rate, options.seconds, options.timeout))
         keep()
-        console.print(kafka_report.latency_table(latencies).rich("seconds from a record to its copy"))
+        benchmark.show("seconds from a record to its copy", kafka_report.latency_table(latencies))
         topics = {records: f"events-{records}" for records in (options.records, options.few)}
         for records, topic in topics.items():
             fill(server, topic, records)
-        for number in range(options.rounds):
-            with locked(options.lock):
-                _round(options, server, work, number, topics, costs.append)
+        for number, turn in rounds(list(SIDES), options.rounds, options.lock):
+            for side in turn:
+                for records, topic in topics.items():
+                    costs.append(cost(server, work, side, number, topic, records, options.timeout))
+                    benchmark.tell(
+                        f"{side}: {records:,} records, {costs[-1].wall:.1f} s, {costs[-1].cpu:.1f} CPU s,"
+                        f" load {costs[-1].load_before:.1f}"
+                    )
             keep()
-            console.print(kafka_report.cost_table(costs).rich(f"behind round {number + 1}"))
-
-
-def _round(
-    options: argparse.Namespace,
-    server: KafkaServer,
-    work: Path,
-    number: int,
-    topics: dict[int, str],
-    on_run: Callable[[CostRun], None],
-) -> None:
-    sides = list(SIDES) if number % 2 == 0 else list(SIDES)[::-1]
-    for side in sides:
-        for records, topic in topics.items():
-            run = cost(server, work, side, number, topic, records, options.timeout)
-            on_run(run)
-            console.print(
-                f"[dim]{time.strftime('%H:%M:%S')}[/] {side}: {records:,} records, {run.wall:.1f} s, "
-                f"{run.cpu:.1f} CPU s, load {run.load_before:.1f}"
-            )
+            benchmark.show(f"behind round {number + 1}", kafka_report.cost_table(costs))
 
 
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-    return run_benchmark(lambda work, _cache: bench(options, work), console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

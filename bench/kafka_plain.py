@@ -6,6 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from bench.plain import query
+
 from streamjob.job.load import load_job
 from streamjob_runtime.session import SessionSettings, start_session
 
@@ -24,7 +26,7 @@ def main() -> None:
     options = arguments()
     loaded = load_job(options.job, options.overrides)
     spec = loaded.spec
-    ((source,), (operator,), (sink,)) = (spec.sources, spec.operators, spec.sinks)
+    (sink,) = spec.sinks
     options.scratch.mkdir(parents=True)
     settings = SessionSettings(
         name=spec.name,
@@ -34,10 +36,10 @@ def main() -> None:
         connectors=("kafka",),
     )
     spark = start_session(settings)
-    spark.readStream.format("kafka").options(**loaded.options(source)).load().createOrReplaceTempView(source.name)
-    writer = spark.sql(operator.sql or "").writeStream.format("kafka").options(**loaded.options(sink))
+    writer = query(spark, loaded).writeStream.format("kafka").options(**loaded.options(sink))
     writer = writer.option("checkpointLocation", str(options.scratch / "checkpoint"))
-    (writer.trigger(availableNow=True) if source.bounded else writer).start().awaitTermination()
+    bounded = all(source.bounded for source in spec.sources)
+    (writer.trigger(availableNow=True) if bounded else writer).start().awaitTermination()
     # Spark's own end takes seconds, and nothing of it is needed.
     os._exit(0)
 

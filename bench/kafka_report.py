@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import median
 
 from bench.kafka_model import CostRun, Kafka, LatencyRun
+from bench.summary import interleaved, loads, per_million, spread
 from bench.tables import Table
 
 NAMES = {
@@ -42,49 +42,26 @@ is what is to be expected. One run of each side. {load}
 WARM_SECONDS = 15.0
 
 
-def save(results: Kafka, file: Path) -> None:
-    """Replace the results and their report."""
-    file.write_text(results.model_dump_json(indent=1) + "\n")
-    file.with_name("KAFKA.md").write_text(render(results))
-
-
 def render(results: Kafka) -> str:
     """Return KAFKA.md."""
     parts = [_HEAD, f"{results.circumstances}\n"]
     if results.costs:
         sizes = sorted({run.records for run in results.costs})
-        rounds = len({run.round for run in results.costs})
         text = _COST.format(
             partitions=results.partitions,
             value_bytes=results.value_bytes,
             batch=results.batch,
             many=sizes[-1],
             few=sizes[0],
-            rounds="One round." if rounds == 1 else f"Medians of {rounds} interleaved rounds.",
-            load=_load(results.costs),
+            rounds=interleaved(results.costs),
+            load=loads(results.costs),
         )
         parts += ["## Throughput\n", text, cost_table(results.costs).markdown() + "\n"]
     if results.latencies:
-        rate, load = results.latencies[0].rate, _load(results.latencies)
-        text = _LATENCY.format(rate=rate, warm=WARM_SECONDS, load=load)
+        rate = results.latencies[0].rate
+        text = _LATENCY.format(rate=rate, warm=WARM_SECONDS, load=loads(results.latencies))
         parts += ["## Latency\n", text, latency_table(results.latencies).markdown() + "\n"]
     return "\n".join(parts)
-
-
-def _load(runs: Sequence[CostRun | LatencyRun]) -> str:
-    loads = [run.load_before for run in runs]
-    return f"Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}."
-
-
-def further(costs: Sequence[CostRun], side: str, figure: Callable[[CostRun], float]) -> list[float]:
-    """Return, for each round with both of a side's runs, what a further million records adds to a figure."""
-    found = []
-    for number in sorted({run.round for run in costs}):
-        runs = sorted((run for run in costs if run.side == side and run.round == number), key=lambda run: run.records)
-        if len(runs) > 1:
-            few, many = runs[0], runs[-1]
-            found.append((figure(many) - figure(few)) * 1e6 / (many.records - few.records))
-    return found
 
 
 def cost_table(costs: Sequence[CostRun]) -> Table:
@@ -92,7 +69,7 @@ def cost_table(costs: Sequence[CostRun]) -> Table:
     head = ("", "rounds", "records / s", "CPU s / million", "broker's CPU s / million", "whole run s", "CPU s")
     rows = []
     for side, name in NAMES.items():
-        walls = further(costs, side, lambda run: run.wall)
+        walls = per_million(costs, side, lambda run: run.wall).values()
         if not walls:
             continue
         longest = max(run.records for run in costs if run.side == side)
@@ -101,9 +78,9 @@ def cost_table(costs: Sequence[CostRun]) -> Table:
             (
                 name,
                 str(len(walls)),
-                _spread([1e6 / seconds for seconds in walls], ",.0f"),
-                _spread(further(costs, side, lambda run: run.cpu), ".1f"),
-                _spread(further(costs, side, lambda run: run.broker_cpu), ".1f"),
+                spread([1e6 / seconds for seconds in walls], ",.0f"),
+                spread(per_million(costs, side, lambda run: run.cpu).values(), ".1f"),
+                spread(per_million(costs, side, lambda run: run.broker_cpu).values(), ".1f"),
                 f"{median(run.wall for run in whole):.1f}",
                 f"{median(run.cpu for run in whole):.1f}",
             )
@@ -120,7 +97,3 @@ def latency_table(latencies: Sequence[LatencyRun]) -> Table:
             if run.side == side:
                 rows.append((name, f"{run.records:,}", f"{run.median:.2f}", f"{run.p99:.2f}", f"{run.most:.2f}"))
     return Table(head, tuple(rows))
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"

@@ -23,7 +23,7 @@ def circumstances(begun: float, command: str) -> Circumstances:
     )
 
 
-def command_line(target: str = "make bench") -> str:
+def command_line(target: str) -> str:
     """Return the command that makes these results again, with a target of the Makefile."""
     # A lock that others of the machine respect does not change what is measured.
     arguments = re.sub(r"--lock[= ]\S+ ?", "", " ".join(sys.argv[1:])).strip()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,6 +13,9 @@ class Model(BaseModel):
     """Base of the results: immutable."""
 
     model_config = ConfigDict(frozen=True)
+
+
+M = TypeVar("M", bound=Model)
 
 
 class Circumstances(Model):
@@ -137,11 +142,12 @@ class Results(Model):
     increments: Increments | None = None
 
 
-def load(file: Path) -> Results:
-    """Return the results in a file; none if it does not exist."""
-    return Results.model_validate_json(file.read_bytes()) if file.exists() else Results()
+def load(kind: type[M], file: Path) -> M | None:
+    """Return the results in a file; None if it does not exist."""
+    return kind.model_validate_json(file.read_bytes()) if file.exists() else None
 
 
-def save(results: Results, file: Path) -> None:
-    """Replace a file of results."""
+def save(results: M, file: Path, render: Callable[[M], str]) -> None:
+    """Replace a file of results, and the report beside it, whose name is in capitals: `kafka.json`, `KAFKA.md`."""
     file.write_text(results.model_dump_json(indent=1) + "\n")
+    file.with_name(f"{file.stem.upper()}.md").write_text(render(results))

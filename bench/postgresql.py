@@ -7,40 +7,38 @@ it has: they are staged, then published in one transaction.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from bench import machine, postgresql_report
-from bench.entry import run_benchmark
+from bench import postgresql_report
+from bench.entry import Benchmark, parser, run
 from bench.memory import MemoryWatch
 from bench.postgresql_model import Done, Postgresql, PostgresqlRun
 from bench.postgresql_side import table_of
-from bench.processes import REPOSITORY, RunFailed, environment, locked, started
-from rich.console import Console
+from bench.processes import REPOSITORY, RunFailed, environment, started
+from bench.rounds import rounds
 from tests.servers.postgresql import PostgresqlServer, jdbc_driver
 
 RESULTS = REPOSITORY / "bench" / "postgresql.json"
 SIDES = ("jdbc", "jdbc, rewriting", "insert", "upsert")
 SLOTS = 2
 _SERVER = {"shared_buffers": "256MB", "max_wal_size": "8GB"}
-console = Console(highlight=False)
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="make bench-postgresql", description=__doc__)
-    add = parser.add_argument
-    add("--quick", action="store_true", help="one round of few rows, for a look; writes no results")
+    made = parser("make bench-postgresql", __doc__, "one round of few rows")
+    add = made.add_argument
     add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
     add("--rows", type=int, default=2_000_000, metavar="N", help="rows of a run (2,000,000)")
     add("--batches", type=int, action="append", metavar="N", help="batches that they come in (1 and 20)")
     add("--timeout", type=float, default=600.0, metavar="S", help="seconds that one run may take (600)")
-    add("--lock", type=Path, metavar="FILE", help="hold this file's lock during each round, on a shared machine")
-    options = parser.parse_args()
+    options = made.parse_args()
     if options.quick:
         options.rounds, options.rows = 1, 200_000
     options.batches = options.batches or [1, 20]
@@ -96,45 +94,35 @@ class Side:
         (directory / "work").mkdir()
         spec |= {"slots": SLOTS, "work": str(directory / "work"), "result": str(result)}
         command = [sys.executable, "-m", "bench.postgresql_side", json.dumps(spec)]
-        deadline = time.monotonic() + self._timeout
-        with started(command, log) as process, MemoryWatch(process.pid) as memory:
-            while process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.1)
+        late = contextlib.suppress(subprocess.TimeoutExpired)
+        with started(command, log) as process, MemoryWatch(process.pid) as memory, late:
+            process.wait(self._timeout)
         if process.returncode or not result.exists():
-            raise RunFailed(f"{spec['side']} got no further; {log} ends:\n{log.read_text()[-3000:]}")
+            raise RunFailed.told_by(log, f"{spec['side']} got no further")
         return Done.model_validate_json(result.read_text()), memory
 
 
-def bench(options: argparse.Namespace, work: Path) -> None:
+def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it behind every round."""
-    begun, runs = time.time(), list[PostgresqlRun]()
+    options, begun, runs = benchmark.options, time.time(), list[PostgresqlRun]()
     with PostgresqlServer(**_SERVER) as server:
-        side = Side(server, work, options.timeout)
-        for number in range(options.rounds):
-            with locked(options.lock):
-                _round(options, side, number, runs.append)
-            where = machine.circumstances(begun, machine.command_line("make bench-postgresql"))
-            result = Postgresql(circumstances=where, slots=SLOTS, runs=tuple(runs))
-            if not options.quick:
-                postgresql_report.save(result, RESULTS)
-            console.print(postgresql_report.table(runs).rich(f"behind round {number + 1}"))
-
-
-def _round(options: argparse.Namespace, side: Side, number: int, on_run: Callable[[PostgresqlRun], None]) -> None:
-    for name in SIDES if number % 2 == 0 else SIDES[::-1]:
-        for batches in options.batches:
-            run = side.run(name, number, options.rows, batches)
-            on_run(run)
-            console.print(
-                f"[dim]{time.strftime('%H:%M:%S')}[/] {name}, {batches} batches: {run.seconds:.1f} s, "
-                f"driver {run.driver_bytes / 1e6:,.0f} MB, load {run.load_before:.1f}"
-            )
+        side = Side(server, benchmark.work, options.timeout)
+        for number, turn in rounds(SIDES, options.rounds, options.lock):
+            for name in turn:
+                for batches in options.batches:
+                    runs.append(side.run(name, number, options.rows, batches))
+                    benchmark.tell(
+                        f"{name}, {batches} batches: {runs[-1].seconds:.1f} s,"
+                        f" driver {runs[-1].driver_bytes / 1e6:,.0f} MB, load {runs[-1].load_before:.1f}"
+                    )
+            result = Postgresql(circumstances=benchmark.circumstances(begun), slots=SLOTS, runs=tuple(runs))
+            benchmark.keep(result, RESULTS, postgresql_report.render)
+            benchmark.show(f"behind round {number + 1}", postgresql_report.table(runs))
 
 
 def main() -> int:
     """Run the benchmark; return its exit code."""
-    options = arguments()
-    return run_benchmark(lambda work, _cache: bench(options, work), console)
+    return run(arguments(), bench)
 
 
 if __name__ == "__main__":

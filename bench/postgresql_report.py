@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 from bench.postgresql_model import WARM_ROWS, Postgresql, PostgresqlRun
+from bench.summary import interleaved, loads
 from bench.tables import MB, Table
 
 _NAMES = {
@@ -29,26 +29,19 @@ _TEXT = """\
 from the first batch to the moment in which the table has them all. streamjob stages the batches, and publishes them in
 one transaction, as it does for a checkpoint that covers them; Spark's JDBC writer delivers at least once. Each run has
 a process of its own, which has written {warm:,} rows before. Memory is the most that was seen: of the driver's Python
-and Java together, and of the Python workers. {rounds}. {load}
+and Java together, and of the Python workers. {rounds} {load}
 """
-
-
-def save(results: Postgresql, file: Path) -> None:
-    """Replace the results and their report."""
-    file.write_text(results.model_dump_json(indent=1) + "\n")
-    file.with_name("POSTGRESQL.md").write_text(render(results))
 
 
 def render(results: Postgresql) -> str:
     """Return POSTGRESQL.md."""
     runs = results.runs
-    loads, rounds = [run.load_before for run in runs], len({run.round for run in runs})
     text = _TEXT.format(
         rows=max(run.rows for run in runs),
         slots=results.slots,
         warm=WARM_ROWS,
-        rounds=f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round",
-        load=f"Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}.",
+        rounds=interleaved(runs),
+        load=loads(runs),
     )
     return "\n".join([_HEAD, f"{results.circumstances}\n", text, table(runs).markdown() + "\n"])
 

@@ -22,6 +22,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 class RunFailed(Exception):
     """A measured process did not do its work."""
 
+    @classmethod
+    def told_by(cls, log: Path, what: str) -> RunFailed:
+        """Return what went wrong, with the end of the process' log."""
+        return cls(f"{what}; {log} ends:\n{log.read_text()[-3000:]}")
+
 
 @dataclass(frozen=True, slots=True)
 class Used:
@@ -120,7 +125,7 @@ def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
         except subprocess.TimeoutExpired:
             raise RunFailed(f"{command[0]} did not end within {timeout:.0f} s; see {log}") from None
     if code:
-        raise RunFailed(f"{' '.join(command[:3])} ended with {code}; {log} ends:\n{log.read_text()[-3000:]}")
+        raise RunFailed.told_by(log, f"{' '.join(command[:3])} ended with {code}")
     used = json.loads(account.read_text())
     samples = tuple((when, cpu) for when, cpu in used.pop("samples"))
     return Used(**used, load_before=before, load_after=os.getloadavg()[0], samples=samples)

@@ -19,6 +19,7 @@ from bench import data, plain
 from bench.model import Recovery
 from bench.object_store import ObjectStore
 from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started, streamjob
+from bench.running import settings
 from pyarrow import ArrowInvalid, parquet
 
 JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
@@ -185,13 +186,13 @@ class _Watch:
             if condition():
                 return time.monotonic()
             if self._process.poll() is not None or time.monotonic() > self._deadline:
-                raise RunFailed(f"the job got no further; {self._log} ends:\n{self._log.read_text()[-3000:]}")
+                raise RunFailed.told_by(self._log, "the job got no further")
             time.sleep(_POLL_SECONDS)
 
 
 def _command(setting: RecoverySetting, side: str, directory: Path) -> list[str]:
     source, sink = directory / "input", directory / "output"
-    changed = ["--set", f"sources.events.options.path={source}", "--set", f"sinks.report.options.path={sink}"]
+    changed = settings({"sources.events.options.path": source, "sinks.report.options.path": sink})
     if side == "d":
         location = f"s3://{setting.store.server.bucket}/recovery"
         places = ["--location", location, "--workdir", str(directory / "work"), "--quiet"]

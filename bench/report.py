@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from bench.compare import WORKLOADS
-from bench.model import Circumstances, Comparison, Increment, Increments, Recoveries, Recovery, Results, Run
+from bench.model import Circumstances, Comparison, Increments, Recoveries, Results, Run
 from bench.recovery import RECORDS_A_SECOND
 from bench.summary import (
     ENOUGH_RUNS,
@@ -14,11 +14,21 @@ from bench.summary import (
     FIRST_OUTPUT_SECONDS,
     NEAR_PLAIN,
     PUBLISHED_SECONDS,
+    Loaded,
     growths,
+    loads,
     paired,
     sides,
 )
-from bench.tables import checkpoints_table, comparison_table, increments_table, recovery_table, requests_table, warm
+from bench.tables import (
+    checkpoints_table,
+    comparison_table,
+    goal_list,
+    increments_table,
+    recovery_table,
+    requests_table,
+    warm,
+)
 
 _HEAD = """# Results of the benchmark
 
@@ -82,7 +92,8 @@ def _comparison(workload: str, comparison: Comparison) -> Iterable[str]:
     if fewest < ENOUGH_RUNS:
         yield f"**Provisional**: {fewest} of at least {ENOUGH_RUNS} rounds were run.\n"
     yield comparison_table(runs, workload).markdown() + "\n"
-    yield from _goals(cost_goals(runs, workload))
+    if goals := goal_list(cost_goals(runs, workload)):
+        yield goals
     yield "S3 requests of a run, median:\n"
     yield requests_table(runs, workload).markdown() + "\n"
     table = checkpoints_table(runs)
@@ -130,18 +141,9 @@ and most.
     mine = [run for run in recovery.runs if run.side == "d"]
     if mine:
         first, published = median(run.first for run in mine), median(run.published for run in mine)
-        yield from _goals(
-            [
-                (
-                    f"first new output within {FIRST_OUTPUT_SECONDS:g} s (Flink's): {first:.1f} s",
-                    first <= FIRST_OUTPUT_SECONDS,
-                ),
-                (
-                    f"published within {PUBLISHED_SECONDS:g} s (Flink's): {published:.1f} s",
-                    published <= PUBLISHED_SECONDS,
-                ),
-            ]
-        )
+        within = f"first new output within {FIRST_OUTPUT_SECONDS:g} s (Flink's): {first:.1f} s"
+        seen_within = f"published within {PUBLISHED_SECONDS:g} s (Flink's): {published:.1f} s"
+        yield goal_list([(within, first <= FIRST_OUTPUT_SECONDS), (seen_within, published <= PUBLISHED_SECONDS)])
 
 
 def _increments(increments: Increments) -> Iterable[str]:
@@ -166,13 +168,5 @@ follows. The first row of each size is the first checkpoint, of all state.
         )
 
 
-def _measured(where: Circumstances, runs: Iterable[Run | Recovery | Increment]) -> str:
-    loads = [run.load_before for run in runs if run.load_before is not None]
-    load = f" Load average before a run: median {median(loads):.1f}, most {max(loads):.1f}." if loads else ""
-    return f"{where}{load}\n"
-
-
-def _goals(goals: Iterable[tuple[str, bool]]) -> Iterable[str]:
-    lines = [f"- {'reached' if reached else '**missed**'}: {text}" for text, reached in goals]
-    if lines:
-        yield "\n".join(lines) + "\n"
+def _measured(where: Circumstances, runs: Iterable[Loaded]) -> str:
+    return f"{where} {loads(runs)}".rstrip() + "\n"

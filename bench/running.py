@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class RunningJob:
         deadline = time.monotonic() + self._timeout
         while True:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RunFailed(f"the job got no further; {self._log} ends:\n{self._log.read_text()[-3000:]}")
+                raise RunFailed.told_by(self._log, "the job got no further")
             try:
                 if condition():
                     return
@@ -72,16 +72,20 @@ class RunningJob:
         try:
             code = self._process.wait(self._timeout)
         except subprocess.TimeoutExpired:
-            raise RunFailed(f"the job did not end; {self._log} ends:\n{self._log.read_text()[-3000:]}") from None
+            raise RunFailed.told_by(self._log, "the job did not end") from None
         if code:
-            raise RunFailed(f"the job ended with {code}; {self._log} ends:\n{self._log.read_text()[-3000:]}")
+            raise RunFailed.told_by(self._log, f"the job ended with {code}")
+
+
+def settings(changes: Mapping[str, object]) -> list[str]:
+    """Return the arguments that change some fields of a job."""
+    return [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
 
 
 def command(job: Path, location: str, workdir: Path, changes: dict[str, object]) -> list[str]:
     """Return the command that runs a job with some of its fields changed."""
     places = ["--location", location, "--workdir", str(workdir)]
-    changed = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
-    return streamjob("run", str(job), "--quiet", *places, *changed)
+    return streamjob("run", str(job), "--quiet", *places, *settings(changes))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Protocol, TypeVar
 
 from bench.model import Increment, Run
 
@@ -28,6 +29,68 @@ def quantile(values: Iterable[float], share: float) -> float:
         raise ValueError("no values")
     rank = -int(-share * len(ordered) // 1)
     return ordered[min(max(rank, 1), len(ordered)) - 1]
+
+
+class Loaded(Protocol):
+    """Something measured, and the load average before it; None if that is not known."""
+
+    @property
+    def load_before(self) -> float | None: ...
+
+
+def loads(runs: Iterable[Loaded], what: str = "run") -> str:
+    """Return a sentence on how busy the machine was before each of the runs; nothing if that is not known of any."""
+    known = [run.load_before for run in runs if run.load_before is not None]
+    return f"Load average before a {what}: median {median(known):.1f}, most {max(known):.1f}." if known else ""
+
+
+class InRound(Protocol):
+    """Something measured in a round."""
+
+    @property
+    def round(self) -> int: ...
+
+
+def interleaved(runs: Iterable[InRound]) -> str:
+    """Return a sentence on how many rounds were run."""
+    rounds = len({run.round for run in runs})
+    return "One round." if rounds == 1 else f"Medians of {rounds} interleaved rounds."
+
+
+class Counted(InRound, Protocol):
+    """A run of a side over a number of records, in a round."""
+
+    @property
+    def side(self) -> str: ...
+    @property
+    def records(self) -> int: ...
+
+
+R = TypeVar("R", bound=Counted)
+
+
+def per_million(runs: Iterable[R], side: str, figure: Callable[[R], float]) -> dict[int, float]:
+    """Return what a further million records adds to a figure of a side, by round.
+
+    It is the difference of the longest and the shortest run of a round, so that starts and ends do not count. Rounds
+    with one run of the side are left out.
+    """
+    by: dict[int, list[R]] = {}
+    for run in runs:
+        if run.side == side:
+            by.setdefault(run.round, []).append(run)
+    found = {}
+    for number, mine in sorted(by.items()):
+        few, many = (chosen(mine, key=lambda run: run.records) for chosen in (min, max))
+        if few.records < many.records:
+            found[number] = (figure(many) - figure(few)) * 1e6 / (many.records - few.records)
+    return found
+
+
+def spread(values: Iterable[float], form: str) -> str:
+    """Return the median of values, and in brackets the least and the most."""
+    known = list(values)
+    return f"{median(known):{form}} ({min(known):{form}}–{max(known):{form}})"
 
 
 @dataclass(frozen=True, slots=True)

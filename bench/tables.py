@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
 from bench.model import Increment, Recovery, Run
-from bench.summary import growths, paired, quantile, sides
+from bench.summary import growths, paired, quantile, sides, spread
 from rich.table import Table as RichTable
 
 MB = 1e6
@@ -40,6 +41,11 @@ class Table:
         for row in self.rows:
             table.add_row(*row)
         return table
+
+
+def goal_list(goals: Iterable[tuple[str, bool]]) -> str:
+    """Return a list in Markdown of goals, each with whether it was reached; nothing for none."""
+    return "".join(f"- {'reached' if reached else '**missed**'}: {text}\n" for text, reached in goals)
 
 
 def warm(run: Run) -> float:
@@ -110,10 +116,8 @@ def recovery_table(runs: list[Recovery]) -> Table:
     rows = []
     for side in dict.fromkeys(run.side for run in runs):
         mine = [run for run in runs if run.side == side]
-        cells = []
-        for figure in ([run.first for run in mine], [run.beyond for run in mine], [run.published for run in mine]):
-            cells.append(f"{median(figure):.1f} ({min(figure):.1f}–{max(figure):.1f})")
-        rows.append((f"({side}) {SIDE_NAMES[side]}", str(len(mine)), *cells))
+        figures = ([run.first for run in mine], [run.beyond for run in mine], [run.published for run in mine])
+        rows.append((f"({side}) {SIDE_NAMES[side]}", str(len(mine)), *(spread(figure, ".1f") for figure in figures)))
     return Table(("side", "kills", "first new output", "beyond the killed one's", "published"), tuple(rows))
 
 

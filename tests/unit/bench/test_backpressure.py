@@ -6,10 +6,11 @@ from bench.backpressure import order
 from bench.backpressure_model import Backlog, Backpressure, Kill, Sample
 from bench.backpressure_report import duration_table, goals, kill_table, render, upload_table
 from bench.channels_model import Channels, CostRun, LatencyRun
-from bench.channels_report import cost_table, per_million
+from bench.channels_report import cost_table
 from bench.channels_report import render as render_channels
 from bench.model import Circumstances
 from bench.plot import Axis, draw
+from bench.summary import per_million
 
 WHERE = Circumstances(command="make it", begun="then", ended="now", machine="2 × CPU", versions={"Spark": "4.3.0"})
 
@@ -124,8 +125,8 @@ def test_kills_that_were_measured_at_another_time_say_so() -> None:
 
 def test_a_further_million_costs_the_difference_of_a_long_and_a_short_run() -> None:
     costs = [cost("fused", 0, 1_000_000, 20.0), cost("fused", 0, 6_000_000, 35.0)]
-    assert per_million(costs, "fused") == {0: 3.0}
-    assert per_million(costs[:1], "fused") == {}
+    assert per_million(costs, "fused", lambda run: run.cpu) == {0: 3.0}
+    assert per_million(costs[:1], "fused", lambda run: run.cpu) == {}
 
 
 def test_the_cost_of_a_channel_is_compared_within_a_round() -> None:

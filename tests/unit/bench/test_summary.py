@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.compare import batches_between, order, used_between
+from bench.compare import batches_between, used_between
 from bench.increments import fresh_files, is_of_snapshot
 from bench.model import (
     CheckpointRun,
@@ -83,13 +83,6 @@ def test_goals_are_judged_by_what_was_measured() -> None:
         ("CPU of (d) below (a): -47.5%", True),
         ("10 times fewer S3 requests than (c): 20.0 times", True),
     ]
-
-
-def test_every_side_is_first_in_some_round_and_last_in_another() -> None:
-    orders = [order("abcd", number) for number in range(8)]
-
-    assert all(sorted(each) == list("abcd") for each in orders)
-    assert {each[0] for each in orders} == {each[-1] for each in orders} == set("abcd")
 
 
 def test_a_batch_lasts_from_commit_to_commit() -> None:
