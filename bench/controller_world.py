@@ -19,7 +19,8 @@ from bench.processes import REPOSITORY, RunFailed, environment, started
 from e2e.harness.cluster import Cluster, Where, find_kubeconfig
 from e2e.harness.controller import define_resources
 from prometheus_client.parser import text_string_to_metric_families
-from tests.servers.s3 import S3Server, free_port
+from tests.servers.process import free_port
+from tests.servers.s3 import S3Server
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 

@@ -18,11 +18,9 @@ from bench.model import Circumstances, M
 from bench.processes import REPOSITORY, RunFailed
 from bench.tables import Table
 from rich.console import Console
-from tests.servers.kafka import KafkaMissing
-from tests.servers.postgresql import PostgresqlMissing
-from tests.servers.s3 import ServerMissing
+from tests.servers.process import ServerMissing
 
-_CANNOT_MEASURE = (RunFailed, FetchFailed, ServerMissing, KafkaMissing, PostgresqlMissing)
+_CANNOT_MEASURE = (RunFailed, FetchFailed, ServerMissing)
 
 
 @dataclass(frozen=True)

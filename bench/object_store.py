@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import environment
-from tests.servers.s3 import S3Server, ServerMissing
+from tests.servers.process import ServerMissing
+from tests.servers.s3 import S3Server
 
 # owner bucket [time] address requester id operation key "uri" status error sent size …; a key may hold blanks.
 _LINE = re.compile(r"\] \S+ \S+ \S+ s3_(?P<operation>\w+) .* (?P<status>\d{3}) \S+ \d+ (?P<size>\d+) \d+ \d+ ")

@@ -33,7 +33,7 @@ def test_a_job_runs_on_without_its_store_and_completes_checkpoints_when_it_is_ba
     before = jobs.wait_for_checkpoint(NAME)
     drivers = jobs.drivers(NAME)
 
-    s3.stop()
+    s3.end()
     jobs.namespace.write(visits(20, 40))
     unhealthy = jobs.wait(
         NAME, lambda status: condition(status, "CheckpointHealthy")["status"] == "False", what="failed checkpoints"
@@ -43,7 +43,7 @@ def test_a_job_runs_on_without_its_store_and_completes_checkpoints_when_it_is_ba
     assert unhealthy["checkpoint"]["counts"]["consecutiveFailures"] >= 1
     assert unhealthy["checkpoint"]["lastFailed"]["message"]
 
-    s3.start_again()
+    s3.start()
     after = jobs.wait(
         NAME, lambda status: condition(status, "CheckpointHealthy")["status"] == "True", what="completed checkpoint"
     )
@@ -58,13 +58,13 @@ def test_a_job_whose_driver_ends_without_its_store_goes_on_when_it_is_back(jobs:
     jobs.apply(NAME, restartPolicy={"onFailureRetryInterval": "1s", "maxRetryInterval": "5s"})
     before = jobs.wait_for_checkpoint(NAME)
 
-    s3.stop()
+    s3.end()
     (driver,) = jobs.drivers(NAME)
     jobs.namespace.delete("Pod", driver, grace=0)
     jobs.namespace.write(visits(20, 40))
     jobs.wait(NAME, lambda status: status["jobStatus"]["failures"] >= 2, what="driver that failed without the store")
 
-    s3.start_again()
+    s3.start()
     after = jobs.wait_for_state(NAME, "STABLE")
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
     jobs.wait_for_whole_report(NAME, 40)

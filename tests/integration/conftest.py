@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.servers.kafka import KafkaServer, find_broker, required
+from tests.servers.kafka import KafkaServer, find_broker
+from tests.servers.process import required
 
 from streamjob_runtime.connectors.fetching import CannotFetch
 from streamjob_runtime.connectors.finding import jars

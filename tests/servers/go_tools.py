@@ -13,6 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers.process import required
+
 
 class ToolMissing(Exception):
     """A program is not there and cannot be built."""
@@ -37,7 +39,7 @@ class GoTool:
     @property
     def required(self) -> bool:
         """Whether a run without the program must fail."""
-        return os.environ.get("CI") == "true"
+        return required()
 
     def find(self) -> Path:
         """Return the program, built if it has to be.

@@ -16,13 +16,11 @@ import os
 import signal
 import struct
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from confluent_kafka import (
@@ -37,7 +35,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from tests.servers.s3 import LOOPBACK, free_port
+from tests.servers.process import LOOPBACK, ServerMissing, ServerProcess, free_port, required
 
 from streamjob.errors import StreamJobError
 from streamjob_runtime.connectors.artifacts import read_pins
@@ -46,14 +44,9 @@ from streamjob_runtime.connectors.finding import cache_directory
 from streamjob_runtime.java import find_java
 
 _PINS = Path(__file__).with_name("kafka-broker.txt")
-_READY_WITHIN = 60.0
 _TIMEOUT = 30.0
 _TRANSACTIONS = "__transaction_state"
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "Fenced")
-
-
-class KafkaMissing(Exception):
-    """No broker can be started here."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +70,6 @@ class OpenTransaction:
     state: str
 
 
-def required() -> bool:
-    """Return whether a run without a broker must fail."""
-    return os.environ.get("CI") == "true"
-
-
 @functools.cache
 def find_broker() -> Path | None:
     """Return the directory of the broker's jars, fetched on the first call; None where they cannot be had."""
@@ -96,7 +84,7 @@ def find_broker() -> Path | None:
     return directory
 
 
-class KafkaServer:
+class KafkaServer(ServerProcess):
     """A broker, started on entry and ended on exit.
 
     Args:
@@ -104,76 +92,49 @@ class KafkaServer:
         settings: of the broker, as in `server.properties`, with `_` for `.`.
     """
 
+    kind = "Kafka"
+    # Nothing of it is needed later: an orderly end would take seconds.
+    last = signal.SIGKILL
+
     def __init__(self, *, host: str = LOOPBACK, **settings: str) -> None:
-        self._host = host
+        super().__init__(host=host)
         self._settings = {key.replace("_", "."): value for key, value in settings.items()}
-        self._cleanup = contextlib.ExitStack()
-        self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
-        self._directory = Path()
-        self.port = 0
-
-    def __enter__(self) -> KafkaServer:
-        jars = find_broker()
-        if jars is None:
-            raise KafkaMissing("the broker's jars cannot be fetched")
-        self._directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="kafka-server-")))
-        try:
-            self._java = str(find_java(os.environ, self._directory / "java").executable)
-            self._classpath = os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))
-            self.port = free_port()
-            self._configure()
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Nothing of it is needed later: an orderly end would take seconds.
-        self.end(signal.SIGKILL)
-        self._cleanup.close()
 
     @property
     def bootstrap(self) -> str:
         """Where a client finds it."""
-        return f"{self._host}:{self.port}"
+        return f"{self.host}:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        assert self._process is not None, "the broker is not running"
-        return self._process.pid
+    def make(self) -> None:
+        """Write its settings, and format its storage."""
+        self._admin = None
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings().items()))
+        format_it = ("format", "--ignore-formatted", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(properties))
+        done = subprocess.run(
+            [*self._java, "kafka.tools.StorageTool", *format_it],
+            capture_output=True,
+            text=True,
+            check=False,
+            **self.how_to_run(),
+        )
+        if done.returncode != 0:
+            raise ServerMissing(f"its storage cannot be formatted:\n{(done.stdout + done.stderr)[-2000:]}")
 
-    def start(self) -> None:
-        """Start it, at its port, with what it had stored."""
-        with (self._directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command("kafka.Kafka", str(self._directory / "server.properties")),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._directory,
-            )
-        self._wait_until_ready()
+    def command(self) -> list[str]:
+        """Return the command that starts it."""
+        return [*self._java, "kafka.Kafka", str(self.directory / "server.properties")]
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it: SIGTERM in order, SIGKILL as a crash."""
-        if self._process is None:
-            return
-        self._process.send_signal(how)
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+    def how_to_run(self) -> dict[str, Any]:
+        """Return where it runs."""
+        return {"cwd": self.directory}
 
-    def kill(self) -> None:
-        """Let it crash."""
-        self.end(signal.SIGKILL)
+    def answers(self) -> bool:
+        """Return whether it tells of itself."""
+        with contextlib.suppress(KafkaException):
+            return bool(self.admin.list_topics(timeout=1).brokers)
+        return False
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Create a topic; `config` has `_` for `.`."""
@@ -325,20 +286,17 @@ class KafkaServer:
             )
         return self._admin
 
-    def log(self) -> str:
-        """Return what it has printed."""
-        return (self._directory / "server.log").read_text(errors="replace")
-
-    def _configure(self) -> None:
+    def settings(self) -> dict[str, str]:
+        """Return what is written to `server.properties`."""
         controller = free_port()
-        settings = {
+        return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(self._directory / "data"),
+            "log.dirs": str(self.directory / "data"),
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
@@ -358,30 +316,15 @@ class KafkaServer:
             "log.cleaner.dedupe.buffer.size": str(2 * 1024 * 1024),
             **self._settings,
         }
-        properties = self._directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._run("kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(properties))
 
-    def _command(self, main: str, *arguments: str) -> list[str]:
+    @functools.cached_property
+    def _java(self) -> list[str]:
+        jars = find_broker()
+        if jars is None:
+            raise ServerMissing("the broker's jars cannot be fetched")
+        java = find_java(os.environ, self.directory / "java").executable
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        return [self._java, *options, "-cp", self._classpath, main, *arguments]
-
-    def _run(self, main: str, *arguments: str) -> str:
-        done = subprocess.run(
-            self._command(main, *arguments), capture_output=True, text=True, cwd=self._directory, check=False
-        )
-        if done.returncode != 0:
-            raise KafkaMissing(f"{main} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-        return done.stdout
-
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + _READY_WITHIN
-        assert self._process is not None
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(KafkaException):
-                if self.admin.list_topics(timeout=1).brokers:
-                    return
-        raise KafkaMissing(f"no broker started:\n{self.log()[-2000:]}")
+        return [str(java), *options, "-cp", os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))]
 
     def _wait_for_topic(self, name: str, partitions: int) -> None:
         deadline = time.monotonic() + _TIMEOUT
@@ -390,7 +333,7 @@ class KafkaServer:
             if topic is not None and sum(each.leader >= 0 for each in topic.partitions.values()) == partitions:
                 return
             time.sleep(0.05)
-        raise KafkaMissing(f"the topic {name} has no leader")
+        raise ServerMissing(f"the topic {name} has no leader")
 
 
 def _settle(futures: Mapping[Any, Any]) -> None:

@@ -15,20 +15,13 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
+from typing import Any
+
+from tests.servers.process import ServerMissing, ServerProcess, required
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOOPBACK = "127.0.0.1"
-_READY_WITHIN = 30.0
-
-
-class ServerMissing(Exception):
-    """No S3 server can be started here, and the run must not go on without one."""
 
 
 def find_versitygw() -> list[str] | None:
@@ -52,50 +45,31 @@ def which_server() -> str:
     command = find_versitygw()
     if command is not None:
         return f"S3 server: versitygw ({command[0]})"
-    if os.environ.get("CI") == "true":
+    if required():
         raise ServerMissing("versitygw is required when CI=true: set VERSITYGW, or put it on the PATH")
     return "S3 server: moto, because versitygw was not found: its answers under faults and races prove less"
 
 
-def free_port(host: str = LOOPBACK) -> int:
-    """Return a TCP port of an address of this machine that is free now."""
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        return int(listener.getsockname()[1])
+class S3Server(ServerProcess):
+    """An S3 server with one empty bucket, started on entry and ended on exit."""
 
-
-class S3Server:
-    """An S3 server with one empty bucket, started on entry and ended on exit.
-
-    Args:
-        directory: where it keeps its data; None for a temporary directory that is removed on exit.
-        host: the address of this machine that it listens on.
-    """
+    kind = "S3"
+    ready_within = 30.0
 
     access_key = "test"
     secret_key = "testtest"
     region = "us-east-1"
     bucket = "snapshots"
 
-    def __init__(self, directory: Path | None = None, *, host: str = LOOPBACK) -> None:
-        self._given = directory
-        self._directory = Path()
-        self._host = host
-        self._cleanup = contextlib.ExitStack()
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
-        self.is_versitygw = find_versitygw() is not None
+    @property
+    def is_versitygw(self) -> bool:
+        """Whether it is versitygw, and not what stands in for it."""
+        return find_versitygw() is not None
 
     @property
     def endpoint(self) -> str:
         """Its URL."""
-        return f"http://{self._host}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        assert self._process is not None, "the server is not running"
-        return self._process.pid
+        return f"http://{self.host}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -108,43 +82,42 @@ class S3Server:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    def __enter__(self) -> S3Server:
+    def make(self) -> None:
+        """Make the directory for its data."""
         which_server()
-        directory = self._given
-        if directory is None:
-            directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="s3-server-")))
-        directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
-        try:
-            for _ in range(5):
-                self.port = free_port(self._host)
-                self._start(directory)
-                if self._ready():
-                    break
-                self._end()
-            else:
-                raise ServerMissing(f"the S3 server did not start:\n{(directory / 'server.log').read_text()[-2000:]}")
-            self.make_bucket(self.bucket)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        (self.directory / "data").mkdir(exist_ok=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-        self._cleanup.close()
+    def command(self) -> list[str]:
+        """Return the command that starts it at its port."""
+        data, sidecar = self.directory / "data", self.directory / "sidecar"
+        versitygw = find_versitygw()
+        if versitygw is None:
+            return [sys.executable, "-m", "moto.server", "-H", self.host, "-p", str(self.port)]
+        arguments = [*versitygw, "--port", f"{self.host}:{self.port}", "--quiet", "--keep-alive", "posix"]
+        if not _has_extended_attributes(data):
+            sidecar.mkdir(exist_ok=True)
+            arguments += ["--sidecar", str(sidecar)]
+        return [*arguments, str(data)]
 
-    def stop(self) -> None:
-        """End it, and keep what it has stored."""
-        self._end()
+    def how_to_run(self) -> dict[str, Any]:
+        """Return its keys, in its environment."""
+        keys = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        return {"env": {**os.environ, **keys}}
 
-    def start_again(self) -> None:
-        """Start it once more behind `stop`, at the same port."""
-        self._start(self._directory)
-        if not self._ready():
-            raise ServerMissing(f"no S3 server started again:\n{(self._directory / 'server.log').read_text()[-2000:]}")
+    def answers(self) -> bool:
+        """Return whether it speaks HTTP."""
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((self.host, self.port), timeout=1) as connection,
+        ):
+            connection.settimeout(5)
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return connection.recv(5) == b"HTTP/"
+        return False
+
+    def furnish(self) -> None:
+        """Make its bucket."""
+        self.make_bucket(self.bucket)
 
     def make_bucket(self, name: str) -> None:
         """Make a bucket unless it is there."""
@@ -164,50 +137,6 @@ class S3Server:
                 client.create_bucket(Bucket=name)
         finally:
             client.close()
-
-    def _start(self, directory: Path) -> None:
-        data, sidecar = directory / "data", directory / "sidecar"
-        data.mkdir(exist_ok=True)
-        command = find_versitygw()
-        if command is None:
-            arguments = [sys.executable, "-m", "moto.server", "-H", self._host, "-p", str(self.port)]
-        else:
-            arguments = [*command, "--port", f"{self._host}:{self.port}", "--quiet", "--keep-alive", "posix"]
-            if not _has_extended_attributes(data):
-                sidecar.mkdir(exist_ok=True)
-                arguments += ["--sidecar", str(sidecar)]
-            arguments.append(str(data))
-        keys = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        with (directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                arguments, env={**os.environ, **keys}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-
-    def _ready(self) -> bool:
-        assert self._process is not None
-        deadline = time.monotonic() + _READY_WITHIN
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection((self._host, self.port), timeout=1) as connection,
-            ):
-                connection.settimeout(5)
-                connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                if connection.recv(5) == b"HTTP/" and self._process.poll() is None:
-                    return True
-            time.sleep(0.05)
-        return False
-
-    def _end(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
 
 
 def _has_extended_attributes(directory: Path) -> bool:

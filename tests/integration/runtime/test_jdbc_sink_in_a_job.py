@@ -10,7 +10,8 @@ import pytest
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import Purchases, Rows, write_job
 from tests.integration.sinks.databases import Database
-from tests.servers.postgresql import jdbc_driver, required
+from tests.servers.postgresql import jdbc_driver
+from tests.servers.process import required
 
 from streamjob_runtime.connectors.fetching import CannotFetch
 

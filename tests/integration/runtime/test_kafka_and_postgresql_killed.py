@@ -13,7 +13,8 @@ from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import Purchases, Rows, write_job
 from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
-from tests.servers.postgresql import PostgresqlServer, find_programs, required
+from tests.servers.postgresql import PostgresqlServer, find_programs
+from tests.servers.process import required
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 

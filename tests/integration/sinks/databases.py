@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.servers.postgresql import PostgresqlServer, find_programs, required
+from tests.servers.postgresql import PostgresqlServer, find_programs
+from tests.servers.process import required
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.sinks.databases import Database
-from tests.servers.postgresql import jdbc_driver, required
+from tests.servers.postgresql import jdbc_driver
+from tests.servers.process import required
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid

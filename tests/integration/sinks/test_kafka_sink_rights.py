@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from pyspark.sql import SparkSession
 from tests.integration.sinks.topics import Topics
 from tests.servers.kafka import KafkaServer
-from tests.servers.s3 import LOOPBACK, free_port
+from tests.servers.process import LOOPBACK, free_port
 
 from streamjob.errors import StreamJobError
 from streamjob_runtime.sinks.kafka.errors import BrokersRefuse
@@ -27,10 +29,12 @@ class GuardedServer(KafkaServer):
         super().__init__()
         self.guarded = f"{LOOPBACK}:{free_port()}"
 
-    def _configure(self) -> None:
+    def settings(self) -> dict[str, str]:
+        """Return what is written to `server.properties`."""
         controller = f"{LOOPBACK}:{free_port()}"
         own = f"PLAINTEXT://{self.bootstrap},GUARDED://{self.guarded}"
-        self._settings |= {
+        return {
+            **super().settings(),
             "listeners": f"{own},CONTROLLER://{controller}",
             "advertised.listeners": own,
             "controller.quorum.voters": f"1@{controller}",
@@ -40,7 +44,6 @@ class GuardedServer(KafkaServer):
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
-        super()._configure()
 
     def allow(
         self,
@@ -58,10 +61,10 @@ class GuardedServer(KafkaServer):
 
 
 @pytest.fixture
-def guarded(topics: Topics) -> Iterator[Topics]:
-    """Return topics of a broker that guards them."""
+def guarded(kafka_server: KafkaServer, spark: SparkSession, tmp_path: Path) -> Iterator[Topics]:
+    """Return topics of a broker that guards them; there is one where the shared one can be had."""
     with GuardedServer() as server:
-        own = Topics(server, topics.spark, topics.scratch)
+        own = Topics(server, spark, tmp_path / "scratch")
         own.make()
         yield own
         own.close()

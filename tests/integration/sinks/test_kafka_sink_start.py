@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 from tests.integration.sinks.topics import Topics
-from tests.servers.s3 import LOOPBACK, free_port
+from tests.servers.process import LOOPBACK, free_port
 
 from streamjob_runtime.sinks.kafka.errors import BrokersRefuse, BrokersUnreachable, UnusableTopic
 

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.integration.sinks.databases import Database
-from tests.servers.postgresql import PostgresqlServer, find_programs, required
+from tests.servers.postgresql import PostgresqlServer, find_programs
+from tests.servers.process import required
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.s3 import LOOPBACK, S3Server, free_port
+from tests.servers.process import LOOPBACK, free_port
+from tests.servers.s3 import S3Server
 from tests.unit.runtime.plain_queries import Query, Taker
 from typer.testing import CliRunner
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.servers import s3
+from tests.servers.process import ServerMissing
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ def test_moto_stands_in_and_the_run_says_so() -> None:
 def test_ci_does_without_no_real_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
-    with pytest.raises(s3.ServerMissing, match="VERSITYGW"):
+    with pytest.raises(ServerMissing, match="VERSITYGW"):
         s3.which_server()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.servers.s3 import free_port
+from tests.servers.process import free_port
 
 from streamjob.client.client import ControlApiError, RequestFailed, Unreachable
 from streamjob.client.models import CheckpointingChanges, StopRequest
