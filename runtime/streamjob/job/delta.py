@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamjob.job.options import is_secret, option
+from streamjob.job.options import option
 from streamjob.job.suggest import did_you_mean
 
 FORMAT = "delta"
@@ -24,8 +24,3 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return what gives access to the table's files."""
     return {name.removeprefix(_STORAGE): value for name, value in options.items() if name.startswith(_STORAGE)}
-
-
-def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
-    """Return the values that no message may show."""
-    return frozenset(value for name, value in options.items() if value and is_secret(name, "plain"))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import Field, ValidationError
 
 from streamjob.errors import InvalidInput
 from streamjob.job.formats import names_catalog
-from streamjob.job.options import is_secret
 from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
 
@@ -108,14 +106,6 @@ def delivery_problems(
             "has the options catalog.…, and delivery: at-least-once, for which Spark's own sink is used",
             "leave delivery out, or configure the catalog in Spark",
         )
-
-
-def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
-    """Return the values that no message may show."""
-    found = {value for name, value in options.items() if is_secret(name, "plain")}
-    parts = urlsplit(options.get("catalog.uri", ""))
-    found |= {parts.password or "", unquote(parts.password or ""), *parse_qs(parts.query).get("password", [])}
-    return frozenset(found - {""})
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchE
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId
-from streamjob.job.delta import problems, secrets_in, storage_options
-from streamjob.job.options import option
+from streamjob.job.delta import problems, storage_options
+from streamjob.job.options import option, redacted, secrets_in
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
@@ -128,9 +128,7 @@ class DeltaSink(AtLeastOnceSink):
         try:
             yield
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-            text = " ".join(_COLOURS.sub("", str(error)).split())
-            for secret in secrets_in(self.context.options):
-                text = text.replace(secret, "***")
+            text = redacted(" ".join(_COLOURS.sub("", str(error)).split()), secrets_in(self.context.options))
             message = f"{self._label}: the table {what}: {type(error).__name__}: {text[:300]}"
             if isinstance(error, DeltaProtocolError | SchemaMismatchError):
                 raise UnusableTable(message, "name a table that deltalake can write and that fits") from None

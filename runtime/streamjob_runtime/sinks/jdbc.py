@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import refuse
-from streamjob.job.options import option
+from streamjob.job.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
 from streamjob_runtime.sinks.misfits import no_column
@@ -105,10 +105,7 @@ class JdbcSink(BatchSink):
 
     def _shown(self, said: str, options: Mapping[str, str]) -> str:
         """Return what the driver says, in one line, without what came from the environment."""
-        for name in ("url", "password"):
-            if value := option(options, name):
-                said = said.replace(value, f"<{name}>")
-        return " ".join(said.split())
+        return redacted(" ".join(said.split()), secrets_in(options) | {option(options, "url") or ""})
 
 
 def _sql_exception(error: Any) -> Any | None:

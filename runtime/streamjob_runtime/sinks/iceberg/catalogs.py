@@ -18,7 +18,8 @@ from pyiceberg.exceptions import (
 )
 
 from streamjob.errors import StreamJobError
-from streamjob.job.iceberg import IcebergOptions, catalog_properties, secrets_in
+from streamjob.job.iceberg import IcebergOptions, catalog_properties
+from streamjob.job.options import redacted, secrets_in
 from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)
@@ -48,7 +49,7 @@ class Explainer:
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
         self._label = label
-        self._secrets = sorted(secrets_in(options), key=len, reverse=True)
+        self._secrets = secrets_in(options)
 
     @contextmanager
     def explaining(self, what: str, *, by_options: bool = False) -> Iterator[None]:
@@ -77,9 +78,7 @@ class Explainer:
 
     def _text(self, error: Exception) -> str:
         text = " ".join(str(error).partition("[SQL:")[0].split())
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text[:_FIRST_LINES]
+        return redacted(text, self._secrets)[:_FIRST_LINES]
 
 
 def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: Explainer) -> Catalog:
