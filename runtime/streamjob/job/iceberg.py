@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field, ValidationError
 
-from streamjob.errors import InvalidInput
+from streamjob.errors import refuse
 from streamjob.job.formats import names_catalog
+from streamjob.job.option_model import field_problems, option_names
+from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
 
@@ -19,10 +21,6 @@ _CATALOG = "catalog."
 _IMPLEMENTATION = "py-catalog-impl"
 _NEED_URI = frozenset({"hive", "rest", "sql"})
 _REFERENCE = re.compile(r"\$\{env:")
-
-
-class UnusableOptions(InvalidInput):
-    """The options of an Iceberg sink cannot be used."""
 
 
 class IcebergOptions(Spec):
@@ -72,14 +70,17 @@ def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def parse_options(options: Mapping[str, str]) -> IcebergOptions:
+def parse_options(options: Mapping[str, str], sink: str = "the sink") -> IcebergOptions:
     """Return a sink's options, checked.
+
+    Args:
+        options: by name.
+        sink: what to call the sink in a message.
 
     Raises:
         UnusableOptions: one is unknown, missing, or cannot have its value.
     """
-    for what, fix in problems(options):
-        raise UnusableOptions(what, fix)
+    refuse(UnusableOptions, f"{sink}:", problems(options))
     return IcebergOptions.model_validate(_own(options))
 
 
@@ -88,7 +89,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     try:
         parsed = IcebergOptions.model_validate(_own(options))
     except ValidationError as error:
-        yield from _problems(error)
+        yield from field_problems(IcebergOptions, error, _ADVICE)
     else:
         yield from _problems_of(parsed, catalog_properties(options))
 
@@ -109,23 +110,8 @@ def delivery_problems(
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:
-    known = _known()
+    known = option_names(IcebergOptions)
     return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
-
-
-def _known() -> list[str]:
-    return [field.alias or name for name, field in IcebergOptions.model_fields.items()]
-
-
-def _problems(error: ValidationError) -> Iterator[tuple[str, str]]:
-    for each in error.errors(include_input=False, include_url=False):
-        name = str(each["loc"][0])
-        if each["type"] == "extra_forbidden":
-            yield f"has no option {name!r}", did_you_mean(name, _known(), "options")
-        elif each["type"] == "missing":
-            yield f"lacks the option {name!r}", _ADVICE.get(name, f"add {name}")
-        else:
-            yield f"the option {name!r} cannot be used: {each['msg']}", _ADVICE.get(name, "see the reference")
 
 
 _ADVICE = {"table": "add table: namespace.table", "createTable": "say true or false"}

@@ -36,6 +36,10 @@ class MissingVariable(InvalidInput):
     """An option refers to an environment variable that is not set."""
 
 
+class UnusableOptions(InvalidInput):
+    """The options of a source or sink cannot be used."""
+
+
 def option(options: Mapping[str, str], name: str) -> str | None:
     """Return an option, whatever the case of its name, as Spark does; None if it is not given."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)

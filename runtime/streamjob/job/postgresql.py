@@ -8,18 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from streamjob.errors import InvalidInput
+from streamjob.errors import refuse
+from streamjob.job.option_model import field_problems
+from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
-from streamjob.job.suggest import did_you_mean
 
 FORMAT = "postgresql"
 
 _IDENTIFIER_BYTES = 63
 _ADDRESS = re.compile(r"postgres(ql)?://|\$\{env:")
-
-
-class UnusableOptions(InvalidInput):
-    """The options of a PostgreSQL sink cannot be used."""
 
 
 def _names(value: Any) -> Any:
@@ -64,14 +61,17 @@ class PostgresqlOptions(Spec):
         return (schema, table) if dot else (None, schema)
 
 
-def parse_options(options: Mapping[str, str]) -> PostgresqlOptions:
+def parse_options(options: Mapping[str, str], sink: str = "the sink") -> PostgresqlOptions:
     """Return a sink's options, checked.
+
+    Args:
+        options: by name.
+        sink: what to call the sink in a message.
 
     Raises:
         UnusableOptions: one is unknown, missing, or cannot have its value.
     """
-    for what, fix in problems(options):
-        raise UnusableOptions(what, fix)
+    refuse(UnusableOptions, f"{sink}:", problems(options))
     return PostgresqlOptions.model_validate(dict(options))
 
 
@@ -80,21 +80,9 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     try:
         parsed = PostgresqlOptions.model_validate(dict(options))
     except ValidationError as error:
-        yield from _problems(error)
+        yield from field_problems(PostgresqlOptions, error, _ADVICE)
     else:
         yield from _problems_of(parsed)
-
-
-def _problems(error: ValidationError) -> Iterator[tuple[str, str]]:
-    known = [field.alias or name for name, field in PostgresqlOptions.model_fields.items()]
-    for each in error.errors(include_input=False, include_url=False):
-        name = str(each["loc"][0])
-        if each["type"] == "extra_forbidden":
-            yield f"has no option {name!r}", did_you_mean(name, known, "options")
-        elif each["type"] == "missing":
-            yield f"lacks the option {name!r}", _ADVICE.get(name, f"add {name}")
-        else:
-            yield f"the option {name!r} cannot be used: {each['msg']}", _ADVICE.get(name, "see the reference")
 
 
 _ADVICE = {

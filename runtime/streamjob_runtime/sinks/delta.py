@@ -15,11 +15,11 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchE
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId
 from streamjob.job.delta import problems, storage_options
-from streamjob.job.options import option, redacted, secrets_in
+from streamjob.job.options import UnusableOptions, option, redacted, secrets_in
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
-from streamjob_runtime.sinks.errors import UnusableSink, UnusableTable
+from streamjob_runtime.sinks.errors import UnusableTable
 from streamjob_runtime.sinks.misfits import Misfit, does_not_hold, given_twice, no_column
 from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
 
@@ -57,13 +57,12 @@ class DeltaSink(AtLeastOnceSink):
         """Look at the table, if it is there.
 
         Raises:
-            UnusableSink: an option cannot be used.
+            UnusableOptions: an option cannot be used.
             DeltaUnreachable: its files cannot be read.
             UnusableTable: it is of a kind that deltalake does not know.
         """
         super().open(context)
-        for what, fix in problems(context.options):
-            raise UnusableSink(f"{self._label}: {what}", fix)
+        refuse(UnusableOptions, f"{self._label}:", problems(context.options))
         self._storage = storage_options(context.options)
         self._path = option(context.options, "path") or ""
         self._columns = self._read_columns()

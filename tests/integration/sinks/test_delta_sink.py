@@ -15,9 +15,10 @@ from tests.servers.s3 import S3Server
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
+from streamjob.job.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.delta import DeltaSink, DeltaUnreachable
-from streamjob_runtime.sinks.errors import UnusableSink, UnusableTable
+from streamjob_runtime.sinks.errors import UnusableTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -98,8 +99,8 @@ def test_rows_that_do_not_fit_are_refused_before_the_first(spark: SparkSession, 
 
 
 REFUSED: Mapping[str, tuple[Mapping[str, str], type[StreamJobError], str]] = {
-    "no path": ({}, UnusableSink, "sink report: lacks the option 'path'"),
-    "an unknown option": ({"path": "/t", "mergeSchema": "true"}, UnusableSink, "has no option 'mergeSchema'"),
+    "no path": ({}, UnusableOptions, "sink report: lacks the option 'path'"),
+    "an unknown option": ({"path": "/t", "mergeSchema": "true"}, UnusableOptions, "has no option 'mergeSchema'"),
     "no server": (
         {
             "path": "s3://bucket/t",

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from streamjob.job.iceberg import (
-    UnusableOptions,
     catalog_properties,
     delivery_problems,
     parse_options,
     problems,
 )
-from streamjob.job.options import is_secret
+from streamjob.job.options import UnusableOptions, is_secret
 from streamjob.job.spec import SinkSpec
 
 SQL = {"table": "db.t", "catalog.type": "sql", "catalog.uri": "postgresql://h/d", "catalog.warehouse": "s3://b/w"}

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.ids import Epoch
-from streamjob.job.options import MissingVariable
-from streamjob.job.postgresql import UnusableOptions
+from streamjob.job.options import MissingVariable, UnusableOptions
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink
 from streamjob_runtime.sinks.batch import BatchSink

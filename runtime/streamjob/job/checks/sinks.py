@@ -19,13 +19,15 @@ from streamjob.job.formats import (
 )
 from streamjob.job.options import option
 from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec
+from streamjob.job.spec import OperatorSpec, SinkSpec
 from streamjob.job.suggest import did_you_mean
 
-_PROBLEMS: Mapping[str, Callable[[Mapping[str, str]], Iterable[tuple[str, str]]]] = {
-    delta.FORMAT: delta.problems,
-    jdbc.FORMAT: jdbc.problems,
-    postgresql.FORMAT: postgresql.problems,
+_PROBLEMS: Mapping[str, Callable[[SinkSpec], Iterable[tuple[str, str]]]] = {
+    delta.FORMAT: lambda sink: delta.problems(sink.options),
+    iceberg.FORMAT: lambda sink: iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by),
+    jdbc.FORMAT: lambda sink: jdbc.problems(sink.options),
+    kafka_sink.FORMAT: lambda sink: kafka_sink.problems(sink.options) if sink.delivery == "exactly-once" else (),
+    postgresql.FORMAT: lambda sink: postgresql.problems(sink.options),
 }
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -76,14 +78,8 @@ def partitions(subject: Subject) -> Iterator[Problem]:
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
-    """The options of a database's sink make sense, as far as that can be told without the server."""
+    """The options of a sink make sense, as far as that can be told without its server."""
     for sink in subject.spec.sinks:
-        if sink.format == kafka_sink.FORMAT and sink.delivery == "exactly-once":
-            for what, fix in kafka_sink.problems(sink.options):
-                yield Problem(where(sink), what, fix)
-        if sink.format == iceberg.FORMAT:
-            for what, fix in iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by):
-                yield Problem(where(sink), what, fix)
         if (problems := _PROBLEMS.get(sink.format)) is not None:
-            for what, fix in problems(sink.options):
+            for what, fix in problems(sink):
                 yield Problem(where(sink), what, fix)

@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.iceberg import UnusableOptions, parse_options
+from streamjob.job.iceberg import parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
@@ -79,10 +79,7 @@ class IcebergSink:
         """
         self._context = context
         self._explainer = Explainer(self._label, context.options)
-        try:
-            self._options = parse_options(context.options)
-        except UnusableOptions as error:
-            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
+        self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
         self._life = Life(context.epoch, secrets.token_hex(8))
         self._number, self._swept = 0, []

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.postgresql import PostgresqlOptions, UnusableOptions, parse_options
+from streamjob.job.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
@@ -80,7 +80,7 @@ class PostgresqlSink:
             UnusableTable: there is no such table, or it cannot be written to.
         """
         self._context = context
-        self._options = self._parsed_options(context)
+        self._options = parse_options(context.options, self._label)
         self._identity = statements.identity_of(context.namespace, context.job, context.uid)
         self._tables = StagingTables()
         application = statements.application_name(self._identity, context.epoch, context.job, context.uid)
@@ -177,12 +177,6 @@ class PostgresqlSink:
 
     def _is_over(self, epoch: int) -> bool:
         return epoch < self._context.epoch
-
-    def _parsed_options(self, context: SinkContext) -> PostgresqlOptions:
-        try:
-            return parse_options(context.options)
-        except UnusableOptions as error:
-            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
 
     def _find_target(self, connection: Connection) -> TargetTable:
         if connection.info.server_version < 120000:
