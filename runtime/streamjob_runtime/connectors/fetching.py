@@ -18,6 +18,7 @@ from streamjob_runtime.connectors.artifacts import Artifact
 from streamjob_runtime.java import find_java
 from streamjob_runtime.jvm import JAR
 
+DIRECTORY_VARIABLE = "STREAMJOB_CONNECTORS_DIR"
 _MINUTES = 10
 
 log = logging.getLogger("streamjob")
@@ -106,7 +107,7 @@ def _retrieve(
         settings.write_text(_settings(repositories.more))
     java = find_java(environment, scratch / "java").executable
     command = [
-        *(str(java), "-cp", os.pathsep.join([str(JAR), *map(str, _ivy())]), "io.streamjob.Fetch"),
+        *(str(java), "-cp", os.pathsep.join([str(JAR), *map(str, spark_jars("ivy-*.jar"))]), "io.streamjob.Fetch"),
         *("-settings", str(settings), "-ivy", str(scratch / "ivy.xml"), "-cache", str(scratch / "cache")),
         *("-retrieve", str(scratch / "[artifact]-[revision].[ext]"), "-types", "jar", "bundle"),
     ]
@@ -153,16 +154,13 @@ def _settings(more: Sequence[str]) -> str:
     )
 
 
-def _ivy() -> list[Path]:
+def spark_jars(pattern: str) -> list[Path]:
+    """Return those of Spark's own jars whose names fit a pattern; none where there is no Spark."""
     spark = importlib.util.find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    return sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar"))
+    return sorted((Path(spark.origin).parent / "jars").glob(pattern)) if spark is not None and spark.origin else []
 
 
 def _cannot(artifacts: Sequence[Artifact], directory: Path, reason: str) -> CannotFetch:
-    from streamjob_runtime.connectors.finding import DIRECTORY_VARIABLE
-
     wanted = ", ".join(f"{each.group}:{each.name}:{each.version}" for each in artifacts)
     return CannotFetch(
         f"Jars that the job needs are not here, and could not be fetched: {wanted} ({reason})",

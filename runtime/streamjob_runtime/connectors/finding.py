@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from streamjob.job.spec import JobSpec
 from streamjob_runtime.connectors.artifacts import CONNECTORS
-from streamjob_runtime.connectors.fetching import Repositories, fetch, is_intact
+from streamjob_runtime.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 
-DIRECTORY_VARIABLE = "STREAMJOB_CONNECTORS_DIR"
-
-_OWN = {"kafka": re.compile(r"spark-sql-kafka-0-10")}
-"""What a configuration holds that names its own connector."""
+_OWN = {"kafka": "spark-sql-kafka-0-10"}
+"""What is in the name of a jar that is a connector of its own."""
 
 
 def installed_directory() -> Path:
@@ -60,9 +56,6 @@ def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str]
 
 
 def _brings_its_own(connector: str, conf: Mapping[str, str]) -> bool:
-    pattern = _OWN[connector]
-    if any(pattern.search(conf.get(key, "")) for key in ("spark.jars", "spark.jars.packages")):
-        return True
-    spark = importlib.util.find_spec("pyspark")
-    beside = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
-    return any(pattern.match(each.name) for each in beside.glob("*.jar"))
+    name = _OWN[connector]
+    named = any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+    return named or bool(spark_jars(f"{name}*.jar"))

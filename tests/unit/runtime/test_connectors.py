@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import logging
 import os
 import subprocess
@@ -171,6 +172,26 @@ def test_a_job_needs_the_connectors_of_its_formats_that_it_does_not_bring(
     assert finding.needed(spec) == connectors
 
 
+def test_a_connector_beside_sparks_own_jars_is_taken_for_the_jobs_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.3.0.jar"
+    beside.parent.mkdir()
+    beside.write_bytes(CONTENT)
+    spec = JobSpec.model_validate(
+        {
+            "name": "job",
+            "sources": [{"name": "in", "format": "kafka"}],
+            "sinks": [{"name": "out", "input": "in", "format": "console"}],
+        }
+    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+
+    assert finding.needed(spec) == ()
+    beside.unlink()
+    assert finding.needed(spec) == ("kafka",)
+
+
 def test_the_command_refuses_a_connector_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["pulsar"])
@@ -199,7 +220,7 @@ def test_pins_name_a_hash_for_each_jar() -> None:
 
 
 def test_ivy_is_among_the_jars_of_spark() -> None:
-    assert fetching._ivy()
+    assert fetching.spark_jars("ivy-*.jar")
 
 
 def test_a_fetch_is_told_before_the_output_of_spark_goes_to_its_log(
