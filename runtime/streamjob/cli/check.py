@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from streamjob.cli.extras import from_extra
 from streamjob.cli.validate import FileArgument, SetOption
 from streamjob.errors import ExitCode
+from streamjob.extras import from_extra
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,7 +154,7 @@ def _judge() -> Judge | None:
 
 
 def _query_check() -> QueryCheck:
-    with from_extra("check --from spark:", "runtime"):
+    with from_extra("`streamjob check --from spark:`", "runtime"):
         # It reads changelogs, which are compressed.
         import_module("pyarrow")
         return cast("QueryCheck", import_module(_QUERIES).check_query)

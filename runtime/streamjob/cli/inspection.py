@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.cli import snapshot_tables
-from streamjob.cli.extras import from_extra
 from streamjob.client import formatting
 from streamjob.errors import InvalidInput
+from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.reading import StoredSnapshot
@@ -99,7 +99,7 @@ def show_rows(
 
 def _reader() -> ReadTables:
     module, name = _READER
-    with from_extra("snapshots inspect --operator", "runtime"):
+    with from_extra("`streamjob snapshots inspect --operator`", "runtime"):
         import_module("pyspark")
         return cast("ReadTables", getattr(import_module(module), name))
 

@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from streamjob.cli import control
-from streamjob.cli.extras import from_extra
 from streamjob.errors import ExitCode, InvalidInput, StreamJobError
+from streamjob.extras import from_extra
 
 ENTRY_POINTS = "streamjob.commands"
 
@@ -70,7 +70,7 @@ def load(name: str, lazy: Lazy) -> Any:
     Raises:
         MissingExtra: it needs packages that are not installed.
     """
-    with from_extra(name, lazy.extra) if lazy.extra is not None else nullcontext():
+    with from_extra(f"`streamjob {name}`", lazy.extra) if lazy.extra is not None else nullcontext():
         found = _import(lazy.place) if lazy.place is not None else _entry_point(name)
     if isinstance(found, typer.Typer):
         found.rich_markup_mode = None

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from streamjob.errors import StreamJobError
+from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
@@ -65,6 +66,7 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
 
     Raises:
         UnusableSink: the specification names no sink that exists, or one that cannot deliver as asked.
+        MissingExtra: what the sink needs is not installed.
         UnusablePlace, PlaceTaken, PlaceFull: the file sink's path cannot be used.
         MissingVariable: an option refers to an environment variable that is not set.
     """
@@ -96,10 +98,9 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
         return _custom_sink(spec, surroundings.directory)
     if spec.format == kafka_sink.FORMAT and spec.delivery == "exactly-once":
         return _kafka_sink(spec, surroundings)
-    if spec.format == postgresql.FORMAT and spec.delivery == "exactly-once":
-        return _postgresql_sink(spec)
-    if spec.format == iceberg.FORMAT and spec.delivery == "exactly-once":
-        return _iceberg_sink(spec)
+    if (of_extra := _OF_EXTRAS.get((spec.format, spec.delivery))) is not None:
+        with from_extra(f"sink {spec.name}", spec.format):
+            return of_extra(spec)
     if spec.delivery == "exactly-once":
         if spec.format not in EXACTLY_ONCE_FORMATS:
             raise UnusableSink(
@@ -111,44 +112,35 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
         return ConsoleSink(spec.name)
     if spec.format == "memory":
         return MemorySink(spec.name)
-    if spec.format == delta.FORMAT:
-        return _delta_sink(spec)
     if spec.format == jdbc.FORMAT:
         return JdbcSink(spec.name)
     return BatchSink(spec.format, spec.partition_by)
 
 
 def _postgresql_sink(spec: SinkSpec) -> Sink:
-    try:
-        from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
-    except ImportError as error:
-        raise UnusableSink(
-            f"sink {spec.name}: what talks to PostgreSQL cannot be loaded: {error}",
-            "install it: pip install 'streamjob[postgresql]'",
-        ) from error
+    from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
+
     return PostgresqlSink(spec.name)
 
 
 def _iceberg_sink(spec: SinkSpec) -> Sink:
-    try:
-        from streamjob_runtime.sinks.iceberg.sink import IcebergSink
-    except ImportError as error:
-        raise UnusableSink(
-            f"sink {spec.name}: what talks to Iceberg's catalogs cannot be loaded: {error}",
-            "install it: pip install 'streamjob[iceberg]'",
-        ) from error
+    from streamjob_runtime.sinks.iceberg.sink import IcebergSink
+
     return IcebergSink(spec.name)
 
 
 def _delta_sink(spec: SinkSpec) -> Sink:
-    try:
-        from streamjob_runtime.sinks.delta import DeltaSink
-    except ImportError as error:
-        raise UnusableSink(
-            f"sink {spec.name}: what writes Delta tables cannot be loaded: {error}",
-            "install it: pip install 'streamjob[delta]'; or name the class of Spark's own connector as the format",
-        ) from error
+    from streamjob_runtime.sinks.delta import DeltaSink
+
     return DeltaSink(spec.name, spec.partition_by)
+
+
+_OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
+    (delta.FORMAT, "at-least-once"): _delta_sink,
+    (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
+    (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
+}
+"""By format and delivery; the format is the name of the extra, too."""
 
 
 def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:

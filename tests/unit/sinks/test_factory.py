@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from streamjob.extras import MissingExtra
 from streamjob.ids import Epoch
 from streamjob.job.options import MissingVariable, UnusableOptions
 from streamjob.job.spec import SinkSpec
@@ -154,12 +157,41 @@ def test_surroundings_show_no_secret() -> None:
     assert "hunter2" not in repr(surroundings(Path("/"), PASSWORD="hunter2"))
 
 
-def test_a_database_without_its_driver_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.postgresql.sink", None)
-    with pytest.raises(UnusableSink, match="sink report: what talks to PostgreSQL cannot be loaded") as raised:
-        built(tmp_path, "postgresql", options={"url": "postgresql://127.0.0.1:1/x", "table": "t"})
+@pytest.mark.parametrize(
+    ("sink_format", "options", "module", "client"),
+    [
+        ("postgresql", {"url": "postgresql://127.0.0.1:1/x", "table": "t"}, "postgresql.sink", "psycopg"),
+        ("iceberg", {"catalog.type": "glue"}, "iceberg.sink", "pyiceberg"),
+        ("delta", {"path": "t"}, "delta", "deltalake"),
+    ],
+)
+def test_a_sink_without_its_client_says_what_to_install(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sink_format: str,
+    options: Mapping[str, str],
+    module: str,
+    client: str,
+) -> None:
+    monkeypatch.delitem(sys.modules, f"streamjob_runtime.sinks.{module}", raising=False)
+    for loaded in [name for name in sys.modules if name.partition(".")[0] == client]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, client, None)
 
-    assert raised.value.fix == "install it: pip install 'streamjob[postgresql]'"
+    with pytest.raises(MissingExtra, match=f"sink report needs the extra '{sink_format}': .* '{client}'") as raised:
+        built(tmp_path, sink_format, options=options)
+
+    assert raised.value.fix == f"pip install 'streamjob[{sink_format}]'"
+
+
+def test_a_client_that_cannot_be_loaded_is_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "streamjob_runtime.sinks.delta", raising=False)
+    monkeypatch.setitem(sys.modules, "deltalake", ModuleType("deltalake"))
+
+    with pytest.raises(MissingExtra, match="sink report needs the extra 'delta': cannot import name 'DeltaTable'"):
+        built(tmp_path, "delta", options={"path": "t"})
 
 
 def test_options_of_a_database_are_checked_before_it_is_asked(tmp_path: Path) -> None:
@@ -167,24 +199,8 @@ def test_options_of_a_database_are_checked_before_it_is_asked(tmp_path: Path) ->
         built(tmp_path, "postgresql", options={"url": "postgresql://h/x", "table": "t", "mode": "upsert"})
 
 
-def test_a_lake_without_its_client_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.iceberg.sink", None)
-    with pytest.raises(UnusableSink, match="sink report: what talks to Iceberg's catalogs cannot be loaded") as raised:
-        built(tmp_path, "iceberg", options={"catalog.type": "glue"})
-
-    assert raised.value.fix == "install it: pip install 'streamjob[iceberg]'"
-
-
 def test_iceberg_without_a_catalog_in_the_options_is_sparks_own_sink(tmp_path: Path) -> None:
     assert isinstance(built(tmp_path, "iceberg", options={"path": "catalog.db.t"}), BatchSink)
-
-
-def test_delta_without_its_client_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "streamjob_runtime.sinks.delta", None)
-    with pytest.raises(UnusableSink, match="sink report: what writes Delta tables cannot be loaded") as raised:
-        built(tmp_path, "delta", options={"path": "t"})
-
-    assert "pip install 'streamjob[delta]'" in raised.value.fix
 
 
 def test_delta_by_sparks_own_connector_is_named_by_its_class(tmp_path: Path) -> None:
