@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import machine, model
-from bench.hadoop_aws import FetchFailed
 from bench.model import Circumstances, M
 from bench.processes import REPOSITORY, RunFailed
 from bench.tables import Table
 from rich.console import Console
 from tests.servers.process import ServerMissing
 
-_CANNOT_MEASURE = (RunFailed, FetchFailed, ServerMissing)
+from streamjob_runtime.connectors.fetching import CannotFetch
+
+_CANNOT_MEASURE = (RunFailed, CannotFetch, ServerMissing)
 
 
 @dataclass(frozen=True)
