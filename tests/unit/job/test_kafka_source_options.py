@@ -6,7 +6,7 @@ import pytest
 
 from streamjob.job import kafka
 from streamjob.job.checks import Subject
-from streamjob.job.checks.kafka import sources
+from streamjob.job.checks.sources import connections
 from streamjob.job.spec import JobSpec
 
 RIGHT = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -71,7 +71,7 @@ def test_a_problem_names_the_source_and_each_has_a_fix(tmp_path: object) -> None
             "sinks": [{"name": "out", "input": "orders", "format": "console"}],
         }
     )
-    (problem,) = sources(Subject(spec, tmp_path, {}))  # type: ignore[arg-type]
+    (problem,) = connections(Subject(spec, tmp_path, {}))  # type: ignore[arg-type]
 
     assert str(problem).startswith("source 'orders': lacks the option kafka.bootstrap.servers")
     assert all(fix for _, fix in kafka.problems({"assign": "x", "startingOffsets": "y", "minPartitions": "z"}))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import kafka, loops, names, operators, places, settings, sinks, sources
+from streamjob.job.checks import loops, names, operators, places, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -17,7 +17,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     sources.schemas,
     sources.watermarks,
     sources.bounds,
-    kafka.sources,
+    sources.connections,
     operators.code,
     operators.queries,
     operators.functions,

@@ -74,6 +74,14 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
             yield Problem(where(source), what, "make it a TIMESTAMP in the schema, or take another column")
 
 
+def connections(subject: Subject) -> Iterator[Problem]:
+    """The options of a Kafka source are those of the connector, and none of the ones that it refuses."""
+    for source in subject.spec.sources:
+        if source.format == kafka.FORMAT:
+            for what, fix in kafka.problems(source.options):
+                yield Problem(where(source), what, fix)
+
+
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
     """Return a source's columns, or None where they cannot be told."""
     if source.format in FIXED_COLUMNS:
