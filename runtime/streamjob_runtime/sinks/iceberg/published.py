@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -37,11 +36,6 @@ def life_of(name: str) -> Life | None:
     """Return the life of a name; None for what is no life's name."""
     match = _NAME.fullmatch(name)
     return Life(Epoch(int(match[1])), match[2]) if match else None
-
-
-def identity_of(namespace: str, job: str, sink: str) -> str:
-    """Return what a sink is known by in a table: 16 hexadecimal digits."""
-    return sha256("\0".join((namespace, job, sink)).encode()).hexdigest()[:16]
 
 
 def property_of(identity: str) -> str:

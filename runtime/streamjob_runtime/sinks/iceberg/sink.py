@@ -37,12 +37,12 @@ from streamjob_runtime.sinks.iceberg.published import (
     Life,
     Published,
     UnreadableProperty,
-    identity_of,
     life_of,
     property_of,
     read_published,
 )
 from streamjob_runtime.sinks.iceberg.writing import target_below, write_batch
+from streamjob_runtime.sinks.identity import identity_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ Python, and no more than one of Arrow's batches is held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -136,8 +136,3 @@ def lines_of(batch: pyarrow.RecordBatch) -> memoryview:
     bounds = memoryview(offsets).cast("q" if width == 8 else "i")
     begin, end = bounds[column.offset], bounds[column.offset + len(column)]
     return memoryview(data)[begin:end] if data is not None else memoryview(b"")
-
-
-def refusals(copied: Sequence[Copied]) -> list[Copied]:
-    """Return those that the server said something against."""
-    return [each for each in copied if each.error is not None]

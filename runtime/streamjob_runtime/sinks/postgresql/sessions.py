@@ -49,11 +49,11 @@ class Server:
         try:
             self._conninfo = make_conninfo(options.url, **{key: value for key, value in given.items() if value})
             self._conninfo = _with_defaults(self._conninfo, application_name)
-        except psycopg.ProgrammingError as error:
+        except psycopg.ProgrammingError:
             # What libpq says of an address may quote it, with all that is in it.
             raise DatabaseRefuses(
                 f"{label}: the option 'url' cannot be read", "write postgresql://host:5432/database"
-            ) from error
+            ) from None
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:

@@ -24,9 +24,10 @@ from streamjob.job.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
+from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
-from streamjob_runtime.sinks.postgresql.copying import Copied, copy_batch, refusals
+from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.fitting import key_misfits, misfits
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
@@ -81,7 +82,7 @@ class PostgresqlSink:
         """
         self._context = context
         self._options = parse_options(context.options, self._label)
-        self._identity = statements.identity_of(context.namespace, context.job, context.uid)
+        self._identity = identity_of(context.namespace, context.job, context.uid)
         self._tables = StagingTables()
         application = statements.application_name(self._identity, context.epoch, context.job, context.uid)
         self._server = Server(self._label, self._options, application)
@@ -116,7 +117,9 @@ class PostgresqlSink:
         staging = (self._options.staging_schema, table)
         statement = statements.copy(staging, batch.columns).as_string(None)
         copied = copy_batch(batch, self._conninfo, statement)
-        self._raise_refused(copied)
+        for each in copied:
+            if each.error is not None:
+                raise explained(self._label, each.sqlstate, each.error)
         rows = sum(each.rows for each in copied)
         if not rows:
             self._tables.empty(identity)
@@ -165,18 +168,14 @@ class PostgresqlSink:
                 (self._options.staging_schema, f"staged_{self._identity}_"),
             ).fetchall()
             epochs = {name: statements.epoch_of(name, self._identity) for (name,) in names}
-            self._drop(
-                connection, [name for name, epoch in epochs.items() if epoch is not None and self._is_over(epoch)]
-            )
+            below = [name for name, epoch in epochs.items() if epoch is not None and epoch < self._context.epoch]
+            self._drop(connection, below)
 
     def close(self) -> None:
         """Drop the staging tables that hold nothing; one that stays is dropped by the next epoch."""
         if unused := self._tables.unused():
             with suppress(StreamJobError), self._server.transaction() as connection:
                 self._drop(connection, unused)
-
-    def _is_over(self, epoch: int) -> bool:
-        return epoch < self._context.epoch
 
     def _find_target(self, connection: Connection) -> TargetTable:
         if connection.info.server_version < 120000:
@@ -243,10 +242,6 @@ class PostgresqlSink:
                 connection.execute(statement)
         self._tables.made(name, batch)
         return name
-
-    def _raise_refused(self, copied: Sequence[Copied]) -> None:
-        for refused in refusals(copied):
-            raise explained(self._label, refused.sqlstate, refused.error or "")
 
     def _lock(self, connection: Connection) -> None:
         """Let nobody else publish for this sink: neither a process that was superseded, nor who supersedes this one."""

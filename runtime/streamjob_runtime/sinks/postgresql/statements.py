@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
@@ -22,11 +21,6 @@ _LONGEST_APPLICATION_NAME = 63
 
 Table = tuple[str, str]
 """A schema and a table in it."""
-
-
-def identity_of(namespace: str, job: str, sink: str) -> str:
-    """Return what a sink's tables and sessions are known by: 16 hexadecimal digits."""
-    return sha256("\0".join((namespace, job, sink)).encode()).hexdigest()[:16]
 
 
 def lock_key(identity: str) -> int:

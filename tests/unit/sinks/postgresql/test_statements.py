@@ -5,6 +5,7 @@ from __future__ import annotations
 from psycopg.sql import Composed
 
 from streamjob.ids import Epoch
+from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
 
 STAGED, TARGET = ("streamjob", "staged_1"), ("public", "Odd name")
@@ -35,7 +36,7 @@ def test_a_row_of_nothing_but_its_key_replaces_nothing() -> None:
 
 
 def test_a_staging_table_tells_its_sink_and_epoch() -> None:
-    mine, other = (statements.identity_of("default", "job", sink) for sink in ("a", "b"))
+    mine, other = (identity_of("default", "job", sink) for sink in ("a", "b"))
     name = statements.staging_table(mine, Epoch(12), "0123456789ab")
 
     assert statements.epoch_of(name, mine) == 12
@@ -44,14 +45,13 @@ def test_a_staging_table_tells_its_sink_and_epoch() -> None:
 
 
 def test_the_longest_name_of_a_staging_table_is_one_that_the_server_does_not_cut() -> None:
-    identity = statements.identity_of("default", "job", "sink")
+    identity = identity_of("default", "job", "sink")
 
     assert len(statements.staging_table(identity, Epoch(10**15), "0123456789ab")) <= 63
 
 
-def test_names_that_run_into_each_other_are_different_sinks() -> None:
-    assert statements.identity_of("a", "b", "c") != statements.identity_of("a", "bc", "")
-    assert -(2**63) <= statements.lock_key(statements.identity_of("a", "b", "c")) < 2**63
+def test_the_key_of_a_sinks_lock_is_one_that_the_server_has() -> None:
+    assert -(2**63) <= statements.lock_key(identity_of("a", "b", "c")) < 2**63
 
 
 def test_a_session_tells_its_sink_and_epoch_first() -> None:
