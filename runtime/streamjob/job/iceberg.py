@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from streamjob.errors import refuse
 from streamjob.job.formats import names_catalog
-from streamjob.job.option_model import field_problems, option_names
+from streamjob.job.option_model import option_names, problems_of
 from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
@@ -85,13 +85,12 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> Iceberg
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink's options, with the fix; no value is shown."""
-    try:
-        parsed = IcebergOptions.model_validate(_own(options))
-    except ValidationError as error:
-        yield from field_problems(IcebergOptions, error, _ADVICE)
-    else:
-        yield from _problems_of(parsed, catalog_properties(options))
+    """Return what is wrong with a sink's options, with the fix; no value is shown."""
+
+    def further(parsed: IcebergOptions) -> Iterator[tuple[str, str]]:
+        return _further_problems(parsed, catalog_properties(options))
+
+    return problems_of(IcebergOptions, _own(options), _ADVICE, further)
 
 
 def delivery_problems(
@@ -117,7 +116,7 @@ def _own(options: Mapping[str, str]) -> dict[str, str]:
 _ADVICE = {"table": "add table: namespace.table", "createTable": "say true or false"}
 
 
-def _problems_of(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if not all(options.table.split(".")) or "." not in options.table:
         yield "the option 'table' names no table of a namespace", _ADVICE["table"]
     kind = (options.catalog_type or "").lower()

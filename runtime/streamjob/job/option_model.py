@@ -1,12 +1,15 @@
-"""Options that are the fields of a model: their names, and what is wrong with values that do not fit."""
+"""Options that are the fields of a model: their names, and what is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from streamjob.job.suggest import did_you_mean
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def option_names(model: type[BaseModel]) -> list[str]:
@@ -14,16 +17,31 @@ def option_names(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def field_problems(
-    model: type[BaseModel], error: ValidationError, advice: Mapping[str, str]
+def problems_of(
+    model: type[_Model],
+    options: Mapping[str, str],
+    advice: Mapping[str, str],
+    further: Callable[[_Model], Iterable[tuple[str, str]]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield what keeps options from becoming a model, with the fix; no value is shown.
+    """Yield what is wrong with options, with the fix; no value is shown.
 
     Args:
-        model: the model.
-        error: what it raised.
+        model: what they are to become.
+        options: by name.
         advice: the fix for an option that is missing, or cannot have its value.
+        further: yields what is wrong with options that each have a value they can have.
     """
+    try:
+        parsed = model.model_validate(dict(options))
+    except ValidationError as error:
+        yield from _field_problems(model, error, advice)
+    else:
+        yield from further(parsed)
+
+
+def _field_problems(
+    model: type[BaseModel], error: ValidationError, advice: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     for each in error.errors(include_input=False, include_url=False):
         name = str(each["loc"][0])
         if each["type"] == "extra_forbidden":

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from streamjob.errors import refuse
-from streamjob.job.option_model import field_problems
+from streamjob.job.option_model import problems_of
 from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
 
@@ -76,13 +76,8 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> Postgre
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
-    try:
-        parsed = PostgresqlOptions.model_validate(dict(options))
-    except ValidationError as error:
-        yield from field_problems(PostgresqlOptions, error, _ADVICE)
-    else:
-        yield from _problems_of(parsed)
+    """Return what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    return problems_of(PostgresqlOptions, options, _ADVICE, _further_problems)
 
 
 _ADVICE = {
@@ -92,7 +87,7 @@ _ADVICE = {
 }
 
 
-def _problems_of(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
+def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
     if not _ADDRESS.match(options.url):
         yield "the option 'url' is no address of a PostgreSQL server", "write postgresql://host:5432/database"
     if options.mode == "upsert" and not options.key:
