@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
@@ -20,7 +19,6 @@ CATALOG_TYPES = ("bigquery", "dynamodb", "glue", "hive", "rest", "sql")
 _CATALOG = "catalog."
 _IMPLEMENTATION = "py-catalog-impl"
 _NEED_URI = frozenset({"hive", "rest", "sql"})
-_REFERENCE = re.compile(r"\$\{env:")
 
 
 class IcebergOptions(Spec):
@@ -62,11 +60,10 @@ class IcebergOptions(Spec):
 
 def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
     """Return what pyiceberg's catalog is loaded with."""
-    own = {"catalog.name"}
     return {
         name.removeprefix(_CATALOG): value
         for name, value in options.items()
-        if name.startswith(_CATALOG) and name not in own and value
+        if name.startswith(_CATALOG) and name != "catalog.name" and value
     }
 
 
@@ -132,5 +129,5 @@ def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) ->
             "add catalog.warehouse: s3://bucket/path",
         )
     uri = options.catalog_uri
-    if uri and ":" not in uri and not _REFERENCE.match(uri):
+    if uri and ":" not in uri:
         yield "the option 'catalog.uri' is no address", "write https://…, postgresql://… or thrift://…"
