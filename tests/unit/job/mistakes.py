@@ -367,7 +367,7 @@ OF_MEANING = {
     "partitions of what has none": (
         job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),
         "sink 'out': has partitionBy, which the format 'console' does not know",
-        "leave it out; only files are partitioned",
+        "leave it out: files and Delta tables can be partitioned",
     ),
     "sinks at one place": (
         job(sinks=f"{SINK}, {{name: out2, input: a, format: json, options: {{path: './x/../out/'}}}}"),

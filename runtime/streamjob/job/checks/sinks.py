@@ -70,11 +70,11 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
 
 
 def partitions(subject: Subject) -> Iterator[Problem]:
-    """Only files can be partitioned."""
+    """Only files and the tables of some formats can be partitioned."""
     for sink in subject.spec.sinks:
         if sink.partition_by and sink.format in SINK_FORMATS - FILE_FORMATS - {"delta", "iceberg"}:
             what = f"has partitionBy, which the format {sink.format!r} does not know"
-            yield Problem(where(sink), what, "leave it out; only files are partitioned")
+            yield Problem(where(sink), what, "leave it out: files and Delta tables can be partitioned")
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
