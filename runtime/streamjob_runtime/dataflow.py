@@ -15,9 +15,9 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.bounded import BoundedEnd, FileReader, check_end, fix_end
-from streamjob_runtime.bounded_kafka import FORMAT as BOUNDED_KAFKA
-from streamjob_runtime.bounded_kafka import bound_topics, latest_offsets
 from streamjob_runtime.channels.stream import Reading
+from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
+from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.watermarks import watermark_node
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class DataflowBuilder:
         Raises:
             InvalidOperator: Spark refuses a source or an operator; the error names it.
             CannotRestore: what a bounded source is to read is gone.
-            EndNotKnown: Kafka does not tell where a bounded source ends.
+            KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not tell where a bounded source ends.
         """
         for source in self._chain.sources:
             self._add(source.name, self._source(source))
@@ -165,7 +165,9 @@ class DataflowBuilder:
         known = self._before.ends.get(uid)
         if source.format == KAFKA:
             position = self._before.positions.get(uid)
-            topics = bound_topics(uid, options, known, position, latest_offsets(self._spark, uid))
+            topics = bound_topics(
+                uid, options, known, position, latest_offsets(self._spark, uid, known=known is not None)
+            )
             self._ends[uid] = topics.end.to_json()
             return BOUNDED_KAFKA, {**topics.options}
         path = options.pop("path")

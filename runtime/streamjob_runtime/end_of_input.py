@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid
 from streamjob_runtime.bounded import BoundedEnd
-from streamjob_runtime.bounded_kafka import KafkaEnd
 from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.kafka.bounded import KafkaEnd
 from streamjob_runtime.spark_checkpoint.logs import last_committed
 
 

@@ -16,7 +16,9 @@ from streamjob.job.options import option
 from streamjob.job.spec import Spec
 
 FORMAT = "kafka"
-SERVERS = "kafka.bootstrap.servers"
+CLIENT = "kafka."
+"""What the options of Kafka's client begin with."""
+SERVERS = CLIENT + "bootstrap.servers"
 SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
 CONSUMER_GROUP = "consumerGroup"
 REPORT_OFFSETS = "reportOffsets"
@@ -175,7 +177,7 @@ def _misspelt(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """An option that nobody knows is left to the connector, but for one that is nearly the name of another."""
     known = {name.lower() for name in _KNOWN}
     for key in options:
-        if key.lower() not in known and not key.lower().startswith("kafka."):
+        if key.lower() not in known and not key.lower().startswith(CLIENT):
             for meant in get_close_matches(key, _KNOWN, n=1, cutoff=0.8):
                 yield f"has the unknown option {key!r}", f"did you mean {meant!r}?"
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from streamjob.errors import InvalidInput
-from streamjob.job.options import environment_names
+from streamjob.errors import refuse
+from streamjob.job.kafka import CLIENT, SERVERS
+from streamjob.job.kafka import FORMAT as FORMAT
+from streamjob.job.option_model import option_names
+from streamjob.job.options import UnusableOptions, environment_names
 from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
 
-FORMAT = "kafka"
-CLIENT = "kafka."
-"""What the options of Kafka's client begin with."""
-
-BOOTSTRAP = CLIENT + "bootstrap.servers"
 TOPIC = "topic"
 COMMITS_TOPIC = "commitsTopic"
 DEFAULT_COMMITS_TOPIC = "streamjob.commits"
@@ -64,10 +62,6 @@ class KafkaSinkFields(Spec):
     )
 
 
-class UnusableOptions(InvalidInput):
-    """The options of a Kafka sink cannot be used."""
-
-
 @dataclass(frozen=True, slots=True)
 class KafkaSinkOptions:
     """Options of `format: kafka` that delivers exactly once.
@@ -93,14 +87,17 @@ class KafkaSinkOptions:
         return int(self.client[LONGEST_REQUEST])
 
 
-def parse_options(options: Mapping[str, str]) -> KafkaSinkOptions:
+def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
     """Return a sink's options, checked.
 
+    Args:
+        options: as the sink gets them.
+        sink: what to call it in a message.
+
     Raises:
-        UnusableOptions: one is unknown, missing, or cannot have its value.
+        UnusableOptions: one is unknown, missing, or cannot have its value; says all that is wrong.
     """
-    for what, fix in problems(options):
-        raise UnusableOptions(what, fix)
+    refuse(UnusableOptions, f"{sink}:", problems(options))
     given = {name.removeprefix(CLIENT): value for name, value in options.items() if name.startswith(CLIENT)}
     return KafkaSinkOptions(
         client={**_DEFAULTS, **given},
@@ -111,19 +108,16 @@ def parse_options(options: Mapping[str, str]) -> KafkaSinkOptions:
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
-    if not options.get(BOOTSTRAP, "").strip():
-        yield f"lacks the option {BOOTSTRAP!r}", f"add {BOOTSTRAP}: host:9092"
+    if not options.get(SERVERS, "").strip():
+        yield f"lacks the option {SERVERS!r}", f"add {SERVERS}: host:9092"
     for name, value in options.items():
         if name.startswith(CLIENT):
             yield from _client_problems(name, value)
         elif name.lower() in _ELSEWHERE:
             yield f"has no option {name!r}", _ELSEWHERE[name.lower()]
         elif name not in (TOPIC, COMMITS_TOPIC):
-            known = [field.alias or name for name, field in KafkaSinkFields.model_fields.items()]
-            yield (
-                f"has no option {name!r}",
-                f"{did_you_mean(name, known, 'options')}; those of Kafka's client begin with kafka.",
-            )
+            meant = did_you_mean(name, option_names(KafkaSinkFields), "options")
+            yield f"has no option {name!r}", f"{meant}; those of Kafka's client begin with {CLIENT}"
         elif next(environment_names(value), None) is None and not _is_topic(value):
             yield f"the option {name!r} names no topic that Kafka can have", "use letters, digits, '.', '_' and '-'"
     if options.get(TOPIC) is not None and options.get(TOPIC) == options.get(COMMITS_TOPIC, DEFAULT_COMMITS_TOPIC):

@@ -1,4 +1,4 @@
-"""What can go wrong between a job and its Kafka servers."""
+"""What can go wrong between a job and its Kafka brokers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 
 
 class KafkaUnreachable(StreamJobError):
-    """No broker answers in time; the job goes on from its checkpoint once one does."""
+    """No broker answers in time, or not enough of them; the job goes on from its checkpoint once they do."""
 
 
 class KafkaRefuses(InvalidInput):
-    """The brokers answer, and do not let the job in, or not do what it has to do; or its options fit no client."""
+    """The brokers answer, and do not let the job in, or not do what it has to do."""
 
 
 class TopicMissing(InvalidInput):
-    """A topic is not there."""
+    """A topic is not there, or lacks a partition."""
 
 
 class UnusableBeginning(InvalidInput):

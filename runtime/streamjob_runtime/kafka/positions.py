@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,22 @@ def read_offsets(value: Any) -> dict[TopicPartition, int]:
         for number, offset in partitions.items()
         if number.isdecimal() and isinstance(offset, int)
     }
+
+
+def write_offsets(offsets: Offsets) -> str:
+    """Return offsets as Spark writes them."""
+    topics: dict[str, dict[str, int]] = {}
+    for each, offset in sorted(offsets.items()):
+        topics.setdefault(each.topic, {})[str(each.partition)] = offset
+    return json.dumps(topics)
+
+
+def assignment(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions as Spark's option `assign` has them, `{"topic": [0, 1]}`."""
+    topics: dict[str, list[int]] = {}
+    for each in sorted(partitions):
+        topics.setdefault(each.topic, []).append(each.partition)
+    return json.dumps(topics)
 
 
 def find_losses(

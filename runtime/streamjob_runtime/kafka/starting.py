@@ -5,21 +5,21 @@ Spark would tell of the same in the middle of the first batch, as a failure that
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
-from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss, subscription
+from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob.stored.compatibility import Restored
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.errors import OffsetsGone, TopicMissing, UnusableBeginning
+from streamjob_runtime.kafka.errors import OffsetsGone, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
+from streamjob_runtime.kafka.subscribing import subscribed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,8 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         if not left:
             return
     with connect(source) as admin:
-        wanted = _wanted(source, read, admin)
+        # Partitions that are gone are told of by their positions.
+        wanted = subscribed(admin, source.options, source.who, {each.topic for each in read})
         if left is not None:
             wanted &= left
         if source.position is None:
@@ -125,28 +126,6 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         losses = find_losses(positions, wanted, admin.beginning_offsets(known), admin.end_offsets(known))
     if losses:
         _tell(source, losses)
-
-
-def _wanted(source: KafkaInput, positions: Offsets, admin: KafkaAdmin) -> set[TopicPartition]:
-    """Return the partitions that the options name; those that are gone are told of by their positions."""
-    names, pattern = subscription(source.options)
-    topics = admin.matching(pattern) if pattern is not None else frozenset(names)
-    there = admin.partitions(topics)
-    read_before = {each.topic for each in positions}
-    for topic in sorted(topics - {each.topic for each in there} - read_before):
-        raise TopicMissing(
-            f"{source.who}: Kafka has no topic {topic!r}", "create it, or name another one in the source's options"
-        )
-    assigned = option(source.options, "assign")
-    if assigned is None:
-        return set(there)
-    named = {partition for partition in there if partition.partition in _numbers(assigned, partition.topic)}
-    for topic in topics - read_before:
-        for number in sorted(_numbers(assigned, topic) - {each.partition for each in named if each.topic == topic}):
-            raise TopicMissing(
-                f"{source.who}: Kafka has no {TopicPartition(topic, number)}", "correct its option assign"
-            )
-    return named
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:
@@ -170,10 +149,6 @@ def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: Kaf
                 f"which goes from {beginning} to {end}",
                 "give an offset that is there: -2 is the earliest, -1 the latest",
             )
-
-
-def _numbers(assigned: str, topic: str) -> set[int]:
-    return set(json.loads(assigned).get(topic, ()))
 
 
 def _tell(source: KafkaInput, losses: list[Loss]) -> None:

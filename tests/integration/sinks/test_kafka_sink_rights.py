@@ -14,7 +14,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.process import LOOPBACK, free_port
 
 from streamjob.errors import StreamJobError
-from streamjob_runtime.sinks.kafka.errors import BrokersRefuse
+from streamjob_runtime.kafka.errors import KafkaRefuses
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -85,17 +85,17 @@ def test_the_rights_that_are_missing_are_told_one_by_one_and_those_of_the_guide_
     def refusal(**changes: str) -> str:
         with pytest.raises(StreamJobError) as caught:
             guarded.open(options={**options, **changes})
-        assert isinstance(caught.value, BrokersRefuse), str(caught.value)
+        assert isinstance(caught.value, KafkaRefuses), str(caught.value)
         assert PASSWORD not in str(caught.value)
         return caught.value.what
 
     wrong = {"kafka.sasl.jaas.config": f'{LOGIN} username="writer" password="wrong";'}
-    assert "do not let the sink in" in refusal(**wrong)
-    assert f"may not describe topic {guarded.rows}" in refusal()
+    assert "do not let it in" in refusal(**wrong)
+    assert f"could not describe topic {guarded.rows}: it may not" in refusal()
     server.allow(ResourceType.TOPIC, guarded.rows, AclOperation.DESCRIBE)
     assert f"may not write to topic {guarded.rows}" in refusal()
     server.allow(ResourceType.TOPIC, guarded.rows, AclOperation.WRITE)
-    assert f"may not describe topic {guarded.commits}" in refusal()
+    assert f"could not describe topic {guarded.commits}: it may not" in refusal()
     server.allow(ResourceType.TOPIC, guarded.commits, AclOperation.DESCRIBE, AclOperation.WRITE)
     assert f"may not read topic {guarded.commits}" in refusal()
     server.allow(ResourceType.TOPIC, guarded.commits, AclOperation.READ)

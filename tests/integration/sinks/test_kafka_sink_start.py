@@ -8,7 +8,8 @@ import pytest
 from tests.integration.sinks.topics import Topics
 from tests.servers.process import LOOPBACK, free_port
 
-from streamjob_runtime.sinks.kafka.errors import BrokersRefuse, BrokersUnreachable, UnusableTopic
+from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
+from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -17,22 +18,22 @@ def test_brokers_that_do_not_answer_are_told(topics: Topics) -> None:
     address = f"{LOOPBACK}:{free_port()}"
     options = {"kafka.bootstrap.servers": address, "kafka.default.api.timeout.ms": "1000"}
 
-    with pytest.raises(BrokersUnreachable, match=f"sink alerts: .* the brokers at {address} do not answer in time"):
+    with pytest.raises(KafkaUnreachable, match=f"sink alerts: .* the brokers at {address} do not answer in time"):
         topics.open(options=topics.options(**options, **{"kafka.request.timeout.ms": "1000"}))
 
 
 def test_brokers_that_cannot_be_found_are_told(topics: Topics) -> None:
-    with pytest.raises(BrokersUnreachable, match=r"the brokers at nowhere\.invalid:9092 cannot be found"):
+    with pytest.raises(KafkaUnreachable, match=r"the brokers at nowhere\.invalid:9092 cannot be found"):
         topics.open(options=topics.options(**{"kafka.bootstrap.servers": "nowhere.invalid:9092"}))
 
 
 def test_a_topic_that_is_missing_is_told(topics: Topics) -> None:
-    with pytest.raises(UnusableTopic, match="sink alerts: there is no topic missing"):
+    with pytest.raises(TopicMissing, match="sink alerts: there is no topic missing"):
         topics.open(options=topics.options(topic="missing"))
 
 
 def test_a_timeout_that_the_brokers_do_not_allow_is_told_with_both_settings(topics: Topics) -> None:
-    with pytest.raises(BrokersRefuse, match="a transaction of 3600 s is longer than the brokers allow") as caught:
+    with pytest.raises(KafkaRefuses, match="a transaction of 3600 s is longer than the brokers allow") as caught:
         topics.open(options=topics.options(**{"kafka.transaction.timeout.ms": "3600000"}))
 
     assert "kafka.transaction.timeout.ms" in caught.value.fix
@@ -65,7 +66,7 @@ def test_a_setting_that_the_client_cannot_use_is_told_without_secrets(topics: To
         "kafka.sasl.jaas.config": jaas,
     }
 
-    with pytest.raises(Exception, match="sink alerts: the client cannot be made") as caught:
+    with pytest.raises(Exception, match="sink alerts: could not connect: its options cannot be used") as caught:
         topics.open(options=topics.options(**options))
 
     assert "hunter2" not in str(caught.value)

@@ -29,6 +29,6 @@ def test_the_compose_file_makes_the_topics_that_the_job_reads_and_writes() -> No
     services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
     script = services["topics"]["command"][-1]
 
-    topics = [spec.sources[0].options["subscribe"], parse_options(spec.sinks[0].options).topic]
+    topics = [spec.sources[0].options["subscribe"], parse_options(spec.sinks[0].options, "sink").topic]
     assert f"for topic in {' '.join(map(str, topics))}; do" in script
     assert f"--topic {topics[0]} " in services["producer"]["command"][-1]

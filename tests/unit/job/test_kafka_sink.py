@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.kafka_sink import UnusableOptions, parse_options, problems
+from streamjob.job.kafka_sink import parse_options, problems
+from streamjob.job.options import UnusableOptions
 
 GIVEN = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}
 
 
 def test_settings_of_the_client_keep_their_names_and_have_defaults() -> None:
-    options = parse_options({**GIVEN, "kafka.linger.ms": "20", "kafka.sasl.mechanism": "PLAIN"})
+    options = parse_options({**GIVEN, "kafka.linger.ms": "20", "kafka.sasl.mechanism": "PLAIN"}, "sink alerts")
 
     assert options.client["bootstrap.servers"] == "broker:9092"
     assert options.client["linger.ms"] == "20"
@@ -21,7 +22,7 @@ def test_settings_of_the_client_keep_their_names_and_have_defaults() -> None:
 
 
 def test_rows_may_name_their_topics_themselves() -> None:
-    assert parse_options({"kafka.bootstrap.servers": "broker:9092"}).topic is None
+    assert parse_options({"kafka.bootstrap.servers": "broker:9092"}, "sink alerts").topic is None
 
 
 @pytest.mark.parametrize(
@@ -54,5 +55,5 @@ def test_what_the_environment_has_is_judged_when_it_is_known() -> None:
 
 
 def test_a_problem_is_an_error_where_the_sink_is_made() -> None:
-    with pytest.raises(UnusableOptions, match=r"lacks the option 'kafka\.bootstrap\.servers'"):
-        parse_options({})
+    with pytest.raises(UnusableOptions, match=r"sink alerts: lacks the option 'kafka\.bootstrap\.servers'"):
+        parse_options({}, "sink alerts")

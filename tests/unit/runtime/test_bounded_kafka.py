@@ -11,13 +11,13 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.kafka_end import TopicPartition
-from streamjob_runtime.bounded_kafka import (
+from streamjob_runtime.end_of_input import read_end
+from streamjob_runtime.kafka.bounded import (
     EndingOffsetsDoNotFit,
     KafkaEnd,
     RecordsBeforeEndGone,
     bound_topics,
 )
-from streamjob_runtime.end_of_input import read_end
 from streamjob_runtime.kafka.positions import Offsets
 
 ORDERS = OperatorUid("orders")

@@ -12,9 +12,17 @@ import pytest
 
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
-from streamjob_runtime.kafka.admin import Isolation, KafkaAdmin, client_config
+from streamjob_runtime.kafka.admin import KafkaAdmin
+from streamjob_runtime.kafka.client import client_settings
 from streamjob_runtime.kafka.errors import KafkaUnreachable, OffsetsGone, TopicMissing, UnusableBeginning
-from streamjob_runtime.kafka.positions import TopicPartition, find_losses, lags, read_offsets
+from streamjob_runtime.kafka.positions import (
+    TopicPartition,
+    assignment,
+    find_losses,
+    lags,
+    read_offsets,
+    write_offsets,
+)
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
 from streamjob_runtime.kafka.starting import KafkaInput, check_input
 
@@ -24,6 +32,11 @@ ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 def test_offsets_are_read_as_spark_writes_them() -> None:
     assert read_offsets('{"orders": {"0": 97, "1": 101}}') == {ZERO: 97, ONE: 101}
     assert read_offsets({"orders": {"0": 97}}) == {ZERO: 97}
+
+
+def test_offsets_and_partitions_are_written_as_spark_reads_them() -> None:
+    assert write_offsets({ONE: 101, ZERO: 97}) == '{"orders": {"0": 97, "1": 101}}'
+    assert assignment([ONE, ZERO]) == '{"orders": [0, 1]}'
 
 
 @pytest.mark.parametrize("value", [None, "-", 3, "3", {"logOffset": 3}, {"orders": {"x": 1}}])
@@ -196,9 +209,7 @@ def test_what_a_bounded_source_has_yet_to_read_may_not() -> None:
 def test_settings_of_the_client_are_the_options_that_begin_with_kafka() -> None:
     options = {"KAFKA.Bootstrap.Servers": "b:1", "kafka.isolation.level": "read_committed", "subscribe": "x"}
 
-    assert client_config(options) == {"bootstrap.servers": "b:1", "isolation.level": "read_committed"}
-    assert Isolation.of(options) is Isolation.READ_COMMITTED
-    assert Isolation.of({}) is Isolation.READ_UNCOMMITTED
+    assert client_settings(options) == {"bootstrap.servers": "b:1", "isolation.level": "read_committed"}
 
 
 SOURCE = ReportedSource(OperatorUid("orders"), "orders", "streamjob-shop-totals-orders", {})

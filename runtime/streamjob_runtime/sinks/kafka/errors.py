@@ -1,20 +1,12 @@
-"""What can go wrong between a sink and its Kafka brokers."""
+"""What can go wrong between a sink and its Kafka brokers, beside what can for any job."""
 
 from __future__ import annotations
 
 from streamjob.errors import InvalidInput, StreamJobError
 
 
-class BrokersRefuse(InvalidInput):
-    """The brokers answer, and do not let the sink in, or not do what it has to do."""
-
-
 class UnusableTopic(InvalidInput):
-    """A topic is not there, cannot serve, or the rows do not fit."""
-
-
-class BrokersUnreachable(StreamJobError):
-    """No broker answers, or not enough of them; the job goes on from its checkpoint once they do."""
+    """A topic cannot serve, or the rows do not fit."""
 
 
 class PublicationFailed(StreamJobError):
@@ -27,11 +19,3 @@ class PublisherFenced(StreamJobError):
 
 class TransactionTimedOut(StreamJobError):
     """A transaction took longer than it may, and the brokers gave it up."""
-
-
-class RowsRefused(StreamJobError):
-    """A row cannot be written to Kafka, such as one that is too large."""
-
-
-class StagedRowsGone(StreamJobError):
-    """Rows of a completed checkpoint are neither committed nor staged, or are damaged."""

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.kafka_sink import COMMITS_TOPIC, KafkaSinkOptions, UnusableOptions, parse_options
+from streamjob.job.kafka_sink import COMMITS_TOPIC, parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import StoreError
+from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
+from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.kafka.client import Kafka, Publisher, Topic
+from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
+from streamjob_runtime.sinks.kafka.client import Kafka, Publisher
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
     Verdict,
@@ -33,7 +37,7 @@ from streamjob_runtime.sinks.kafka.commits import (
     transactional_id,
     verdict,
 )
-from streamjob_runtime.sinks.kafka.errors import BrokersRefuse, RowsRefused, StagedRowsGone, UnusableTopic
+from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import misfits, records
 
 if TYPE_CHECKING:
@@ -84,17 +88,19 @@ class KafkaSink:
         Raises:
             UnusableOptions: an option cannot be used.
             UnusableSink: Spark was started without Kafka's client.
-            BrokersUnreachable: no broker answers.
-            BrokersRefuse: the brokers do not let the sink in, or not do what it has to do.
-            UnusableTopic: there is no such topic, or it cannot serve.
+            KafkaUnreachable: no broker answers.
+            KafkaRefuses: the brokers do not let the sink in, or not do what it has to do.
+            TopicMissing: there is no such topic.
+            UnusableTopic: the topic of commits cannot serve.
         """
         self._context = context
-        self._options = self._parsed_options(context)
+        self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
         self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
-        if self._options.topic is not None:
-            self._check_topic(self._options.topic)
-        self._partitions = self._commits_topic().partitions
+        with self._kafka.admin() as admin:
+            if self._options.topic is not None:
+                self._check_topic(self._options.topic, admin)
+            self._partitions = self._commits_topic(admin).partitions
         # The right to publish is taken again when there is something to publish: a former sink of the same uid, which
         # the job has otherwise now, may have to publish in between.
         self._connect()
@@ -107,10 +113,7 @@ class KafkaSink:
             UnusableTopic: they cannot; says all that is wrong.
         """
         columns = {field.name: field.dataType.simpleString() for field in schema.fields}
-        if problems := list(misfits(columns, self._options.topic)):
-            what = "; ".join(what for what, _ in problems)
-            fixes = "; ".join(dict.fromkeys(fix for _, fix in problems))
-            raise UnusableTopic(f"{self._label}: {what}", fixes)
+        refuse(UnusableTopic, f"{self._label}:", misfits(columns, self._options.topic))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch's rows to a file, in one Spark action, and stage it.
@@ -142,10 +145,10 @@ class KafkaSink:
         Raises:
             UnreadableCommittable: a committable is not this sink's.
             StagedRowsGone: rows are neither staged nor recorded as committed.
-            RowsRefused, UnusableTopic: a topic does not take the rows.
+            RowsRefused, TopicMissing: a topic does not take the rows.
             TransactionTimedOut: the brokers gave the transaction up.
             PublisherFenced: another process publishes for the sink.
-            PublicationFailed, BrokersUnreachable, BrokersRefuse: the transaction did not come about.
+            PublicationFailed, KafkaUnreachable, KafkaRefuses: the transaction did not come about.
             StoreError: staged rows cannot be read or deleted.
         """
         batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
@@ -234,48 +237,39 @@ class KafkaSink:
     def _newest_record(self) -> CommitRecord | None:
         own = partition_of(self._identity, self._partitions)
         # Partitions may have been added since the sink's records were begun.
-        for partition in (own, *(each for each in range(self._partitions) if each != own)):
-            text = self._kafka.newest(self._options.commits_topic, partition, self._identity)
-            if text is not None:
-                return read_record(text, self._label)
-        return None
+        partitions = (own, *(each for each in range(self._partitions) if each != own))
+        return read_record(self._kafka.newest(self._options.commits_topic, partitions, self._identity), self._label)
 
-    def _parsed_options(self, context: SinkContext) -> KafkaSinkOptions:
-        try:
-            return parse_options(context.options)
-        except UnusableOptions as error:
-            raise UnusableOptions(f"{self._label}: {error.what}", error.fix) from error
-
-    def _check_topic(self, name: str) -> None:
-        topic = self._kafka.describe(name)
+    def _check_topic(self, name: str, admin: KafkaAdmin) -> None:
+        topic = admin.describe(name)
         if topic is not None:
             self._check_writable(name, topic)
-        elif self._kafka.makes_topics() is not True:
-            raise UnusableTopic(f"{self._label}: there is no topic {name}", "make it, or correct the option topic")
+        elif admin.makes_topics() is not True:
+            raise TopicMissing(f"{self._label}: there is no topic {name}", "make it, or correct the option topic")
         else:
             log.warning("%s: there is no topic %s; the brokers make it with their own settings", self._label, name)
 
     def _check_writable(self, name: str, topic: Topic) -> None:
         if not topic.writable:
-            raise BrokersRefuse(f"{self._label}: the sink may not write to topic {name}", "allow Write on it")
+            raise KafkaRefuses(f"{self._label}: the sink may not write to topic {name}", "allow Write on it")
 
-    def _commits_topic(self) -> Topic:
+    def _commits_topic(self, admin: KafkaAdmin) -> Topic:
         name = self._options.commits_topic
-        topic = self._kafka.describe(name)
+        topic = admin.describe(name)
         if topic is None:
             try:
-                self._kafka.make(name, _COMMITS_PARTITIONS, _COMMITS_SETTINGS)
-            except BrokersRefuse as error:
-                raise BrokersRefuse(
+                admin.make(name, _COMMITS_PARTITIONS, _COMMITS_SETTINGS)
+            except KafkaRefuses as error:
+                raise KafkaRefuses(
                     f"{self._label}: there is no topic {name} for its commits, and it may not make one",
                     f"make it, with cleanup.policy=compact, or name another one with {COMMITS_TOPIC}",
                 ) from error
-            topic = self._kafka.describe(name)
+            topic = admin.describe(name)
         if topic is None:
             raise UnusableTopic(f"{self._label}: topic {name} was made, and is not there", "see what the brokers say")
         self._check_writable(name, topic)
         if not topic.readable:
-            raise BrokersRefuse(f"{self._label}: the sink may not read topic {name}", "allow Read on it")
+            raise KafkaRefuses(f"{self._label}: the sink may not read topic {name}", "allow Read on it")
         if "delete" in topic.settings.get("cleanup.policy", ""):
             raise UnusableTopic(
                 f"{self._label}: topic {name} deletes records by their age, so it would forget what was committed",

@@ -5,7 +5,8 @@ Each effect on them or on the store is a moment at which a process may die; some
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,8 @@ from streamjob.sink import SinkContext
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash
 from streamjob.testing.memory_store import MemoryStore
-from streamjob_runtime.sinks.kafka.client import Kafka, Topic
+from streamjob_runtime.kafka.admin import Topic
+from streamjob_runtime.sinks.kafka.client import Kafka
 from streamjob_runtime.sinks.kafka.errors import PublisherFenced
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
 
@@ -84,10 +86,14 @@ class _Brokers:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    @contextmanager
+    def admin(self) -> Iterator[_Brokers]:
+        yield self
+
     def describe(self, topic: str) -> Topic:
         return Topic(1, True, True, {})
 
-    def newest(self, topic: str, partition: int, key: str) -> str | None:
+    def newest(self, topic: str, partitions: Sequence[int], key: str) -> str | None:
         self._world.moment()
         return self._world.records[-1] if self._world.records else None
 

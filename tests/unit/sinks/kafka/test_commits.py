@@ -13,7 +13,7 @@ from tests.unit.sinks.kafka.brokers import World, commit
 
 from streamjob.ids import CheckpointId, Epoch
 from streamjob.testing.interception import Crash
-from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
 from streamjob_runtime.sinks.kafka.commits import (
     NAMES_KEPT,
     CommitRecord,
@@ -23,7 +23,7 @@ from streamjob_runtime.sinks.kafka.commits import (
     read_record,
     verdict,
 )
-from streamjob_runtime.sinks.kafka.errors import PublisherFenced, StagedRowsGone
+from streamjob_runtime.sinks.kafka.errors import PublisherFenced
 
 RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
 

@@ -13,9 +13,6 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
-import org.apache.spark.sql.connector.read.streaming.Offset;
-import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -31,27 +28,6 @@ public final class BoundedKafkaSource implements TableProvider {
 
   public BoundedKafkaSource() throws ReflectiveOperationException {
     connector = (TableProvider) Class.forName(CONNECTOR).getConstructor().newInstance();
-  }
-
-  /**
-   * Returns where the partitions that a stream would read end now: of its topics, for its isolation level.
-   *
-   * @param options the stream's options, without an end
-   * @return offsets by topic and partition, as JSON
-   */
-  public static String latest(Map<String, String> options) throws ReflectiveOperationException {
-    CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(options);
-    BoundedKafkaSource source = new BoundedKafkaSource();
-    Table table = source.connector.getTable(source.inferSchema(given), new Transform[0], options);
-    // It would keep there where it began, which it is not asked for.
-    MicroBatchStream stream = ((SupportsRead) table).newScanBuilder(given).build().toMicroBatchStream("unused");
-    try {
-      Offset nothing = stream.deserializeOffset("{}");
-      Offset latest = ((SupportsAdmissionControl) stream).latestOffset(nothing, ReadLimit.allAvailable());
-      return (latest == null ? nothing : latest).json();
-    } finally {
-      stream.stop();
-    }
   }
 
   @Override

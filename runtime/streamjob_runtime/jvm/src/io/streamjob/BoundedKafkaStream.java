@@ -1,12 +1,10 @@
 package io.streamjob;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.core.type.TypeReference;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
@@ -19,9 +17,6 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 
 /** The connector's stream, whose positions go no further than the end of each partition. */
 final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
-  private static final ObjectMapper JSON = new ObjectMapper();
-  private static final TypeReference<Map<String, Map<Integer, Long>>> OFFSETS = new TypeReference<>() {};
-
   private final MicroBatchStream stream;
   private final SupportsTriggerAvailableNow admission;
   private final Map<TopicPartition, Long> end;
@@ -29,7 +24,7 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   BoundedKafkaStream(MicroBatchStream stream, String end) {
     this.stream = stream;
     this.admission = (SupportsTriggerAvailableNow) stream;
-    this.end = parse(end);
+    this.end = KafkaOffsets.parse(end);
   }
 
   @Override
@@ -46,7 +41,7 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   public Offset latestOffset(Offset start, ReadLimit limit) {
     // The connector would share the limit out by what lies behind the ends, too.
     Offset latest = admission.latestOffset(start, ReadLimit.allAvailable());
-    return latest == null ? null : offset(limited(parse(start.json()), capped(latest), maxRows(limit)));
+    return latest == null ? null : offset(limited(KafkaOffsets.parse(start.json()), capped(latest), maxRows(limit)));
   }
 
   @Override
@@ -101,7 +96,7 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   private Map<TopicPartition, Long> capped(Offset offset) {
-    Map<TopicPartition, Long> capped = parse(offset.json());
+    Map<TopicPartition, Long> capped = KafkaOffsets.parse(offset.json());
     capped.replaceAll((partition, each) -> Math.min(each, end.getOrDefault(partition, each)));
     return capped;
   }
@@ -141,26 +136,6 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   private Offset offset(Map<TopicPartition, Long> offsets) {
-    Map<String, Map<Integer, Long>> topics = new HashMap<>();
-    offsets.forEach((each, offset) ->
-        topics.computeIfAbsent(each.topic, topic -> new HashMap<>()).put(each.partition, offset));
-    try {
-      return stream.deserializeOffset(JSON.writeValueAsString(topics));
-    } catch (JsonProcessingException error) {
-      throw new IllegalStateException(error);
-    }
+    return stream.deserializeOffset(KafkaOffsets.json(offsets));
   }
-
-  private static Map<TopicPartition, Long> parse(String offsets) {
-    Map<TopicPartition, Long> parsed = new HashMap<>();
-    try {
-      JSON.readValue(offsets, OFFSETS).forEach((topic, partitions) ->
-          partitions.forEach((number, offset) -> parsed.put(new TopicPartition(topic, number), offset)));
-    } catch (JsonProcessingException error) {
-      throw new IllegalArgumentException("No offsets of Kafka's partitions: " + offsets, error);
-    }
-    return parsed;
-  }
-
-  private record TopicPartition(String topic, int partition) {}
 }

@@ -39,16 +39,10 @@ public final class KafkaPublisher implements AutoCloseable {
 
   /** Makes the producer. */
   public KafkaPublisher(Map<String, String> settings) {
-    Thread thread = Thread.currentThread();
-    ClassLoader loader = thread.getContextClassLoader();
-    // Kafka's client looks for its own classes, and for those that settings name, where the thread does.
-    thread.setContextClassLoader(KafkaPublisher.class.getClassLoader());
-    try {
-      producer =
-          new KafkaProducer<>(new HashMap<>(settings), new ByteArraySerializer(), new ByteArraySerializer());
-    } finally {
-      thread.setContextClassLoader(loader);
-    }
+    producer =
+        KafkaClients.make(
+            () ->
+                new KafkaProducer<>(new HashMap<>(settings), new ByteArraySerializer(), new ByteArraySerializer()));
   }
 
   /** Fences whoever produces with the same transactional id, and ends what they left. */
@@ -94,16 +88,6 @@ public final class KafkaPublisher implements AutoCloseable {
   public void close() {
     // What is under way is given up; there is nothing to wait for.
     producer.close(Duration.ZERO);
-  }
-
-  /** Returns the causes of an error, outermost first, a line each: the class's simple name, a tab, the message. */
-  public static String causes(Throwable error) {
-    List<String> lines = new ArrayList<>();
-    for (Throwable each = error; each != null && lines.size() < 10; each = each.getCause()) {
-      String message = each.getMessage() == null ? "" : each.getMessage().replaceAll("\\s+", " ");
-      lines.add(each.getClass().getSimpleName() + "\t" + message);
-    }
-    return String.join("\n", lines);
   }
 
   private void send(byte[] topic, int partition, long timestamp, byte[] key, byte[] value, byte[][] headers)

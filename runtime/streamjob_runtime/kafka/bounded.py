@@ -1,0 +1,186 @@
+"""Where a bounded Kafka source ends: at an offset for each partition that its topics had at the first start.
+
+Spark's stream of a topic has no end. `io.streamjob.BoundedKafkaSource` is that stream with positions that go no further
+than the end, of exactly the partitions that have one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from streamjob.errors import CannotRestore, InvalidInput
+from streamjob.ids import BatchId, OperatorUid
+from streamjob.job.kafka import SUBSCRIPTIONS, subscription
+from streamjob.job.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offsets
+from streamjob.job.options import option
+from streamjob_runtime.kafka.admin import KafkaAdmin
+from streamjob_runtime.kafka.client import client_settings
+from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets
+from streamjob_runtime.kafka.subscribing import subscribed
+from streamjob_runtime.spark_checkpoint.logs import read_offsets as log_entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT = "io.streamjob.BoundedKafkaSource"
+
+Latest = Callable[[Mapping[str, str]], Offsets]
+"""Tells where the partitions end now that a stream with these options would read."""
+
+_SUBSCRIPTIONS = frozenset(each.lower() for each in SUBSCRIPTIONS)
+_BEGINNINGS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
+
+
+class EndingOffsetsDoNotFit(InvalidInput):
+    """The option `endingOffsets` does not fit the topics as they are."""
+
+
+class RecordsBeforeEndGone(CannotRestore):
+    """A topic ends before the end of a bounded source, which was not read so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaEnd:
+    """The end of a bounded Kafka source; what is behind it, and in other partitions, is not read."""
+
+    offsets: Offsets
+
+    def to_json(self) -> JsonValue:
+        """Return the form that manifests keep."""
+        offsets: JsonValue = json.loads(write_offsets(self.offsets))
+        return {"offsets": offsets}
+
+    @staticmethod
+    def from_json(value: Any) -> KafkaEnd:
+        """Read back what `to_json` returned."""
+        return KafkaEnd(read_offsets(value["offsets"]))
+
+    def left(self, position: Offsets) -> dict[TopicPartition, int]:
+        """Return the ends of the partitions that were not read so far."""
+        return {each: end for each, end in sorted(self.offsets.items()) if position.get(each, 0) < end}
+
+    def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
+        """Return what a query has not read that it should have, one thing of it; see `end_of_input.End`."""
+        position = None if batch is None else log_entry(checkpoint, batch).offsets()[line][1]
+        left = self.left(read_offsets(position))
+        return next((f"{each} up to offset {end}" for each, end in left.items()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedTopics:
+    """How a Kafka source is read up to its end: the options are those of `FORMAT`."""
+
+    end: KafkaEnd
+    options: Mapping[str, str]
+
+
+def bound_topics(
+    uid: OperatorUid, options: Mapping[str, str], known: JsonValue, position: JsonValue, latest: Latest
+) -> BoundedTopics:
+    """Return how a Kafka source is read up to its end, which is fixed if it is not known.
+
+    Args:
+        uid: the source, for errors.
+        options: of the source.
+        known: its end, as the restored manifest has it; None if it has none.
+        position: how far it was read, as the manifest has it; None for nothing.
+        latest: tells where topics end.
+
+    Raises:
+        EndingOffsetsDoNotFit: the end that the options name is none of the topics.
+        KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not tell where the topics end.
+        RecordsBeforeEndGone: a topic ends before the end.
+    """
+    others = {key: value for key, value in options.items() if key.lower() != ENDING_OFFSETS.lower()}
+    if not any(option(others, each) is not None for each in _BEGINNINGS):
+        # As in a batch, and as it has to be: between the latest and the end there is nothing.
+        others["startingOffsets"] = "earliest"
+    if known is None:
+        end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
+    else:
+        end = KafkaEnd.from_json(known)
+        if left := end.left(read_offsets(position)):
+            check_left(uid, left, latest(_assigned(others, left)))
+    return BoundedTopics(end, {**_assigned(others, end.offsets), ENDING_OFFSETS: write_offsets(end.offsets)})
+
+
+def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:
+    """Return the end of a source that starts for the first time.
+
+    Args:
+        uid: the source, for the error.
+        latest: where its topics end now.
+        wanted: its option `endingOffsets`.
+
+    Raises:
+        EndingOffsetsDoNotFit: the option names other partitions, or offsets that are not there yet.
+        NotEndingOffsets: the option is no end.
+    """
+    named = ending_offsets(wanted)
+    if named is None:
+        return KafkaEnd(dict(latest))
+    for each in sorted(latest.keys() ^ named.keys()):
+        what = "names none for" if each in latest else "names one for"
+        why = "" if each in latest else ", which the source does not read"
+        raise EndingOffsetsDoNotFit(
+            f"Source {uid!r}: {ENDING_OFFSETS} {what} {each}{why}",
+            "name an offset for each partition, -1 for the latest",
+        )
+    for each, offset in sorted(named.items()):
+        if offset is not None and offset > latest[each]:
+            raise EndingOffsetsDoNotFit(
+                f"Source {uid!r}: {ENDING_OFFSETS} has {offset} for {each}, which ends at {latest[each]}",
+                "give an offset that is there, or -1 for the latest",
+            )
+    return KafkaEnd({each: latest[each] if offset is None else offset for each, offset in named.items()})
+
+
+def check_left(uid: OperatorUid, left: Offsets, latest: Offsets) -> None:
+    """Check that what is to be read has not been taken away.
+
+    Args:
+        uid: the source, for the error.
+        left: where the partitions end that are to be read on.
+        latest: where they end now.
+
+    Raises:
+        RecordsBeforeEndGone: one ends before, or is gone.
+    """
+    for each, end in sorted(left.items()):
+        if each not in latest or latest[each] < end:
+            found = f"it ends at {latest[each]}" if each in latest else "it is gone"
+            raise RecordsBeforeEndGone(
+                f"Source {uid!r} is to read {each} up to offset {end}, and {found}",
+                "if the topic was made anew, start from nothing with --from none",
+            )
+
+
+def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Latest:
+    """Return what asks the brokers where topics end, as a stream sees it: for its isolation level.
+
+    Args:
+        spark: a session with the connector.
+        uid: the source, for errors.
+        known: whether it has an end, so that a partition that is missing is gone, and left out.
+    """
+    who = f"Source {uid!r}"
+
+    def latest(options: Mapping[str, str]) -> Offsets:
+        committed = client_settings(options).get("isolation.level") == "read_committed"
+        gone = subscription(options)[0] if known else ()
+        with KafkaAdmin.open(spark, options, who) as admin:
+            return admin.end_offsets(subscribed(admin, options, who, gone), committed=committed)
+
+    return latest
+
+
+def _assigned(options: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    """Return the options of a stream of exactly these partitions."""
+    others = {key: value for key, value in options.items() if key.lower() not in _SUBSCRIPTIONS}
+    return {**others, "assign": assignment(partitions)}

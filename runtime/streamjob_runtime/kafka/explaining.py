@@ -1,0 +1,153 @@
+"""What an error of Kafka's client means; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamjob.errors import StreamJobError
+from streamjob.job.options import UnusableOptions
+from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
+
+_NOT_MADE = ("Failed to construct kafka", "Failed to create new Kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """An error of the client: the simple name of its class, and what it says."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What was going on when the client failed.
+
+    Args:
+        who: on whose behalf, as it begins a sentence: `Source 'orders'`.
+        servers: the brokers' addresses.
+        doing: what was tried, as in `could not …`.
+    """
+
+    who: str
+    servers: str
+    doing: str = "connect"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What some causes mean. In its sentences `{at}` is the circumstances, and `{said}` the client's own words.
+
+    Args:
+        kinds: the causes, by their names; none for any.
+        error: the class of the error.
+        what: what was wrong, behind `could not …: `.
+        fix: what to do about it.
+        saying: what the cause has to say, too.
+    """
+
+    kinds: tuple[str, ...]
+    error: type[StreamJobError]
+    what: str
+    fix: str
+    saying: str = ""
+
+    def explains(self, cause: Cause) -> bool:
+        """Return whether a cause is one of these."""
+        return (not self.kinds or cause.name in self.kinds) and self.saying in cause.message
+
+    def of(self, said: str, at: Circumstances) -> StreamJobError:
+        """Return the error."""
+        what = self.what.format(at=at, said=said)
+        return self.error(f"{at.who}: could not {at.doing}: {what}", self.fix.format(at=at, said=said))
+
+
+_OPTIONS = Explanation(
+    ("ConfigException", "PatternSyntaxException"),
+    UnusableOptions,
+    "its options cannot be used: {said}",
+    "correct them, those of Kafka's client are kafka.…",
+)
+
+EXPLANATIONS = (
+    Explanation(
+        ("ConfigException",),
+        KafkaUnreachable,
+        "the brokers at {at.servers} cannot be found: {said}",
+        "check the option kafka.bootstrap.servers and the names in it",
+        saying="bootstrap urls",
+    ),
+    _OPTIONS,
+    Explanation(
+        (
+            *("TimeoutException", "BufferExhaustedException", "DisconnectException"),
+            *("NotEnoughReplicasException", "NotEnoughReplicasAfterAppendException"),
+            *("CoordinatorNotAvailableException", "BrokerNotAvailableException"),
+        ),
+        KafkaUnreachable,
+        "the brokers at {at.servers} do not answer in time: {said}",
+        "start them, or check the options kafka.bootstrap.servers and kafka.security.protocol, the network, and "
+        "whether enough replicas are in sync",
+    ),
+    Explanation(
+        (
+            *("SaslAuthenticationException", "SslAuthenticationException", "AuthenticationException"),
+            *("UnsupportedSaslMechanismException", "IllegalSaslStateException"),
+        ),
+        KafkaRefuses,
+        "the brokers at {at.servers} do not let it in: {said}",
+        "check the options kafka.security.protocol, kafka.sasl.… and kafka.ssl.…",
+    ),
+    Explanation(
+        (
+            *("TopicAuthorizationException", "GroupAuthorizationException", "ClusterAuthorizationException"),
+            *("DelegationTokenAuthorizationException", "AuthorizationException"),
+        ),
+        KafkaRefuses,
+        "it may not: {said}",
+        "allow its principal to: Describe and Read on what it reads, Write too on what it writes to",
+    ),
+    Explanation(
+        ("PolicyViolationException",),
+        KafkaRefuses,
+        "the brokers' policies do not allow it: {said}",
+        "do it by hand, as the policies want it",
+    ),
+    Explanation(
+        ("UnknownTopicOrPartitionException", "InvalidTopicException", "UnknownTopicIdException"),
+        TopicMissing,
+        "there is no such topic: {said}",
+        "make it, or name another one in the options",
+    ),
+)
+"""Of the outermost cause that one of these explains the first one counts."""
+
+
+def read_causes(lines: str) -> tuple[Cause, ...]:
+    """Return the causes of an error, outermost first, from a line for each: name, tab, message."""
+    return tuple(Cause(*line.partition("\t")[::2]) for line in lines.splitlines())
+
+
+def explained(
+    causes: Sequence[Cause],
+    at: Circumstances,
+    explanations: Sequence[Explanation] = EXPLANATIONS,
+    otherwise: type[StreamJobError] = KafkaUnreachable,
+) -> StreamJobError:
+    """Return the error that says what an error of the client means, and what can be done.
+
+    Args:
+        causes: of the error, outermost first.
+        at: what was going on.
+        explanations: what is known.
+        otherwise: the class of an error that nothing explains.
+    """
+    for cause in causes:
+        for explanation in explanations:
+            if explanation.explains(cause):
+                return explanation.of(cause.message or cause.name, at)
+    if any(cause.message.startswith(_NOT_MADE) for cause in causes):
+        return _OPTIONS.of(causes[-1].message, at)
+    said = "; ".join(dict.fromkeys(cause.message for cause in causes if cause.message)) or "an unknown error"
+    return Explanation((), otherwise, "{said}", "see what the brokers have logged").of(said, at)
