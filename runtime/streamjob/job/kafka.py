@@ -12,7 +12,8 @@ from difflib import get_close_matches
 
 from pydantic import Field
 
-from streamjob.job.options import option
+from streamjob.job.option_model import option_names
+from streamjob.job.options import environment_names, option
 from streamjob.job.spec import Spec
 
 FORMAT = "kafka"
@@ -46,15 +47,19 @@ _REFUSED = {
 }
 """What Spark's connector sets itself, and refuses to be told."""
 _BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
-_REFERS = "${env:"
 
 
-class KafkaSourceFields(Spec):
-    """Options of `format: kafka`, beside `kafka.…`, any setting of its consumer, and others of Spark's connector."""
+class KafkaFields(Spec):
+    """Options that sources and sinks have in common."""
 
     bootstrap_servers: str = Field(
         alias="kafka.bootstrap.servers", description="The brokers, as `host:9092,host:9092`."
     )
+
+
+class KafkaSourceFields(KafkaFields):
+    """Options of `format: kafka`, beside `kafka.…`, any setting of its consumer, and others of Spark's connector."""
+
     subscribe: str | None = Field(default=None, description="Topics, separated by commas.")
     subscribe_pattern: str | None = Field(default=None, description="Instead: topics by a pattern, as Java has them.")
     assign: str | None = Field(default=None, description='Instead: partitions, `{"orders": [0, 1]}`.')
@@ -86,7 +91,7 @@ class KafkaSourceFields(Spec):
     report_offsets: bool = Field(default=True, description="Whether they are reported.")
 
 
-_KNOWN = (*(field.alias or name for name, field in KafkaSourceFields.model_fields.items()), *_OTHERS)
+_KNOWN = (*option_names(KafkaSourceFields), *_OTHERS)
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -99,7 +104,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in _BOOLEANS:
         yield from _checked(options, name, _BOOLEAN.fullmatch, "is neither true nor false", "say true or false")
     for name in _COUNTS:
-        yield from _checked(options, name, _is_count, "is no whole number above 0", "give one, such as 10000")
+        yield from _checked(options, name, is_count, "is no whole number above 0", "give one, such as 10000")
     if option(options, CONSUMER_GROUP) == "":
         yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
     yield from _misspelt(options)
@@ -129,6 +134,11 @@ def subscription(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | Non
     if assigned is not None:
         return tuple(json.loads(assigned)), None
     return (), option(options, "subscribePattern")
+
+
+def is_count(value: str) -> bool:
+    """Return whether a value is a whole number above 0."""
+    return value.isascii() and value.isdecimal() and int(value) > 0
 
 
 def _places(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -169,7 +179,7 @@ def _checked(
     options: Mapping[str, str], name: str, holds: Callable[[str], object], what: str, fix: str
 ) -> Iterator[tuple[str, str]]:
     value = option(options, name)
-    if value and _REFERS not in value and not holds(value.strip()):
+    if value and not any(environment_names(value)) and not holds(value.strip()):
         yield f"its option {name} {what}: {value!r}", fix
 
 
@@ -180,10 +190,6 @@ def _misspelt(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if key.lower() not in known and not key.lower().startswith(CLIENT):
             for meant in get_close_matches(key, _KNOWN, n=1, cutoff=0.8):
                 yield f"has the unknown option {key!r}", f"did you mean {meant!r}?"
-
-
-def _is_count(value: str) -> bool:
-    return value.isdecimal() and int(value) > 0
 
 
 def _is_assignment(value: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from streamjob.errors import InvalidInput
-from streamjob.job.options import option
+from streamjob.job.options import environment_names, option
 
 ENDING_OFFSETS = "endingOffsets"
 _OF_TIMES = ("endingOffsetsByTimestamp", "endingTimestamp")
@@ -74,7 +74,7 @@ def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str
                 f"give {ENDING_OFFSETS}, or leave it out for the latest",
             )
     text = option(options, ENDING_OFFSETS)
-    if text is not None and "${env:" not in text:
+    if text is not None and not any(environment_names(text)):
         try:
             ending_offsets(text)
         except NotEndingOffsets as error:

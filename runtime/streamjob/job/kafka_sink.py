@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from streamjob.errors import refuse
-from streamjob.job.kafka import CLIENT, SERVERS
+from streamjob.job.kafka import CLIENT, SERVERS, KafkaFields, is_count
 from streamjob.job.kafka import FORMAT as FORMAT
 from streamjob.job.option_model import option_names
 from streamjob.job.options import UnusableOptions, environment_names
-from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
 
 TOPIC = "topic"
@@ -47,12 +46,9 @@ _ELSEWHERE: Mapping[str, str] = {
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-class KafkaSinkFields(Spec):
+class KafkaSinkFields(KafkaFields):
     """Options of `format: kafka` that delivers exactly once, beside `kafka.…`: any setting of Kafka's producer."""
 
-    bootstrap_servers: str = Field(
-        alias="kafka.bootstrap.servers", description="The brokers, as `host:9092,host:9092`."
-    )
     topic: str | None = Field(
         default=None, description="Where all rows go. Default: what each row's column `topic` says."
     )
@@ -118,7 +114,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         elif name not in (TOPIC, COMMITS_TOPIC):
             meant = did_you_mean(name, option_names(KafkaSinkFields), "options")
             yield f"has no option {name!r}", f"{meant}; those of Kafka's client begin with {CLIENT}"
-        elif next(environment_names(value), None) is None and not _is_topic(value):
+        elif not any(environment_names(value)) and not _is_topic(value):
             yield f"the option {name!r} names no topic that Kafka can have", "use letters, digits, '.', '_' and '-'"
     if options.get(TOPIC) is not None and options.get(TOPIC) == options.get(COMMITS_TOPIC, DEFAULT_COMMITS_TOPIC):
         yield "writes its rows to its own commits topic", f"name another one with {COMMITS_TOPIC}"
@@ -128,12 +124,8 @@ def _client_problems(name: str, value: str) -> Iterator[tuple[str, str]]:
     setting = name.removeprefix(CLIENT)
     if (why := _FIXED.get(setting)) is not None:
         yield f"sets {name!r}, which delivery: exactly-once has settled: {why}", "leave it out"
-    if setting in _NUMBERS and next(environment_names(value), None) is None and not _is_number(value):
+    if setting in _NUMBERS and not any(environment_names(value)) and not is_count(value):
         yield f"the option {name!r} is no whole number above 0", f"{name}: {_DEFAULTS[setting]} is the default"
-
-
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.isdigit() and int(value) > 0
 
 
 def _is_topic(value: str) -> bool:
