@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
+from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError, TableNotFoundError
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId
@@ -78,14 +78,14 @@ class DeltaSink(AtLeastOnceSink):
                 columns = json.loads(schema.json())
                 for field in columns["fields"]:
                     field["nullable"] = True
-                DeltaTable.create(
+                made = DeltaTable.create(
                     self._path,
                     Schema.from_json(json.dumps(columns)),
                     mode="ignore",
                     partition_by=self._partition_by or None,
                     storage_options=self._storage,
                 )
-            self._columns = self._read_columns() or {}
+                self._columns = _columns_of(made)
         refuse(UnusableTable, f"{self._label}: the table", _misfits(schema, self._columns))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
@@ -94,8 +94,6 @@ class DeltaSink(AtLeastOnceSink):
         Raises:
             DeltaUnreachable, UnusableTable: see `open`.
         """
-        if self._columns is None:
-            self.check_schema(batch.schema)
         results = self._widened(batch).mapInArrow(_writer(self._path, self._storage, few_of(batch)), _RESULT).collect()
         handed_over = unpacked(row.rows for row in results if row.rows is not None)
         if handed_over is not None:
@@ -104,12 +102,12 @@ class DeltaSink(AtLeastOnceSink):
         return Staged(None, sum(row["count"] for row in results))
 
     def _read_columns(self) -> dict[str, Any] | None:
-        """Return the table's columns with their types, as Spark's JSON has them; None if there is no table."""
+        """Return the columns of the table; None if there is none."""
         with self._explaining("cannot be read"):
-            if not DeltaTable.is_deltatable(self._path, self._storage):
+            try:
+                return _columns_of(DeltaTable(self._path, storage_options=self._storage))
+            except TableNotFoundError:
                 return None
-            table = DeltaTable(self._path, storage_options=self._storage)
-            return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
     def _widened(self, batch: DataFrame) -> DataFrame:
         table = self._columns or {}
@@ -159,6 +157,11 @@ def _type_in_utc(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_type_in_utc(field.type)) for field in kind])
     return kind
+
+
+def _columns_of(table: DeltaTable) -> dict[str, Any]:
+    """Return a table's columns with their types, as Spark's JSON has them."""
+    return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
 
 def _misfits(rows: StructType, table: Mapping[str, Any]) -> Iterator[Misfit]:

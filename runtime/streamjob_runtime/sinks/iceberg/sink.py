@@ -65,8 +65,6 @@ class IcebergSink:
     def __init__(self, name: str, wait: Callable[[float], None] = time.sleep) -> None:
         self._label = f"sink {name}"
         self._wait = wait
-        self._number = 0
-        self._swept: list[str] = []
 
     def open(self, context: SinkContext) -> None:
         """Check the catalog, the table and the rights to its files.
@@ -82,7 +80,8 @@ class IcebergSink:
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
         self._life = Life(context.epoch, secrets.token_hex(8))
-        self._number, self._swept = 0, []
+        self._number = 0
+        self._swept: list[str] = []
         self._catalog = open_catalog(context.options, self._options, self._explainer)
         self._opened: Table | None = None
         table = self._find()
@@ -111,8 +110,6 @@ class IcebergSink:
         Raises:
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
-        if self._opened is None:
-            self._take(self._create(batch.schema))
         metadata, number = self._table.metadata, self._number + 1
         directory = self._directories.of_batch(self._life, number)
         target = target_below(metadata, self._files.properties, directory)
@@ -268,7 +265,7 @@ class IcebergSink:
         if table is None or {batch.table for batch in batches} != {str(table.metadata.table_uuid)}:
             gone = "is gone" if table is None else "is another one than it was"
             raise StagedRowsGone(
-                f"{self._label}: table {self._options.table} {gone}, and rows of checkpoint {checkpoint} are due there",
+                f"{self._table_label} {gone}, and rows of checkpoint {checkpoint} are due there",
                 "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
                 "--location",
             )
