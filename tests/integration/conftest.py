@@ -1,17 +1,48 @@
-"""Servers and connectors that the tests of several directories share in a session."""
+"""Spark, servers and what is on them, for the tests of several directories in a session."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.integration.sinks.databases import database, fragile_database, postgresql_server
+from tests.integration.sinks.lakes import lake
 from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
+from tests.servers.s3 import S3Server
 
 from streamjob_runtime.connectors.fetching import CannotFetch
 from streamjob_runtime.connectors.finding import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["database", "fragile_database", "lake", "postgresql_server"]
+
+
+@pytest.fixture(scope="session")
+def spark(streamjob_spark: SparkSession) -> SparkSession:
+    """Return the session of the tests' own process."""
+    return streamjob_spark
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Return an S3 server that is not to be stopped."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """Return an S3 server of the test's own, which the environment names."""
+    with S3Server() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +72,19 @@ def topic(kafka_server: KafkaServer) -> str:
     name = f"test-{secrets.token_hex(6)}"
     kafka_server.create_topic(name, 2)
     return name
+
+
+@pytest.fixture(scope="session")
+def second_broker(kafka_server: KafkaServer) -> Iterator[KafkaServer]:
+    """Return another broker; there is one where the first can be had."""
+    # Transactions that took too long are looked for every ten seconds otherwise.
+    with KafkaServer(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as server:
+        yield server
+
+
+@pytest.fixture
+def fragile_broker(second_broker: KafkaServer) -> Iterator[KafkaServer]:
+    """Return a broker that the test may kill."""
+    yield second_broker
+    if not second_broker.is_running:
+        second_broker.start()

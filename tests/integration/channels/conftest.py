@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.fixture(scope="session")
-def spark(streamjob_spark: SparkSession) -> SparkSession:
-    """Return the session of the tests' own process."""
-    return streamjob_spark
-
-
 @pytest.fixture
 def transport(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Transport]]:
     """Open streams, by name and base."""

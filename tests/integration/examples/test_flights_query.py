@@ -42,11 +42,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def spark(streamjob_spark: Any) -> Any:
-    return streamjob_spark
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize("file", ["job.yaml", "job.py"])
 def test_departures_meet_the_weather_of_their_hour(compare: ModuleType, data: Path, spark: Any, file: str) -> None:

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.runtime.processes import JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, Rows, write_job
-from tests.integration.sinks.databases import database, postgresql_server
-from tests.integration.sinks.lakes import lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["database", "expected", "lake", "postgresql_server", "purchases", "runs", "spark"]
-
-
-@pytest.fixture(scope="session")
-def spark(streamjob_spark: SparkSession) -> SparkSession:
-    """Return the session of the tests' own process."""
-    return streamjob_spark
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,11 +114,8 @@ CASES = {
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield f"s3://{server.bucket}"
+def bucket(s3: S3Server) -> str:
+    return f"s3://{s3.bucket}"
 
 
 def copied(directory: Path, place: str) -> str:

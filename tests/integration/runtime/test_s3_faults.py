@@ -53,25 +53,21 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
     return Purchases.write(tmp_path_factory.mktemp("many"), files=60, rows=20)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with S3Server() as running_server:
-        yield running_server
-
-
 @pytest.fixture
-def proxy(server: S3Server) -> Iterator[FaultyProxy]:
-    with FaultyProxy(server.port) as running_proxy:
+def proxy(s3_server: S3Server) -> Iterator[FaultyProxy]:
+    with FaultyProxy(s3_server.port) as running_proxy:
         yield running_proxy
 
 
 @pytest.fixture
-def store(proxy: FaultyProxy, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Store]:
+def store(
+    proxy: FaultyProxy, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[S3Store]:
     """A store that gives up sooner than one in production."""
-    for name, value in server.environment.items():
+    for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     settings = S3Settings(endpoint=proxy.endpoint, attempts=2, backoff=0.05, connect_timeout=2, read_timeout=5)
-    opened = S3Store(S3Connection(settings), server.bucket, f"{tmp_path.name}/default/job")
+    opened = S3Store(S3Connection(settings), s3_server.bucket, f"{tmp_path.name}/default/job")
     yield opened
     opened.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,12 +34,9 @@ OTHER_BUCKET = "elsewhere"
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    with S3Server() as server:
-        server.make_bucket(OTHER_BUCKET)
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
+def s3(s3: S3Server) -> S3Server:
+    s3.make_bucket(OTHER_BUCKET)
+    return s3
 
 
 class Buckets:

@@ -55,14 +55,6 @@ class Sleeper:
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture
 def fall_asleep(s3: S3Server) -> Iterator[Callable[[JobRuns, str, str, bool], Sleeper]]:
     """Start a process, let it complete a checkpoint, and stop it with a request of a kind on the way."""
     with ExitStack() as cleanup:

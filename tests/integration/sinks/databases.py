@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +35,27 @@ class Database:
         return [name for (name,) in found]
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[PostgresqlServer]:
-    """Return a server that is not to be stopped."""
+@contextmanager
+def _a_server() -> Iterator[PostgresqlServer]:
     if find_programs() is None and not required():
         pytest.skip("there is no PostgreSQL on this machine")
     with PostgresqlServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """Return a server that is not to be stopped."""
+    with _a_server() as server:
+        yield server
+
+
+@pytest.fixture
+def fragile_database() -> Iterator[Database]:
+    """Return an empty database on a server of its own, which the test may kill."""
+    with _a_server() as server:
+        server.make_database("fragile")
+        yield Database(server, "fragile")
 
 
 @pytest.fixture

@@ -110,21 +110,14 @@ def lake(database: Database, tmp_path: Path) -> Lake:
     return Lake(database, f"file://{warehouse}")
 
 
-@pytest.fixture(scope="session")
-def lake_server() -> Iterator[S3Server]:
-    """Return an S3 server that is not to be stopped."""
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture
-def bucket_lake(database: Database, lake_server: S3Server) -> Lake:
+def bucket_lake(database: Database, s3_server: S3Server) -> Lake:
     """Return a lake in a bucket."""
     access = {
-        "s3.endpoint": lake_server.endpoint,
-        "s3.access-key-id": lake_server.access_key,
-        "s3.secret-access-key": lake_server.secret_key,
-        "s3.region": lake_server.region,
+        "s3.endpoint": s3_server.endpoint,
+        "s3.access-key-id": s3_server.access_key,
+        "s3.secret-access-key": s3_server.secret_key,
+        "s3.region": s3_server.region,
         "s3.connect-timeout": "30",
     }
-    return Lake(database, f"s3://{lake_server.bucket}/{database.name}", access)
+    return Lake(database, f"s3://{s3_server.bucket}/{database.name}", access)

@@ -127,17 +127,15 @@ def test_what_cannot_work_is_refused_at_the_start(
     assert "hunter-secret-2" not in str(raised.value)
 
 
-def test_a_table_in_a_bucket_is_made_and_appended_to(
-    spark: SparkSession, lake_server: S3Server, tmp_path: Path
-) -> None:
+def test_a_table_in_a_bucket_is_made_and_appended_to(spark: SparkSession, s3_server: S3Server, tmp_path: Path) -> None:
     storage = {
-        "AWS_ENDPOINT_URL": lake_server.endpoint,
+        "AWS_ENDPOINT_URL": s3_server.endpoint,
         "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": lake_server.access_key,
-        "AWS_SECRET_ACCESS_KEY": lake_server.secret_key,
-        "AWS_REGION": lake_server.region,
+        "AWS_ACCESS_KEY_ID": s3_server.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
+        "AWS_REGION": s3_server.region,
     }
-    path = f"s3://{lake_server.bucket}/delta/{tmp_path.name}"
+    path = f"s3://{s3_server.bucket}/delta/{tmp_path.name}"
     options = {"path": path, **{f"storage.{name}": value for name, value in storage.items()}}
     for first in (0, 5):
         written(opened(options), spark.range(first, first + 5, numPartitions=2))

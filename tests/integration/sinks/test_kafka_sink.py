@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -337,14 +337,12 @@ def test_another_sinks_transaction_that_stays_open_among_the_records_is_told(
 
 
 @pytest.fixture
-def fragile(topics: Topics) -> Iterator[Topics]:
+def fragile(fragile_broker: KafkaServer, spark: SparkSession, tmp_path: Path) -> Iterator[Topics]:
     """Return topics of a broker that the test may kill."""
-    # Transactions that took too long are looked for every ten seconds otherwise.
-    with KafkaServer(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as server:
-        own = Topics(server, topics.spark, topics.scratch)
-        own.make()
-        yield own
-        own.close()
+    own = Topics(fragile_broker, spark, tmp_path / "scratch")
+    own.make()
+    yield own
+    own.close()
 
 
 def test_a_broker_that_goes_and_comes_back_in_a_commit_gets_each_row_once(fragile: Topics) -> None:
@@ -352,7 +350,7 @@ def test_a_broker_that_goes_and_comes_back_in_a_commit_gets_each_row_once(fragil
     staged = fragile.stage(sink, *(f"{each:03}" for each in range(200)))
 
     def crash_and_come_back() -> None:
-        fragile.server.end(signal.SIGKILL)
+        fragile.server.kill()
         fragile.server.start()
 
     with Interception(((Publisher, "commit"),), 0, crash_and_come_back):

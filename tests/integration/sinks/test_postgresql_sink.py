@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.integration.sinks.databases import Database
-from tests.servers.postgresql import PostgresqlServer, find_programs
-from tests.servers.process import required
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
@@ -53,16 +50,6 @@ def numbered(spark: SparkSession, *rows: tuple[int, str | None]) -> DataFrame:
 def table(database: Database) -> Database:
     database.execute("CREATE TABLE report (id bigint PRIMARY KEY, note text)")
     return database
-
-
-@pytest.fixture
-def fragile() -> Iterator[PostgresqlServer]:
-    """Return a server of one test, which may stop it."""
-    if find_programs() is None and not required():
-        pytest.skip("there is no PostgreSQL on this machine")
-    with PostgresqlServer() as server:
-        server.make_database("fragile")
-        yield server
 
 
 VALUES = [
@@ -141,16 +128,16 @@ def test_what_was_committed_is_on_record(spark: SparkSession, table: Database) -
 
 
 def test_a_server_that_crashes_between_staging_and_commit_has_kept_the_rows(
-    spark: SparkSession, fragile: PostgresqlServer
+    spark: SparkSession, fragile_database: Database
 ) -> None:
-    database = Database(fragile, "fragile")
+    database, server = fragile_database, fragile_database.server
     database.execute("CREATE TABLE report (id bigint, note text)")
     sink = opened(database.options("report"))
     staged = sink.stage(numbered(spark, (1, "a"), (2, "b")), BatchId(0))
-    fragile.end(signal.SIGQUIT)
+    server.kill()
     with pytest.raises(DatabaseUnreachable, match="start the server"):
         commit(sink, 1, staged)
-    fragile.start()
+    server.start()
 
     commit(opened(database.options("report"), epoch=2), 1, staged)
     assert database.execute("SELECT * FROM report ORDER BY id") == [(1, "a"), (2, "b")]

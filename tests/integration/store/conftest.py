@@ -24,12 +24,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(which_server())
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture
 def s3_credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3_server.environment.items():
