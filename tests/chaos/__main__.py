@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from tests.chaos.lives import ChaosFailed, Round
 from tests.integration.runtime import purchases_by_kafka as by_kafka
-from tests.integration.runtime.fate import Fate, Victim
+from tests.integration.runtime.fate import Fate
 from tests.integration.runtime.processes import job_runs
-from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
 from tests.integration.sinks.databases import Database
+from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
 
@@ -60,6 +61,14 @@ def draw_shape(chance: random.Random, job: Mapping[str, Any]) -> tuple[dict[str,
     return changes, f"several chains, {mode}, {'any number of' if room is None else room} records between two"
 
 
+def compare(expected: Rows, found: Mapping[str, Rows]) -> None:
+    """Compare what the sinks hold with what they have to. Raises ChaosFailed."""
+    for name, rows in found.items():
+        missing, surplus = expected - rows, rows - expected
+        if missing or surplus:
+            raise ChaosFailed(f"sink {name}: {missing.total()} rows missing, {surplus.total()} surplus")
+
+
 def play(spark: SparkSession, seed: int, directory: Path) -> int:
     """Play one round; return the number of its lives.
 
@@ -78,19 +87,13 @@ def play(spark: SparkSession, seed: int, directory: Path) -> int:
     with job_runs(file, directory / "snapshots", "purchases") as runs:
         played = Round(runs, chance, lambda text: say(f"  {text}"))
         played.run()
-    expected = purchases.batch(spark)
-    for name, rows in (
-        ("table", table_rows(spark, file.parent / "table")),
-        ("lines", line_rows(spark, file.parent / "lines")),
-    ):
-        missing, surplus = expected - rows, rows - expected
-        if missing or surplus:
-            raise ChaosFailed(f"sink {name}: {missing.total()} rows missing, {surplus.total()} surplus")
+    found = {"table": table_rows(spark, file.parent / "table"), "lines": line_rows(spark, file.parent / "lines")}
+    compare(purchases.batch(spark), found)
     return played.lives
 
 
 def play_on_servers(spark: SparkSession, seed: int, directory: Path) -> int:
-    """Play one round of a job from Kafka to Kafka and PostgreSQL, whose servers crash too; return its lives.
+    """Play one round of a job from Kafka to Kafka, PostgreSQL and Iceberg, whose servers crash too; return its lives.
 
     Raises:
         ChaosFailed: its output is wrong, or something is left open.
@@ -100,33 +103,27 @@ def play_on_servers(spark: SparkSession, seed: int, directory: Path) -> int:
     purchases = Purchases.write(directory / "input", files=chance.randint(10, 40), rows=by_kafka.BATCH, seed=seed)
     with KafkaServer() as broker, PostgresqlServer() as server:
         server.make_database("purchases")
-        database = Database(server, "purchases")
-        by_kafka.fill(broker, purchases)
-        by_kafka.make_places(broker, database)
+        warehouse = directory / "warehouse"
+        warehouse.mkdir()
+        places = by_kafka.make_places(broker, Lake(Database(server, "purchases"), warehouse.as_uri()))
         interval = chance.choice(["100ms", "400ms", "2s"])
-        job = {**by_kafka.job(broker, database), "checkpointing": {"interval": interval}}
-        file, environment = write_job(directory / "job", job), {"STREAMJOB_TEST_PASSWORD": server.password}
-        lives = 1
+        job = {**by_kafka.job(broker, purchases, places), "checkpointing": {"interval": interval}}
+        file, lives = write_job(directory / "job", job), 1
         with job_runs(file, directory / "snapshots", "purchases") as runs:
-            fate = Fate(chance, runs, broker, server)
+            fate = Fate(chance, runs)
             while lives < _MOST_LIVES:
-                victims = chance.sample(list(Victim), chance.randint(0, len(Victim)))
-                say(
-                    f"  checkpoints every {interval}, life {lives}: crashes of {', '.join(victims) or 'nobody'}, a kill"
-                )
-                if not fate.take(runs.start(environment=environment), victims):
+                victims = chance.sample([broker, server], chance.randint(0, 2))
+                named = ", ".join(victim.kind for victim in victims) or "nobody"
+                say(f"  checkpoints every {interval}, life {lives}: crashes of {named}, a kill")
+                if not fate.take(runs.start(environment=places.environment), victims):
                     break
                 lives += 1
-            last = runs.start(environment=environment)
+            last = runs.start(environment=places.environment)
             if last.wait() != 0:
                 raise ChaosFailed(f"the last life failed:\n{last.output()}")
-        expected = by_kafka.in_utc(purchases.batch(spark))
-        for name, rows in by_kafka.rows_seen(broker, database).items():
-            missing, surplus = expected - rows, rows - expected
-            if missing or surplus:
-                raise ChaosFailed(f"{name}: {missing.total()} rows missing, {surplus.total()} surplus")
-        if left := by_kafka.left_open(broker, database):
-            raise ChaosFailed(f"left open: {left}")
+        compare(purchases.batch(spark), places.rows())
+        if left := places.left_behind():
+            raise ChaosFailed(f"left behind: {left}")
     return lives
 
 
@@ -135,7 +132,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to go on (60)")
     parser.add_argument("--seed", type=int, help="of the first round; each further one adds 1 (drawn)")
-    parser.add_argument("--servers", action="store_true", help="from Kafka to Kafka and PostgreSQL, which crash too")
+    parser.add_argument(
+        "--servers", action="store_true", help="from Kafka to Kafka, PostgreSQL and Iceberg, whose servers crash too"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     # The jobs run in sessions of their own: being told to end has to reach them.

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
 from tests.integration.runtime.processes import WITHIN, JobProcess, JobRuns
-from tests.servers.kafka import KafkaServer
-from tests.servers.postgresql import PostgresqlServer
+from tests.servers.process import ServerProcess
 
 from streamjob.snapshot.manifest import SourceState
-
-
-class Victim(StrEnum):
-    """A server that crashes in a life, before the process is killed."""
-
-    BROKER = "broker"
-    DATABASE = "database"
 
 
 class Fate:
@@ -29,40 +19,27 @@ class Fate:
     Args:
         chance: draws the moments.
         runs: the job's processes.
-        broker: may crash.
-        server: of the database; may crash.
     """
 
-    def __init__(self, chance: random.Random, runs: JobRuns, broker: KafkaServer, server: PostgresqlServer) -> None:
+    def __init__(self, chance: random.Random, runs: JobRuns) -> None:
         self._chance = chance
         self._runs = runs
-        self._broker = broker
-        self._server = server
 
-    def take(self, process: JobProcess, victims: Iterable[Victim]) -> bool:
+    def take(self, process: JobProcess, victims: Iterable[ServerProcess]) -> bool:
         """Let servers crash and come back while a life goes on, then kill it; return False if it ended before."""
         if not self._goes_on(process):
             return False
         for victim in victims:
             self._pause()
-            self._crash(victim)
+            victim.kill()
+            self._pause()
+            victim.start()
             # The process goes on by itself.
             if not self._goes_on(process):
                 return False
         self._pause()
         process.kill()
         return True
-
-    def _crash(self, victim: Victim) -> None:
-        match victim:
-            case Victim.BROKER:
-                self._broker.kill()
-                self._pause()
-                self._broker.start()
-            case Victim.DATABASE:
-                self._server.end(signal.SIGQUIT)
-                self._pause()
-                self._server.start()
 
     def _goes_on(self, process: JobProcess) -> bool:
         """Wait until a checkpoint covers more records; return False if the job comes to its end instead."""
@@ -72,7 +49,7 @@ class Fate:
                 assert process.exit_code == 0, f"ended with {process.exit_code}:\n{process.output()}"
                 return False
             assert time.monotonic() < deadline, f"no progress within {WITHIN} s:\n{process.output()}"
-            time.sleep(0.01)
+            time.sleep(0.05)
         return True
 
     def _records_read(self) -> int:
