@@ -34,7 +34,7 @@ def test_catalog_and_bucket_are_those_that_the_compose_file_makes() -> None:
     assert properties["uri"].endswith("@catalog:5432/" + services["catalog"]["environment"]["POSTGRES_DB"])
     assert urlsplit(properties["s3.endpoint"]).netloc == "s3" + services["s3"]["command"][1]
     assert properties["s3.endpoint"] == services["bucket"]["environment"]["AWS_ENDPOINT_URL"]
-    assert f"--bucket {urlsplit(options.catalog_warehouse).netloc};" in services["bucket"]["command"][-1]
+    assert f"--bucket {urlsplit(str(options.catalog_warehouse)).netloc};" in services["bucket"]["command"][-1]
 
 
 def test_what_shows_the_table_is_mounted_beside_the_job() -> None:
