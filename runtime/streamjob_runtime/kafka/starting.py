@@ -101,7 +101,8 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
 
     Raises:
         KafkaUnreachable: no broker answers in time.
-        KafkaRefuses: the options fit no client, or the client may not describe the topics.
+        KafkaRefuses: the client is not let in, or may not describe the topics.
+        UnusableOptions: the options fit no client.
         TopicMissing: a topic is not there, and was not when the source was read before.
         UnusableBeginning: its `startingOffsets` do not fit the topics.
         OffsetsGone: records that it has yet to read are gone, and `failOnDataLoss` is on.
