@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.sinks.databases import database, fragile_database, postgresql_server
+from tests.integration.sinks.databases import database, fragile_database, postgresql_driver, postgresql_server
 from tests.integration.sinks.lakes import lake
 from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
@@ -20,7 +20,7 @@ from streamjob_runtime.connectors.finding import jars
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["database", "fragile_database", "lake", "postgresql_server"]
+__all__ = ["database", "fragile_database", "lake", "postgresql_driver", "postgresql_server"]
 
 
 @pytest.fixture(scope="session")

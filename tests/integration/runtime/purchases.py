@@ -72,7 +72,7 @@ class Purchases:
         _write(made.payments, payments, files)
         return made
 
-    def job(self, *, bounded: bool = True, **changes: Any) -> dict[str, Any]:
+    def job(self, *, bounded: bool = True, files_a_batch: int = 1, **changes: Any) -> dict[str, Any]:
         """Return the job's file: its sinks write to `<name>` beside it; `changes` replace whole fields."""
         return {
             "name": "purchases",
@@ -80,8 +80,8 @@ class Purchases:
             "maxParallelism": 2,
             "checkpointing": {"interval": "400ms"},
             "sources": [
-                _source("orders", ORDERS, self.orders, "ordered", bounded),
-                _source("payments", PAYMENTS, self.payments, "paid", bounded),
+                _source("orders", ORDERS, self.orders, "ordered", bounded, files_a_batch),
+                _source("payments", PAYMENTS, self.payments, "paid", bounded, files_a_batch),
             ],
             "operators": [
                 {"name": "matched", "inputs": ["orders", "payments"], "sql": MATCHED_SQL},
@@ -125,12 +125,12 @@ def _rows(frame: Any) -> Rows:
     return Counter(tuple(row[column] for column in columns) for row in frame.toArrow().to_pylist())
 
 
-def _source(name: str, schema: str, path: Path, column: str, bounded: bool) -> dict[str, Any]:
+def _source(name: str, schema: str, path: Path, column: str, bounded: bool, files_a_batch: int) -> dict[str, Any]:
     return {
         "name": name,
         "format": "json",
         "schema": schema,
-        "options": {"path": str(path), "maxFilesPerTrigger": 1},
+        "options": {"path": str(path), "maxFilesPerTrigger": files_a_batch},
         "bounded": bounded,
         "watermark": {"column": column, "delay": "1m"},
     }

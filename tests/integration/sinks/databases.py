@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.postgresql import PostgresqlServer, find_programs
+from tests.servers.postgresql import PostgresqlServer, find_programs, jdbc_driver
 from tests.servers.process import required
+
+from streamjob_runtime.connectors.fetching import CannotFetch
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,17 @@ def fragile_database() -> Iterator[Database]:
     with _a_server() as server:
         server.make_database("fragile")
         yield Database(server, "fragile")
+
+
+@pytest.fixture(scope="session")
+def postgresql_driver() -> Path:
+    """Return PostgreSQL's JDBC driver."""
+    try:
+        return jdbc_driver(os.environ)
+    except CannotFetch:
+        if required():
+            raise
+        pytest.skip("PostgreSQL's JDBC driver cannot be fetched")
 
 
 @pytest.fixture

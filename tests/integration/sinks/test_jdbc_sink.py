@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.sinks.databases import Database
-from tests.servers.postgresql import jdbc_driver
-from tests.servers.process import required
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.connectors.fetching import CannotFetch
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
 from streamjob_runtime.sinks.jdbc import JdbcSink
 
@@ -23,21 +20,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 
 @pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[None]:
+def driver(spark: SparkSession, postgresql_driver: Path) -> Iterator[None]:
     """Let Spark have the driver as if `spark.jars` named it."""
-    try:
-        jar = jdbc_driver(os.environ)
-    except CannotFetch:
-        if required():
-            raise
-        pytest.skip("PostgreSQL's JDBC driver cannot be fetched")
     jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
-    spark.sparkContext._jsc.sc().addJar(str(jar))
+    spark.sparkContext._jsc.sc().addJar(str(postgresql_driver))
     thread = jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()
     urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+    urls[0] = jvm.java.io.File(str(postgresql_driver)).toURI().toURL()
     thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, before))
     yield
     thread.setContextClassLoader(before)
