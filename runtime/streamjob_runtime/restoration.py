@@ -182,11 +182,13 @@ class Restoration:
         # What comes from another chain may have the uid of a source, too, but is not read as one here.
         uids = {source.uid for source in chain.sources}
         sources = [each for each in self.sources if each.uid in uids]
+        finished = self.is_finished(chain.uid)
+        taken = () if self._restored is None else self._restored.origin(chain.uid).positions
         return SourcesBefore(
             ends={each.uid: each.end for each in sources if each.end is not None},
-            positions={each.uid: each.position for each in sources if each.position is not None},
+            positions={each.uid: each.position for each in sources if finished or each.uid in taken},
             files_read=self._files_read(chain),
-            finished=self.is_finished(chain.uid),
+            finished=finished,
         )
 
     def _files_read(self, chain: ChainPlan) -> FilesRead:

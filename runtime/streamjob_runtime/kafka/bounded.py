@@ -103,11 +103,13 @@ def bound_topics(
         others["startingOffsets"] = "earliest"
     if known is None:
         end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
+        left = end.offsets
     else:
         end = KafkaEnd.from_json(known)
+        # What is read may be gone, and Kafka is not asked for it.
         if left := end.left(read_offsets(position)):
             check_left(uid, left, latest(_assigned(others, left)))
-    return BoundedTopics(end, {**_assigned(others, end.offsets), ENDING_OFFSETS: write_offsets(end.offsets)})
+    return BoundedTopics(end, {**_assigned(others, left), ENDING_OFFSETS: write_offsets(end.offsets)})
 
 
 def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:

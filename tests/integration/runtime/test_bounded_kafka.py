@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import JsonValue
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import (
     SCHEMA,
@@ -29,8 +30,13 @@ from tests.integration.runtime.stories import NEVER, finished_chains
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
+from streamjob.ids import OperatorUid
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.manifest import SourceState
+from streamjob_runtime.kafka.bounded import FORMAT, bound_topics, latest_offsets
+from streamjob_runtime.kafka.positions import read_offsets
+from streamjob_runtime.spark_checkpoint.logs import last_committed
+from streamjob_runtime.spark_checkpoint.logs import read_offsets as log_entry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,6 +142,68 @@ def test_what_has_ended_is_not_looked_for_again_while_the_rest_of_the_job_goes_o
     with running(spark, life) as second:
         second.wait_for(lambda: rows_of(output(tmp_path, "all")) == expected, "all rows")
         assert second.stop() is ExitCode.OK
+
+
+def test_a_topic_that_was_read_to_its_end_may_be_gone_while_others_are_read_on(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, others = tmp_path / "gate", f"{topic}-others"
+    kafka_server.create_topic(others)
+    fill(kafka_server, topic, ROWS[:1], partition=0)
+    fill(kafka_server, topic, ROWS[1:2], partition=1)
+    fill(kafka_server, others, [*ROWS[2:9], replace(ROWS[9], gate=str(gate))])
+    # A batch has one record of each partition at least.
+    read = topic_source(kafka_server, f"{topic},{others}", maxOffsetsPerTrigger=3)
+    operators = [
+        sql("parsed", ["topic"], PARSED),
+        sql("rows", ["parsed"], "SELECT row.k, row.n, row.gate FROM parsed"),
+        {"name": "held", "inputs": ["rows"], "python": "tests.integration.runtime.recording:gated"},
+    ]
+    life = life_of(tmp_path, job(tmp_path, [read], operators, ["held"], checkpointing={"interval": "1h"}))
+    power = Power(monkeypatch)
+    with running(spark, replace(life, restarts=NEVER)) as first:
+        first.wait_for_batches()
+        first.checkpoint()
+        power.cut(first, gate.touch)
+        first.wait()
+    begun = read_offsets(stored(life).position)
+    assert {each.partition: offset for each, offset in begun.items() if each.topic == topic} == {0: 1, 1: 1}
+
+    kafka_server.delete_topic(topic)
+    power.comes_back()
+    with running(spark, life) as second:
+        assert second.wait() is ExitCode.OK
+        assert second.state is JobState.FINISHED
+
+    assert rows_of(output(tmp_path, "held")) == Counter((row.k, row.n) for row in ROWS[:10])
+    ended = {topic: {"0": 1, "1": 1}, others: {"0": 8}}
+    assert (stored(life).end, stored(life).position) == ({"offsets": ended}, ended)
+
+
+def test_topics_that_were_all_read_to_their_ends_may_be_gone(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    fill(kafka_server, topic, ROWS)
+    options = topic_source(kafka_server, topic)["options"]
+    rows: list[int] = []
+
+    def read(known: JsonValue, position: JsonValue) -> tuple[JsonValue, JsonValue]:
+        uid = OperatorUid("topic")
+        bounded = bound_topics(uid, options, known, position, latest_offsets(spark, uid, known=known is not None))
+        stream = spark.readStream.format(FORMAT).options(**bounded.options).load().writeStream
+        stream = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        query = stream.foreachBatch(lambda batch, _: rows.append(batch.count())).start()
+        query.awaitTermination()
+        batch = last_committed(tmp_path)
+        assert batch is not None
+        return bounded.end.to_json(), log_entry(tmp_path, batch).offsets()[0][1]
+
+    end, position = read(None, None)
+    assert sum(rows) == len(ROWS)
+
+    kafka_server.delete_topic(topic)
+    assert read(end, position) == (end, position)
+    assert sum(rows) == len(ROWS)
 
 
 def test_an_end_is_where_committed_records_end_for_who_reads_those_alone(

@@ -106,13 +106,15 @@ def test_a_topic_that_no_longer_reaches_its_end_cannot_be_read_on(now: Offsets, 
 
 
 def test_what_was_read_up_to_its_end_is_not_asked_for_again() -> None:
-    broker = Broker({A1: 2})
+    broker, end = Broker({A1: 2}), KafkaEnd({A0: 7, A1: 2}).to_json()
 
-    bound_topics(ORDERS, OPTIONS, KafkaEnd({A0: 7, A1: 2}).to_json(), {"a": {"0": 7, "1": 1}}, broker)
-    assert [json.loads(each["assign"]) for each in broker.asked] == [{"a": [1]}]
+    bounded = bound_topics(ORDERS, OPTIONS, end, {"a": {"0": 7, "1": 1}}, broker)
+    assert [json.loads(each["assign"]) for each in (*broker.asked, bounded.options)] == [{"a": [1]}, {"a": [1]}]
+    assert (bounded.end.to_json(), json.loads(bounded.options["endingOffsets"])) == (end, {"a": {"0": 7, "1": 2}})
 
-    bound_topics(ORDERS, OPTIONS, KafkaEnd({A0: 7}).to_json(), {"a": {"0": 9}}, broker)
+    bounded = bound_topics(ORDERS, OPTIONS, KafkaEnd({A0: 7}).to_json(), {"a": {"0": 9}}, broker)
     assert len(broker.asked) == 1
+    assert json.loads(bounded.options["assign"]) == {}
 
 
 def test_an_end_survives_the_manifest() -> None:

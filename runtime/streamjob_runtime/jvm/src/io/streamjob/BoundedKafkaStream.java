@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -20,6 +21,7 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   private final MicroBatchStream stream;
   private final SupportsTriggerAvailableNow admission;
   private final Map<TopicPartition, Long> end;
+  private Set<TopicPartition> assigned;
 
   BoundedKafkaStream(MicroBatchStream stream, String end) {
     this.stream = stream;
@@ -41,7 +43,12 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   public Offset latestOffset(Offset start, ReadLimit limit) {
     // The connector would share the limit out by what lies behind the ends, too.
     Offset latest = admission.latestOffset(start, ReadLimit.allAvailable());
-    return latest == null ? null : offset(limited(KafkaOffsets.parse(start.json()), capped(latest), maxRows(limit)));
+    if (latest == null) {
+      return null;
+    }
+    Map<TopicPartition, Long> last = capped(latest);
+    assigned = Set.copyOf(last.keySet());
+    return offset(limited(KafkaOffsets.parse(start.json()), last, maxRows(limit)));
   }
 
   @Override
@@ -62,7 +69,7 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return stream.planInputPartitions(start, end);
+    return stream.planInputPartitions(ofAssigned(start), ofAssigned(end));
   }
 
   @Override
@@ -95,6 +102,16 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
     return stream.toString();
   }
 
+  /** The connector wants positions of the very partitions that it has looked at for the batch. */
+  private Offset ofAssigned(Offset offset) {
+    if (assigned == null) {
+      return offset;
+    }
+    Map<TopicPartition, Long> known = KafkaOffsets.parse(offset.json());
+    known.keySet().retainAll(assigned);
+    return offset(known);
+  }
+
   private Map<TopicPartition, Long> capped(Offset offset) {
     Map<TopicPartition, Long> capped = KafkaOffsets.parse(offset.json());
     capped.replaceAll((partition, each) -> Math.min(each, end.getOrDefault(partition, each)));
@@ -104,8 +121,9 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   /** Gives each partition a share of the limit, by what it has to read; at least one record, as the connector does. */
   private static Map<TopicPartition, Long> limited(
       Map<TopicPartition, Long> start, Map<TopicPartition, Long> last, long limit) {
-    // A position may lie behind the end if the source was read without one before, and is never taken back.
-    Map<TopicPartition, Long> next = new HashMap<>();
+    // A position may lie behind the end if the source was read without one before, and is never taken back; nor is that
+    // of a partition that was read to its end, which the stream is not assigned any more.
+    Map<TopicPartition, Long> next = new HashMap<>(start);
     last.forEach((partition, offset) -> next.put(partition, Math.max(offset, start.getOrDefault(partition, offset))));
     double all = 0;
     for (TopicPartition partition : next.keySet()) {
