@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from tests.simulation.changed_run import run_of
 from tests.simulation.changed_world import ChangedWorld
 from tests.simulation.driver import Simulation, live
+from tests.simulation.graph_lives import POLICIES, STEPS
 from tests.simulation.revisions import CHANGES, draw_revision
-from tests.simulation.test_graphs_of_chains import POLICIES
 from tests.simulation.world import Choices
 
 LENGTH = 10_000
-STEPS = 2500
 MEMORY = Path("/dev/shm")
 """Where files come and go faster than on a disk, if there is such a place."""
 SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "60"))

@@ -13,39 +13,14 @@ from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.simulation.driver import Simulation, live
-from tests.simulation.graph_run import GraphRun
-from tests.simulation.graph_world import GraphWorld, draw_graph, drawn_limits
+from tests.simulation import graph_lives
+from tests.simulation.graph_world import draw_graph
 from tests.simulation.world import Choices
 
-from streamjob.protocol.triggers import CheckpointPolicy
-
-POLICIES = (
-    CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2),
-    CheckpointPolicy(interval=3.0, timeout=600.0, aligned_timeout=3.0, tolerable_failures=2),
-    CheckpointPolicy(interval=3.0, timeout=600.0, mode="unaligned", tolerable_failures=2),
-    CheckpointPolicy(interval=2.0, timeout=9.0, aligned_timeout=5.0, tolerable_failures=2),
-)
 LENGTH = 10_000
-STEPS = 2500
 SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "90"))
 
-
-def simulate(choices: Choices, *, processes: int, fault_share: int) -> tuple[Simulation, GraphWorld]:
-    nodes = draw_graph(choices)
-    world = GraphWorld(choices, nodes, drawn_limits(choices, nodes))
-    simulation = Simulation(
-        world,
-        partial(GraphRun, world),
-        POLICIES,
-        most_processes=processes,
-        fault_share=fault_share,
-        disturbance_share=2,
-        sleep_shares=(0, 5),
-    )
-    live(simulation, STEPS)
-    assert simulation.finished_before_last or not world.left_behind
-    return simulation, world
+simulate = partial(graph_lives.simulate, draw_graph)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -64,7 +39,7 @@ def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> 
     """STREAMJOB_SIMULATIONS sets how many lives there are."""
     total: Counter[str] = Counter()
     for seed in range(SEEDS):
-        _, world = simulate(Choices.seeded(seed, LENGTH), processes=1 + seed % 2, fault_share=(0, 3)[seed // 2 % 2])
+        world = simulate(Choices.seeded(seed, LENGTH), processes=1 + seed % 2, fault_share=(0, 3)[seed // 2 % 2])
         total.update(world.graph_oracle.moments)
         total["expired"] += sum("before all chains had acknowledged" in line for line in world.trace)
         total["failed drains"] += world.oracle.drains_failed
@@ -75,7 +50,7 @@ def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> 
 
 
 def test_a_quiet_life_of_a_pipeline_takes_aligned_checkpoints_and_finishes() -> None:
-    _, world = simulate(Choices(b""), processes=1, fault_share=0)
+    world = simulate(Choices(b""), processes=1, fault_share=0)
 
     assert len(world.oracle.claims) == 1
     assert world.graph_oracle.moments["aligned"] > 1

@@ -12,14 +12,11 @@ from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.simulation.driver import Simulation, live
-from tests.simulation.graph_run import GraphRun
-from tests.simulation.graph_world import GraphWorld, draw_loops, drawn_limits
-from tests.simulation.test_graphs_of_chains import POLICIES
+from tests.simulation import graph_lives
+from tests.simulation.graph_world import draw_loops
 from tests.simulation.world import Choices
 
 LENGTH = 10_000
-STEPS = 2500
 SEEDS = int(os.environ.get("STREAMJOB_SIMULATIONS", "90"))
 MOMENTS = (
     "rows go round in aligned",
@@ -34,22 +31,7 @@ MOMENTS = (
     "restored rows in flight",
 )
 
-
-def simulate(choices: Choices, *, processes: int, fault_share: int) -> GraphWorld:
-    nodes = draw_loops(choices)
-    world = GraphWorld(choices, nodes, drawn_limits(choices, nodes))
-    simulation = Simulation(
-        world,
-        partial(GraphRun, world),
-        POLICIES,
-        most_processes=processes,
-        fault_share=fault_share,
-        disturbance_share=2,
-        sleep_shares=(0, 5),
-    )
-    live(simulation, STEPS)
-    assert simulation.finished_before_last or not world.left_behind
-    return world
+simulate = partial(graph_lives.simulate, draw_loops)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,49 @@
+"""Lives of random graphs of chains, from their first process to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tests.simulation.driver import Simulation, live
+from tests.simulation.flow import Node
+from tests.simulation.graph_run import GraphRun
+from tests.simulation.graph_world import GraphWorld, drawn_limits
+from tests.simulation.world import Choices
+
+from streamjob.protocol.triggers import CheckpointPolicy
+
+POLICIES = (
+    CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=600.0, aligned_timeout=3.0, tolerable_failures=2),
+    CheckpointPolicy(interval=3.0, timeout=600.0, mode="unaligned", tolerable_failures=2),
+    CheckpointPolicy(interval=2.0, timeout=9.0, aligned_timeout=5.0, tolerable_failures=2),
+)
+STEPS = 2500
+
+
+def simulate(
+    draw: Callable[[Choices], tuple[Node, ...]], choices: Choices, *, processes: int, fault_share: int
+) -> GraphWorld:
+    """Let a job live whose graph is drawn, and check that it leaves nothing behind.
+
+    Args:
+        draw: draws the graph.
+        choices: decide all.
+        processes: at most so many at a time.
+        fault_share: percent of the store's requests that fail.
+    """
+    nodes = draw(choices)
+    world = GraphWorld(choices, nodes, drawn_limits(choices, nodes))
+    simulation = Simulation(
+        world,
+        partial(GraphRun, world),
+        POLICIES,
+        most_processes=processes,
+        fault_share=fault_share,
+        disturbance_share=2,
+        sleep_shares=(0, 5),
+    )
+    live(simulation, STEPS)
+    assert simulation.finished_before_last or not world.left_behind
+    return world
