@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import SCHEMA, job, numbered, output, rows_of, sql
-from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.graphs import SCHEMA, job, manifests, numbered, output, rows_of, sql
+from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
 from tests.servers.kafka import KafkaServer
@@ -63,6 +62,12 @@ def lag(running_job: EmbeddedJob) -> int | None:
     return next((each.lag_records for chain in running_job.control.job().chains for each in chain.inputs), None)
 
 
+def position(life: Life) -> dict[int, int]:
+    """Return up to which offset the newest snapshot covers each partition of the one topic."""
+    newest = manifests(Path(life.location) / "default" / life.name)[-1]
+    return {each.partition: offset for each, offset in read_offsets(newest.sources[0].position).items()}
+
+
 def wait_until_read(running_job: EmbeddedJob, records: int) -> None:
     def read() -> int:
         running_job.control.observe()
@@ -72,42 +77,41 @@ def wait_until_read(running_job: EmbeddedJob, records: int) -> None:
 
 
 def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_partitions_too(
-    spark: SparkSession, kafka_server: KafkaServer, tmp_path: Path
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = "killed-on-the-way"
-    kafka_server.create_topic(topic, 3)
+    kafka_server.add_partitions(topic, 3)
     # Partition 2 stays idle; where transactions end there are offsets without rows.
     for begin in range(0, 60, 20):
         kafka_server.produce(topic, numbers(range(begin, begin + 10)), partition=0, transaction=True)
         kafka_server.produce(topic, numbers(range(1000, 1010)), partition=0, abort=True)
         kafka_server.produce(topic, numbers(range(begin + 10, begin + 20)), partition=1, transaction=True)
-    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 16, "consumerGroup": "watched"}
-    sink = {"name": "out", "input": "rows", "format": "parquet", "options": {"path": str(tmp_path / "out")}}
-    spec = topic_job(tmp_path, kafka_server, topic, **options)
-    file = write_job(tmp_path / "job", {**spec, "checkpointing": {"interval": "400ms"}, "sinks": [sink]})
+    group = f"{topic}-watched"
+    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 16, "consumerGroup": group}
+    life = replace(life_of(tmp_path, topic_job(tmp_path, kafka_server, topic, **options)), restarts=NEVER)
+    power = Power(monkeypatch)
+    with running(spark, life) as first:
+        first.wait_for_batches()
+        first.checkpoint()
+        # The batch behind the checkpoint is read once more.
+        first.wait_for_batches()
+        power.cut(first, lambda: None)
+        first.wait()
+    covered = position(life)
+    kafka_server.add_partitions(topic, 4)
+    kafka_server.produce(topic, numbers(range(60, 80)), partition=3)
+    ends = kafka_server.end_offsets(topic)
+    assert 0 < sum(covered.values()) < sum(ends.values())
 
-    with job_runs(file, tmp_path / "snapshots", "graph") as runs:
-        first = runs.start()
-        runs.wait(lambda: runs.furthest() > 0, "progress", first, poll=0.1)
-        first.kill()
-        kafka_server.add_partitions(topic, 4)
-        kafka_server.produce(topic, numbers(range(60, 80)), partition=3)
-        last = runs.start()
-        ends = kafka_server.end_offsets(topic)
+    power.comes_back()
+    with running(spark, life) as last:
+        last.wait_for(lambda: lag(last) == 0, "the end of the topic")
+        assert last.stop() is ExitCode.OK
 
-        def position() -> dict[int, int]:
-            newest = next(filter(None, map(runs.manifest, reversed(runs.completions()))), None)
-            offsets = {} if newest is None else read_offsets(newest.sources[0].position)
-            return {each.partition: offset for each, offset in offsets.items()}
-
-        runs.wait(lambda: position() == ends, "checkpoint of all that is there", last, poll=0.1)
-        last.send(signal.SIGTERM)
-        assert last.wait() == 0, last.output()
-
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert Counter(row.v for row in rows) == expected(range(80))
-    assert len({(row.partition, row.offset) for row in rows}) == len(rows)
-    reported = kafka_server.committed_offsets("watched")
+    rows = rows_of(output(tmp_path, "rows"))
+    assert Counter(value for value, *_ in rows.elements()) == expected(range(80))
+    assert rows.total() == len({row[1:] for row in rows})
+    assert position(life) == ends
+    reported = kafka_server.committed_offsets(group)
     assert {number: offset for (_, number), offset in reported.items()} == ends
 
 
@@ -227,38 +231,30 @@ def test_a_topic_that_is_not_there_is_told_before_anything_is_read(
         first.wait()
 
 
-@pytest.mark.usefixtures("kafka_server")
-def test_brokers_that_do_not_answer_are_told_in_time_and_without_secrets(spark: SparkSession) -> None:
+def asked(spark: SparkSession, brokers: str, timeout: float) -> None:
+    """Ask brokers for their topics, with a login."""
     options = {
-        "kafka.bootstrap.servers": "127.0.0.1:9",
+        "kafka.bootstrap.servers": brokers,
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="me" password="hunter2";',
     }
-    with (
-        pytest.raises(KafkaUnreachable, match=r"the brokers at 127\.0\.0\.1:9 do not answer in time") as error,
-        KafkaAdmin.open(spark, options, "Source 'topic'", timeout=1.0) as admin,
-    ):
+    with KafkaAdmin.open(spark, options, "Source 'topic'", timeout) as admin:
         admin.matching(".*")
+
+
+@pytest.mark.usefixtures("kafka_server")
+def test_brokers_that_do_not_answer_are_told_in_time_and_without_secrets(spark: SparkSession) -> None:
+    with pytest.raises(KafkaUnreachable, match=r"the brokers at 127\.0\.0\.1:9 do not answer in time") as error:
+        asked(spark, "127.0.0.1:9", timeout=1.0)
 
     assert "hunter2" not in str(error.value)
 
 
 def test_brokers_that_want_another_protocol_refuse(spark: SparkSession, kafka_server: KafkaServer) -> None:
-    options = {
-        "kafka.bootstrap.servers": kafka_server.bootstrap,
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="me" password="hunter2";',
-    }
-    with (
-        pytest.raises(
-            KafkaRefuses, match=r"Source 'topic': could not list topics: the brokers at .* do not let it in"
-        ) as error,
-        KafkaAdmin.open(spark, options, "Source 'topic'", timeout=5.0) as admin,
-    ):
-        admin.matching(".*")
+    told = r"Source 'topic': could not list topics: the brokers at .* do not let it in"
+    with pytest.raises(KafkaRefuses, match=told) as error:
+        asked(spark, kafka_server.bootstrap, timeout=5.0)
 
     assert "hunter2" not in str(error.value)
