@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from tests.integration.runtime.processes import WITHIN, JobProcess, JobRuns
+from tests.integration.runtime.processes import POLL, WITHIN, JobProcess, JobRuns
 from tests.servers.process import ServerProcess
 
 from streamjob.snapshot.manifest import SourceState
@@ -49,7 +49,7 @@ class Fate:
                 assert process.exit_code == 0, f"ended with {process.exit_code}:\n{process.output()}"
                 return False
             assert time.monotonic() < deadline, f"no progress within {WITHIN} s:\n{process.output()}"
-            time.sleep(0.05)
+            time.sleep(POLL)
         return True
 
     def _records_read(self) -> int:

@@ -22,6 +22,8 @@ from streamjob.store.opening import open_location
 PROGRAM = Path(sys.executable).with_name("streamjob")
 WITHIN = 150.0
 """Seconds in which whatever is waited for has to happen, on a slow and busy machine."""
+POLL = 0.05
+"""Seconds between two looks at a job, which take from it what the machine has."""
 
 
 class JobProcess:
@@ -156,9 +158,7 @@ class JobRuns:
         """Return everything in the store, by key."""
         return {info.key: self._store.get(info.key) for info in self._store.list("")}
 
-    def wait(
-        self, condition: Callable[[], bool], what: str, process: JobProcess, seconds: float = WITHIN, poll: float = 0.01
-    ) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, process: JobProcess, seconds: float = WITHIN) -> None:
         """Wait until a condition holds; the process must not end before."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -166,7 +166,7 @@ class JobRuns:
                 f"ended with {process.exit_code} before {what} (epoch {self.epoch()}):\n{process.output()}"
             )
             assert time.monotonic() < deadline, f"no {what} within {seconds} s:\n{process.output()}"
-            time.sleep(poll)
+            time.sleep(POLL)
 
     def epoch(self) -> int:
         """Return the epoch of the last claim, whose record may be pruned by now; 0 before the first."""
