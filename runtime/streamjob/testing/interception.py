@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 Intercepted = tuple[object, str]
 """A module, class or object, and the name of the function on it."""
@@ -43,9 +45,10 @@ class Interception:
 
     def __enter__(self) -> Interception:
         for owner, name in self._functions:
-            original = getattr(owner, name)
-            self._undo.callback(setattr, owner, name, original)
-            setattr(owner, name, self._wrapped(original))
+            wrapped = self._wrapped(getattr(owner, name))
+            # Called of a class, neither gets the object.
+            unbound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
+            self._undo.enter_context(mock.patch.object(owner, name, staticmethod(wrapped) if unbound else wrapped))
         return self
 
     def __exit__(self, *_: object) -> None:
