@@ -115,7 +115,9 @@ def server(kubeconfig: Path) -> Iterator[Server]:
 def until_established(definitions: Any, name: str) -> None:
     """Wait until the API serves a definition, for half a minute at most."""
     for event in definitions.watch(name=name, timeout=30):
-        conditions = event["object"].to_dict().get("status", {}).get("conditions", [])
+        # Null at first.
+        status = event["object"].to_dict().get("status") or {}
+        conditions = status.get("conditions") or []
         if {"Established": "True"}.items() <= {each["type"]: each["status"] for each in conditions}.items():
             return
     raise AssertionError(f"{name} is not served")
