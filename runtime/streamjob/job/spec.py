@@ -230,7 +230,9 @@ class SinkSpec(Node):
         default_factory=lambda data: default_delivery(data.get("format", ""), data.get("options", {})),
         description="`exactly-once` or `at-least-once`. Default: `exactly-once` where the format can.",
     )
-    partition_by: tuple[str, ...] = Field(default=(), description="Columns that partition what is written; files and Delta tables only.")
+    partition_by: tuple[str, ...] = Field(
+        default=(), description="Columns that partition what is written; files and Delta tables only."
+    )
 
 
 class JobSpec(Spec):
