@@ -66,6 +66,15 @@ def stored(life: Life) -> SourceState:
     return next(each for each in newest.sources if each.uid == "topic")
 
 
+def cut_behind_a_checkpoint(spark: SparkSession, life: Life, power: Power, gate: Path) -> None:
+    """Cut the power of a job's first life behind its first batch and a checkpoint, when it goes past the gate."""
+    with running(spark, replace(life, restarts=NEVER)) as first:
+        first.wait_for_batches()
+        first.checkpoint()
+        power.cut(first, gate.touch)
+        first.wait()
+
+
 def test_what_comes_behind_the_end_is_not_read_and_the_windows_of_the_rest_are_complete(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,11 +96,7 @@ def test_what_comes_behind_the_end_is_not_read_and_the_windows_of_the_rest_are_c
     ]
     life = life_of(tmp_path, job(tmp_path, [read], operators, ["windows"], checkpointing={"interval": "1h"}))
     power = Power(monkeypatch)
-    with running(spark, replace(life, restarts=NEVER)) as first:
-        first.wait_for_batches()
-        first.checkpoint()
-        power.cut(first, gate.touch)
-        first.wait()
+    cut_behind_a_checkpoint(spark, life, power, gate)
     begun = stored(life)
     offsets = {topic: {"0": 20, "1": 20}}
     assert begun.end == {"offsets": offsets}
@@ -161,11 +166,7 @@ def test_a_topic_that_was_read_to_its_end_may_be_gone_while_others_are_read_on(
     ]
     life = life_of(tmp_path, job(tmp_path, [read], operators, ["held"], checkpointing={"interval": "1h"}))
     power = Power(monkeypatch)
-    with running(spark, replace(life, restarts=NEVER)) as first:
-        first.wait_for_batches()
-        first.checkpoint()
-        power.cut(first, gate.touch)
-        first.wait()
+    cut_behind_a_checkpoint(spark, life, power, gate)
     begun = read_offsets(stored(life).position)
     assert {each.partition: offset for each, offset in begun.items() if each.topic == topic} == {0: 1, 1: 1}
 
