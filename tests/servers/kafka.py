@@ -15,7 +15,6 @@ import functools
 import os
 import signal
 import struct
-import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -112,15 +111,7 @@ class KafkaServer(ServerProcess):
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings().items()))
         format_it = ("format", "--ignore-formatted", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(properties))
-        done = subprocess.run(
-            [*self._java, "kafka.tools.StorageTool", *format_it],
-            capture_output=True,
-            text=True,
-            check=False,
-            **self.how_to_run(),
-        )
-        if done.returncode != 0:
-            raise ServerMissing(f"its storage cannot be formatted:\n{(done.stdout + done.stderr)[-2000:]}")
+        self.prepare(*self._java, "kafka.tools.StorageTool", *format_it)
 
     def command(self) -> list[str]:
         """Return the command that starts it."""

@@ -15,7 +15,6 @@ import os
 import pwd
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -85,19 +84,11 @@ class PostgresqlServer(ServerProcess):
         if owner is not None:
             for path in (self.directory, secret):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        made = subprocess.run(
-            [
-                *(str(_programs() / "initdb"), "--pgdata", str(self.directory / "data")),
-                *("--username", self.superuser, "--pwfile", str(secret), "--auth", "scram-sha-256"),
-                *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            **self.how_to_run(),
+        self.prepare(
+            *(str(_programs() / "initdb"), "--pgdata", str(self.directory / "data")),
+            *("--username", self.superuser, "--pwfile", str(secret), "--auth", "scram-sha-256"),
+            *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
         )
-        if made.returncode != 0:
-            raise ServerMissing(f"initdb failed:\n{made.stderr[-2000:]}")
 
     def command(self) -> list[str]:
         """Return the command that starts it at its port."""

@@ -75,6 +75,12 @@ class ServerProcess:
         """Return what else its process is started with, as `subprocess.Popen` takes it."""
         return {}
 
+    def prepare(self, *command: str) -> None:
+        """Run a command that makes what it stores, as it is run itself. Raises ServerMissing if that fails."""
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self.how_to_run())
+        if done.returncode != 0:
+            raise ServerMissing(f"no {self.kind} server can be made:\n{(done.stdout + done.stderr)[-2000:]}")
+
     def furnish(self) -> None:
         """Give it what all tests find there, when it runs for the first time."""
 
