@@ -68,7 +68,7 @@ RUN --mount=type=bind,from=build,source=/uv,target=/uv \
 RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.connectors kafka \
  && find /opt/streamjob/var/streamjob/connectors -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} + \
  && python -m streamjob_runtime.warm_up && test -f /opt/streamjob/var/streamjob/*.jsa \
- && rm -rf /tmp/* /root/.cache
+ && rm -rf /tmp/* ~/.cache
 WORKDIR /var/lib/streamjob
 USER 10001
 ENTRYPOINT ["tini", "--", "streamjob"]
