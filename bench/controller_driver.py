@@ -30,7 +30,7 @@ from streamjob.job.reading import read_spec
 from streamjob.job.spec import CheckpointingPolicy, JobSpec
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import MANIFEST_NAME, encode_manifest
+from streamjob.protocol.manifests import MANIFEST_NAME, NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim, complete
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
@@ -127,8 +127,9 @@ class Driver:
             reference = self._store.uri + name
         else:
             name = reference = keys.manifest(held.epoch, number)
-        self._store.put(Key(name), encode_manifest(self._manifest(kind, number, begun)))
-        drive(self._store, complete(held, kind, number, reference, time.time()))
+        content = encode_manifest(self._manifest(kind, number, begun))
+        self._store.put(Key(name), content)
+        drive(self._store, complete(held, kind, number, NamedManifest.of(reference, content), time.time()))
         held.published(number)
         path = reference if "://" in reference else self._store.uri + reference
         self._statistics.completed(number, path)

@@ -75,6 +75,8 @@ def start(side: str, loaded: LoadedJob, scratch: Path, jars: list[str]) -> Spark
 
     from pyspark.sql import SparkSession
 
+    # Java does not make the directory of its temporary files.
+    (scratch / "tmp").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(f"local[{loaded.spec.parallelism}]").appName(loaded.spec.name)
     for key, value in spark_conf(side, loaded, scratch, jars).items():
         builder = builder.config(key, value)

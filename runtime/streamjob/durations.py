@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_LONGEST = 365_000 * 86400.0
+LONGEST = 365_000 * 86400.0
+"""The longest duration: a thousand years, in seconds."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
@@ -28,7 +29,7 @@ def parse_duration(text: str) -> float:
     if not _WHOLE.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write it like 10s, 5m, 1h or 250ms")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
-    if seconds > _LONGEST:
+    if seconds > LONGEST:
         raise ValueError(f"{text!r} is longer than a thousand years")
     return round(seconds, 3)
 
@@ -47,6 +48,8 @@ def format_duration(seconds: float) -> str:
 def _seconds(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"{value} is not a duration; write it like 10s, 5m, 1h or 250ms")
+    if isinstance(value, int | float) and not -LONGEST <= value <= LONGEST:
+        raise ValueError("it is longer than a thousand years, or no number")
     return parse_duration(value) if isinstance(value, str) else value
 
 

@@ -68,6 +68,10 @@ class NoStaging(StreamJobError):
         super().__init__("the sink was opened without a place to stage at", "give its SinkContext a staging")
 
 
+class StagedRowsGone(StreamJobError):
+    """Rows of a completed checkpoint are neither published nor where they were staged, or are damaged."""
+
+
 class _Nowhere:
     """The staging of a sink that has none."""
 
@@ -131,7 +135,11 @@ class Sink(Protocol):
         ...
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish what the checkpoint covers. Idempotent; what a consumer has removed since is not made again."""
+        """Publish what the checkpoint covers. Idempotent; what a consumer has removed since is not made again.
+
+        Raises:
+            StagedRowsGone: rows are neither published nor staged.
+        """
         ...
 
     def abort(self) -> None:
@@ -143,6 +151,18 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release what `open` took."""
+        ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A sink that can tell beforehand whether it could be opened, for `streamjob check`; optional."""
+
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Raise what `open` and `check_schema` would raise, and change nothing: another process may use the place.
+
+        Called on a sink that is not opened; `schema` is None where Spark was not asked, and Spark may not run then.
+        """
         ...
 
 

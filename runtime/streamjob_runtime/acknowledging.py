@@ -198,6 +198,7 @@ class Acknowledger:
                 for uid in dataflow.sources
             ),
             stateful=tuple(names.values()),
+            forms=dataflow.forms if len(dataflow.forms) == len(names) else (),
             files=tuple(file for file in files if not is_segment(file.path)),
         )
         return ChainAcknowledgement(

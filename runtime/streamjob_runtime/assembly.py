@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from streamjob_runtime.watermarks import event_time_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class ColumnsOfOneName(InvalidInput):
@@ -79,6 +80,10 @@ class Assembler:
     def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
         """Give the state that was brought that many partitions, see `Restoration.rewrite_state`."""
         self._restoration.rewrite_state(spark, partitions)
+
+    def check_rewriting(self, partitions: int) -> None:
+        """Check whether the state could be rewritten, see `Restoration.check_rewriting`."""
+        self._restoration.check_rewriting(partitions)
 
     def build(
         self,
@@ -139,8 +144,14 @@ class Assembler:
             acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication)
         return Assembled(chains, finished, acknowledgers, publication, streams)
 
-    def judge(self, spark: SparkSession) -> tuple[Finding, ...]:
+    def judge(
+        self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]
+    ) -> tuple[Finding, ...]:
         """Return what Spark finds of the state that the chains take over; the epoch is of no use then.
+
+        Args:
+            spark: the session.
+            preview: what the sinks of a chain find in the columns of its rows.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
@@ -150,7 +161,10 @@ class Assembler:
             return tuple(
                 finding
                 for chain, dataflow in self._dataflows(spark)
-                for finding in self._settle(spark, chain, dataflow)
+                for finding in (
+                    *self._settle(spark, chain, dataflow),
+                    *(() if self._restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
+                )
             )
         finally:
             for stream in self._streams.values():

@@ -8,19 +8,19 @@ batch that Spark then fails to commit ends the epoch, as does any other failure:
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from streamjob.errors import StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.dataflow import Dataflow
+from streamjob_runtime.describing import describe
 from streamjob_runtime.end_of_input import QueryEndedEarly, check_that_all_is_read
+from streamjob_runtime.ending import stop_query
 from streamjob_runtime.gate import EventTime, Gate
 from streamjob_runtime.outputs import ChainOutput
 from streamjob_runtime.publication import Publication
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _REMEMBERED_BATCHES = 1000
-_LONGEST_DESCRIPTION = 4000
-_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*?(?=(?:  File .*\n)(?:    .*\n)*\S)")
 """A trace of Python, up to its last frame."""
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
@@ -173,10 +171,14 @@ class Chain:
         self._publication.wake()
         query = self._query
         if query is not None:
-            stopper = threading.Thread(target=query.stop, name=f"stop-{self.uid}", daemon=True)
+            stopper = threading.Thread(target=stop_query, args=(query,), name=f"stop-{self.uid}", daemon=True)
             stopper.start()
             stopper.join(timeout)
         self._thread.join(timeout)
+        return self.has_left()
+
+    def has_left(self) -> bool:
+        """Return whether the chain's own thread has ended, or never began."""
         return not self._thread.is_alive()
 
     def is_committed(self, batch: BatchId) -> bool:
@@ -232,7 +234,7 @@ class Chain:
         except Exception as error:
             # After a stop the query's end is what was asked for, whatever it died of.
             if not self._over():
-                self._on_status(self.uid, ChainStatus.FAILED, describe(error))
+                self._on_status(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
 
     def _execute(self, *, by_itself: bool) -> None:
         """Run the query until it ends by itself, having read all that there is, or until its input has ended."""
@@ -383,14 +385,3 @@ class Chain:
             if producer in consumed
         }
         return {uid: watermark for uid, watermark in at.items() if watermark is not None}
-
-
-def describe(error: BaseException) -> str:
-    """Return what a person needs to know of an error: its cause, without stacks and the query's plan."""
-    if isinstance(error, StreamJobError):
-        return error.what
-    text = str(error)
-    for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
-        text = text.split(noise, 1)[0]
-    text = _FRAMES.sub("", text).strip()[:_LONGEST_DESCRIPTION]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from streamjob.client.models import (
     ChainView,
@@ -21,6 +22,7 @@ from streamjob.job.options import option
 from streamjob.job.plan import ChainPlan, ChannelPlan
 from streamjob.job.spec import ChannelPolicy, SinkSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
+from streamjob.stored.state_owners import owners
 from streamjob_runtime.kafka.positions import lags
 from streamjob_runtime.observing import ChainFigures
 from streamjob_runtime.progress import Positions
@@ -28,6 +30,8 @@ from streamjob_runtime.sink_meter import SinkFigures
 
 _STANDING = 0.5
 """Records per second below which a chain counts as standing."""
+_IDLE = 10.0
+"""Seconds without a record after which an input counts as idle."""
 _TARGETS = ("path", "table", "dbtable", "topic")
 """Options that say where a sink writes to."""
 
@@ -41,6 +45,7 @@ def chain_view(
     ended: Collection[ChainUid],
     now_ms: int,
     report_failures: Mapping[OperatorUid, int] | None = None,
+    graph: Mapping[str, Any] | None = None,
 ) -> ChainView:
     """Return the view of a chain.
 
@@ -52,10 +57,17 @@ def chain_view(
         ended: the chains of which nothing more comes, among those that it reads.
         now_ms: ms since 1970.
         report_failures: how often positions of a source could not be reported, by its uid.
+        graph: the job's graph; tells which operator has which state.
     """
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
     channels = [(channel.uid, channel.source, finished or channel.source in ended) for channel in plan.channels]
+    watermarked = {source.uid for source in plan.sources if source.watermark is not None} | watermarks.keys()
+    held_back = held_back_by(
+        {uid: watermarks.get(uid, 0) for uid, _, _ in (*inputs, *channels) if uid in watermarked},
+        figures.idle_seconds,
+        ended=[uid for uid, _, has_ended in (*inputs, *channels) if has_ended],
+    )
     return ChainView(
         uid=plan.uid,
         operators=plan.uids(),
@@ -73,7 +85,9 @@ def chain_view(
                 lag_ms=_lag(now_ms, watermarks.get(uid)),
                 ended=has_ended,
                 partitions=(read := _partitions(figures.positions.get(uid))),
-                lag_records=sum(each.lag or 0 for each in read) if read else None,
+                lag_records=total(each.lag for each in read) if read else None,
+                idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
+                holds_watermark_back=uid in held_back,
                 offset_report_failures=(report_failures or {}).get(uid),
             )
             for uid, chain, has_ended in (*inputs, *channels)
@@ -81,8 +95,41 @@ def chain_view(
         last_batch_ms=figures.last_batch_ms,
         backpressured=figures.backpressured,
         backpressured_seconds=figures.waited,
+        records_dropped_late=_by_operator(plan, figures.dropped_late, graph or {}),
         finished=finished,
     )
+
+
+def held_back_by(
+    watermarks: Mapping[OperatorUid, int], idle_seconds: Mapping[OperatorUid, float], ended: Collection[OperatorUid]
+) -> frozenset[OperatorUid]:
+    """Return the inputs that bring no records and hold the watermark of their chain back.
+
+    Args:
+        watermarks: of the inputs that have one, in ms since 1970; 0 before the first.
+        idle_seconds: how long each has brought no record.
+        ended: those of which nothing more comes.
+    """
+    lowest, highest = min(watermarks.values(), default=0), max(watermarks.values(), default=0)
+    if lowest == highest:
+        return frozenset()
+    return frozenset(
+        uid
+        for uid, watermark in watermarks.items()
+        if watermark == lowest and uid not in ended and idle_seconds.get(uid, 0.0) >= _IDLE
+    )
+
+
+def _by_operator(
+    plan: ChainPlan, dropped: Sequence[tuple[str, int]], graph: Mapping[str, Any]
+) -> dict[OperatorUid, int]:
+    whose = owners(graph, plan.uids(), [name for name, _ in dropped])
+    found: dict[OperatorUid, int] = {}
+    for uids, (_, rows) in zip(whose, dropped, strict=True):
+        # Where it cannot be told which of several operators has dropped them, all are named.
+        name = OperatorUid(" or ".join(uids))
+        found[name] = found.get(name, 0) + rows
+    return found
 
 
 def _partitions(positions: Positions | None) -> tuple[PartitionView, ...]:

@@ -14,15 +14,15 @@ from pathlib import Path
 from streamjob.errors import StreamJobError, Superseded
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol import messages as m
+from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.ownership import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
 from streamjob.store.opening import Location
 from streamjob_runtime.acknowledging import Acknowledges
-from streamjob_runtime.chain import describe
 from streamjob_runtime.clock import Clock
+from streamjob_runtime.describing import describe
 from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.outputs import Outputs
 from streamjob_runtime.publication import Publication

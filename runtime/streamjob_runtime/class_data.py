@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamjob_runtime.java import WRAPPER, Java
+from streamjob_runtime.java import WRAPPER, Java, quoted_option
 from streamjob_runtime.jvm import JAR
 
 DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
@@ -38,5 +38,5 @@ def java_options(java: Java, environment: Mapping[str, str]) -> str:
     target = archive(java, environment)
     if environment.get(TRAIN_VARIABLE) == "1":
         target.parent.mkdir(parents=True, exist_ok=True)
-        return f"-XX:ArchiveClassesAtExit={target} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    return f"-XX:SharedArchiveFile={target}" if target.exists() else ""
+        return f"{quoted_option(f'-XX:ArchiveClassesAtExit={target}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    return quoted_option(f"-XX:SharedArchiveFile={target}") if target.exists() else ""

@@ -149,6 +149,7 @@ class RunningJob:
                 ended={uid for uid in finished if not backlogs.get((uid, plan.uid), _NOTHING).records},
                 now_ms=round(now * 1000),
                 report_failures=job.offset_reports.failures,
+                graph=self._graph,
             )
             for plan in job.plan.chains
         )

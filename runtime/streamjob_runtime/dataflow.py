@@ -14,10 +14,12 @@ from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.bounded import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.channels.stream import Reading
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
+from streamjob_runtime.planning import describe_forms
 from streamjob_runtime.watermarks import watermark_node
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Dataflow:
     `sources` are uids in the order in which Spark lists their positions, `directories` the numbers that Spark gives
     their directories below `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones.
     What comes from another chain counts as a source, under the uid of the node that made it; `channels` has its chain.
+    `forms` are those in which its stateful operators keep their state, in the order of Spark's numbers of them.
     """
 
     output: DataFrame
@@ -47,6 +50,7 @@ class Dataflow:
     watermark_nodes: Mapping[OperatorUid, str]
     ends: Mapping[OperatorUid, JsonValue]
     channels: Mapping[OperatorUid, ChainUid] = field(default_factory=dict)
+    forms: tuple[StateForm, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,44 @@ class SourcesBefore:
     positions: Mapping[OperatorUid, JsonValue]
     files_read: FilesRead
     finished: bool
+
+
+def apply_operator(
+    spark: SparkSession, job: LoadedJob, operator: OperatorSpec, frames: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Return what an operator makes of its inputs, which are views of the session, too.
+
+    Raises:
+        InvalidOperator: Spark cannot make sense of it, or it returns no DataFrame.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    try:
+        if operator.sql is not None:
+            return spark.sql(operator.sql)
+        result = job.resolve(operator)(*(frames[each.name] for each in operator.inputs))
+    except PySparkException as error:
+        raise InvalidOperator(f"Operator {operator.name!r}: {reason(error)}") from error
+    if not isinstance(result, DataFrame):
+        raise InvalidOperator(
+            f"Operator {operator.name!r} returned {type(result).__name__}, not a DataFrame",
+            "return the DataFrame that it computes",
+        )
+    return result
+
+
+def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
+    """Return what Spark reads of a source. Raises what Spark raises."""
+    reader = spark.readStream.format(form).options(**options)
+    return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+
+
+def with_watermark(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return a source's rows with its watermark. Raises what Spark raises."""
+    if source.watermark is None:
+        return frame
+    return frame.withWatermark(source.watermark.column, f"{round(source.watermark.delay * 1000)} milliseconds")
 
 
 class DataflowBuilder:
@@ -122,7 +164,9 @@ class DataflowBuilder:
         if not self._before.finished:
             self._check_files(sources, directories)
         channels = {channel.uid: channel.source for channel in self._chain.channels}
-        return Dataflow(frame, self._chain.output_mode, sources, directories, self._nodes, self._ends, channels)
+        mode = self._chain.output_mode
+        forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
+        return Dataflow(frame, mode, sources, directories, self._nodes, self._ends, channels, forms)
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         read = self._before.files_read(sources, directories)
@@ -141,15 +185,13 @@ class DataflowBuilder:
         try:
             if source.bounded:
                 form, options = self._bounded(source, options)
-            reader = self._spark.readStream.format(form).options(**options)
-            frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+            frame = read_stream(self._spark, source, form, options)
             self._remember(source.uid, frame)
             if source.watermark:
-                milliseconds = round(source.watermark.delay * 1000)
-                frame = frame.withWatermark(source.watermark.column, f"{milliseconds} milliseconds")
+                frame = with_watermark(frame, source)
                 self._nodes[source.uid] = watermark_node(frame)
         except PySparkException as error:
-            raise InvalidOperator(f"Source {source.name!r}: {_reason(error)}") from error
+            raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error
         return frame
 
     def _channel(self, name: str, uid: OperatorUid) -> DataFrame:
@@ -179,22 +221,7 @@ class DataflowBuilder:
         return source.format, {**with_base, "path": end.pattern}
 
     def _operator(self, operator: OperatorSpec) -> DataFrame:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import DataFrame
-
-        try:
-            if operator.sql is not None:
-                return self._spark.sql(operator.sql)
-            inputs = [self._frames[each.name] for each in operator.inputs]
-            result = self._job.resolve(operator)(*inputs)
-        except PySparkException as error:
-            raise InvalidOperator(f"Operator {operator.name!r}: {_reason(error)}") from error
-        if not isinstance(result, DataFrame):
-            raise InvalidOperator(
-                f"Operator {operator.name!r} returned {type(result).__name__}, not a DataFrame",
-                "return the DataFrame that it computes",
-            )
-        return result
+        return apply_operator(self._spark, self._job, operator, self._frames)
 
     def _check_supported(self, frame: DataFrame) -> None:
         """Refuse now what Spark would refuse at the start of the query, where it would look like a failure to retry."""
@@ -209,7 +236,7 @@ class DataflowBuilder:
             names = [repr(operator.name) for operator in self._chain.operators]
             fix = "give one of them that keeps state `chain: false`" if len(names) > 1 else "change the operator"
             raise InvalidOperator(
-                f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {_reason(error)}", fix
+                f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {reason(error)}", fix
             ) from error
 
     def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
@@ -239,6 +266,6 @@ class DataflowBuilder:
         return identities
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Return what Spark says is wrong, without the plan and the stack that it adds."""
     return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()

@@ -29,6 +29,7 @@ from streamjob_runtime.chain import Chain
 from streamjob_runtime.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing
+from streamjob_runtime.ending import end_chains
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.starting import check_sources
 from streamjob_runtime.ledger import Ledger, RestoreFrom
@@ -106,7 +107,7 @@ class Epoch:
         state_lock: guards the coordinator.
         held: files that the epoch before still holds locally, a directory per chain.
         stopped: the job was stopped behind the log's newest completion: that is published, and nothing more is done.
-        on_state: is told RUNNING, FINISHING and STOPPING.
+        on_state: is told RESTORING, where there is something to restore, RUNNING, FINISHING and STOPPING.
         on_restored: is told when all is ready to run.
         on_completed: is told of each completion.
         on_discarded: is told of each checkpoint that is no longer retained.
@@ -150,6 +151,8 @@ class Epoch:
         self.coordinator: Coordinator | None = None
         self.rewriting: tuple[int, int] | None = None
         """While the state is rewritten, the number of its partitions and that to come; None at all other times."""
+        self.left: tuple[str, ...] = ()
+        """What could not be ended of it; as long as something is, no other epoch may begin."""
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
 
@@ -175,11 +178,18 @@ class Epoch:
             InvalidInput: the job cannot run.
         """
         resolution = self._ledger.resolve(self._restore_from)
+        if resolution.manifest is not None:
+            self._on_state(JobState.RESTORING)
+        finished = self._ledger.finished and not resolution.fork
         surroundings = self._surroundings()
+        max_parallelism = self._job.loaded.spec.max_parallelism
+        if resolution.manifest is not None and not finished and not self._stopped:
+            # Before the sinks: a job that is refused takes no sink's place.
+            max_parallelism = self._compare(resolution)
         outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
-            recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, fork=resolution.fork)
-            if self._ledger.finished and not resolution.fork:
+            recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
+            if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
             if self._stopped:
                 return EpochOutcome(EpochEnd.STOPPED)
@@ -188,18 +198,20 @@ class Epoch:
                     "This start is a fork: the log's last completion is not what the job goes on from. "
                     "What the sinks have published since stays published, and is made again."
                 )
-            max_parallelism = self._job.loaded.spec.max_parallelism
-            if resolution.manifest is not None:
-                restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
-                allow = self._restore_from.allow_non_restored_state
-                compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
-                # Where nothing has changed, a start is not to wait for Spark's planning.
-                undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
-                self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
-                max_parallelism = compared.max_parallelism
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
+
+    def _compare(self, resolution: Resolution) -> int:
+        """Compare the job with the snapshot that it starts from; return the number of state partitions to run with."""
+        assert resolution.manifest is not None
+        restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
+        allow = self._restore_from.allow_non_restored_state
+        compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
+        # Where nothing has changed, a start is not to wait for Spark's planning.
+        undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
+        self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
+        return compared.max_parallelism
 
     def _uri(self, resolution: Resolution) -> str:
         reference = resolution.reference or ""
@@ -229,7 +241,7 @@ class Epoch:
         assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
-            return self._run_assembled(assembled, outputs, max_parallelism, workdir)
+            return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
         finally:
             assembled.close()
             self._reporter.close()
@@ -244,7 +256,7 @@ class Epoch:
             self.rewriting = None
 
     def _run_assembled(
-        self, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
+        self, spark: SparkSession, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
         self.publication = assembled.publication
         self._checkpoints = Checkpoints(
@@ -267,12 +279,12 @@ class Epoch:
         assembled.publication.open_channels(assembled.streams)
         for uid in assembled.finished:
             self._chain_status(uid, m.ChainStatus.FINISHED, "")
-        for chain in assembled.chains.values():
-            chain.start()
         try:
+            for chain in assembled.chains.values():
+                chain.start()
             return self._loop()
         finally:
-            self._stop_chains()
+            self.left = end_chains(spark, assembled.chains.values(), _STOP_SECONDS)
             self._checkpoints.close()
             self._settle()
 
@@ -280,14 +292,6 @@ class Epoch:
         self._on_completed(action, manifest)
         if self._reporter is not None:
             self._reporter.note(manifest)
-
-    def _stop_chains(self) -> None:
-        # All at once: each waits for its batch, and a producer's may wait for room.
-        stoppers = [threading.Thread(target=chain.stop, args=(_STOP_SECONDS,)) for chain in self.chains.values()]
-        for stopper in stoppers:
-            stopper.start()
-        for stopper in stoppers:
-            stopper.join()
 
     def _download(self, assembler: Assembler, resolution: Resolution) -> None:
         if self.restored is None:

@@ -131,6 +131,12 @@ def _user_name(directory: Path) -> str:
     )
 
 
+def quoted_option(option: str) -> str:
+    """Return one option of Java as Spark reads it from a line of options: blanks and quotes in it stay."""
+    escaped = option.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
+
+
 def naming_libraries() -> list[Path]:
     """Return where the library is that answers for the system who a user is (cwrap's nss_wrapper)."""
     return sorted(Path("/usr/lib").glob("*/libnss_wrapper.so"))

@@ -6,24 +6,24 @@ here: which operator a state is of, and by which names its columns go.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import ChainPlan, plan
+from streamjob.job.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState
+from streamjob.snapshot.state_form import StateForm
 from streamjob.stored.comparing import begins_to_keep
 from streamjob.stored.compatibility import Restored
 from streamjob.stored.matching import Keeper, Matched, match, not_told
 from streamjob.stored.refusals import StateChanged, StateGone, StateNotTold
-from streamjob.stored.restorable import Found
+from streamjob.stored.state_forms import misfits, tells_more
 from streamjob.stored.state_owners import from_the_output, owners
-from streamjob.stored.verdicts import Comparison, Finding, Kind, Verdict
+from streamjob.stored.verdicts import Finding, Kind, Verdict
 from streamjob_runtime.dataflow import Dataflow
 from streamjob_runtime.planning import describe_state, what_spark_refuses
 from streamjob_runtime.spark_checkpoint.described import Columns, operator_names, store_schemas
@@ -32,6 +32,8 @@ from streamjob_runtime.spark_checkpoint.relocate import relocate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger("streamjob")
 
 
 def settle_state(
@@ -70,7 +72,17 @@ def settle_state(
             refused += _refused([uid], _not_told(former, uid, restored))
         if refused:
             return tuple(refused)
+        if not state.forms and any(map(tells_more, dataflow.forms)):
+            log.warning(
+                "%s does not say in which form chain %s keeps its state: what its aggregates collect, its windows and "
+                "its keys are compared by name and type only",
+                restored.uri,
+                chain.uid,
+            )
         there = operator_names(place, state.batch)
+        refused = [*_misfits(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow)]
+        if refused:
+            return tuple(refused)
         if dict(matched.numbers) != {number: number for number in there}:
             graft_state(place, state.batch, matched.numbers)
         refused = [*_changed(matched, planned, described, place)]
@@ -78,49 +90,6 @@ def settle_state(
         keepers = frozenset(uid for each in planned.values() for uid in each.uids)
         refused = [*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}"))]
     return tuple(refused) or (*_moved(matched, former, planned),)
-
-
-def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
-    """Return a comparison with what Spark says of the state that the graphs leave undecided; starts a Spark.
-
-    Raises:
-        InvalidInput: Spark refuses a part of the job.
-        CannotRestore: the snapshot's files cannot be used.
-    """
-    from streamjob_runtime.connectors.finding import needed
-    from streamjob_runtime.session import SessionSettings, start_session
-
-    with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
-        spark = start_session(
-            SessionSettings(
-                name=f"check {loaded.spec.name}",
-                parallelism=1,
-                max_parallelism=compared.max_parallelism,
-                workdir=Path(scratch),
-                conf=loaded.spark_conf(),
-                python_path=(loaded.directory,),
-                connectors=needed(loaded.spec),
-            )
-        )
-        try:
-            return judge_with(spark, Path(scratch) / "chains", loaded, found, compared, allow)
-        finally:
-            spark.stop()
-
-
-def judge_with(
-    spark: SparkSession, scratch: Path, loaded: LoadedJob, found: Found, compared: Comparison, allow: bool
-) -> Comparison:
-    """Return as `judge` does, with a Spark that runs and a scratch directory."""
-    from streamjob_runtime.assembly import Assembler
-    from streamjob_runtime.restoration import Workdir
-
-    restored = Restored(
-        found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
-    )
-    assembler = Assembler(loaded, plan(loaded.spec), restored, Workdir(scratch, None), time.time)
-    assembler.download(found.locate, wanted=describes)
-    return compared.decided(assembler.judge(spark))
 
 
 def _asked(spark: SparkSession, dataflow: Dataflow, place: Path, batch: BatchId) -> str | None:
@@ -189,6 +158,17 @@ def _not_told(former: Mapping[int, Keeper], uid: OperatorUid, restored: Restored
     )
 
 
+def _misfits(
+    matched: Matched, planned: Mapping[int, Keeper], former: Mapping[int, StateForm], dataflow: Dataflow
+) -> Iterator[Finding]:
+    forms = dict(zip(planned, dataflow.forms, strict=False)) if len(dataflow.forms) == len(planned) else {}
+    for number, had in matched.numbers.items():
+        if number in forms and had in former:
+            uids = planned[number].uids
+            for reason in misfits(former[had], forms[number]):
+                yield from _refused(uids, _not_fitting(uids, reason))
+
+
 def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, place: Path) -> Iterator[Finding]:
     for number in matched.numbers:
         now, then = (store_schemas(each / "state" / str(number)) for each in (described, place))
@@ -215,7 +195,8 @@ def _moved(matched: Matched, former: Mapping[int, Keeper], planned: Mapping[int,
 def _not_fitting(uids: frozenset[OperatorUid] | Any, reason: str) -> StateChanged:
     return StateChanged(
         f"The state of {_list(uids)} does not fit what it keeps: {reason}",
-        "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
+        "undo the change, or give the operator another uid and `chain: false`, and give its state up with "
+        "--allow-non-restored-state: it begins empty, so what it has counted of open groups is missing in its results",
     )
 
 

@@ -6,10 +6,11 @@ One lock guards what they share.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -17,7 +18,7 @@ from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
 from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
 from streamjob.protocol.registry import Registry
@@ -30,6 +31,10 @@ from streamjob.store.opening import References, open_location, open_object
 from streamjob_runtime.clock import Clock
 from streamjob_runtime.upload.packing import Identity as FileIdentity
 from streamjob_runtime.upload.packing import known_files
+
+T = TypeVar("T")
+
+log = logging.getLogger("streamjob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +96,11 @@ class Ledger:
 
         Raises:
             Superseded: the last claim has a higher attempt, or with `again` another owner.
-            ForeignLog, CorruptRecord, UnknownRecordVersion: the log cannot be used.
+            ForeignLog, LogDamaged, UnknownRecordVersion: the log cannot be used.
             StoreError: the store does not let it be claimed now.
         """
-        return Ledger(store, drive(store, claim(identity, clock(), again=again)), clock, num_retained)
+        held = drive(store, claim(identity, clock(), num_retained=num_retained, again=again))
+        return Ledger(store, held, clock, num_retained)
 
     @property
     def epoch(self) -> Epoch:
@@ -124,7 +130,7 @@ class Ledger:
             CannotRestore: that cannot be used, or not be claimed.
         """
         program = unless_superseded(self._held, self._start_from(wanted))
-        resolution = drive(self.store, program, fetch=self._fetch, perform=self._create_outside)
+        resolution = self._read(program)
         self._registry = resolution.registry(self._held)
         self._collector = Collector(self._registry)
         self._builds_on = resolution.manifest if resolution.reusable else None
@@ -153,7 +159,7 @@ class Ledger:
         newest = self._held.newest
         if newest is None or newest.manifest is None:
             return None
-        return drive(self.store, unless_superseded(self._held, read_manifest(newest.manifest)), fetch=self._fetch)
+        return drive(self.store, unless_superseded(self._held, read_completed(newest)), fetch=self._fetch)
 
     def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
         """Publish the newest completion again, and discard what was staged behind it: first thing in an epoch.
@@ -182,7 +188,7 @@ class Ledger:
         record = resolution.record
         if record is None or record != self._held.below.newest:
             return None
-        return drive(self.store, unusable(self._held.below, record, [problem]), fetch=self._fetch)
+        return self._read(unusable(self._held.below, record, [problem]))
 
     def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
         """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
@@ -271,6 +277,20 @@ class Ledger:
         program = self._collector.collect(self._completion, self.num_retained)
         collected = drive(self.store, program, guard=self._lock)
         return tuple(record.id for record in collected.subsumed if record.id is not None)
+
+    def _read(self, program: Generator[StoreEffect | CreateOutside, object, T]) -> T:
+        return drive(
+            self.store,
+            program,
+            fetch=self._fetch,
+            fetch_range=self._fetch_range,
+            progress=log.info,
+            perform=self._create_outside,
+        )
+
+    def _fetch_range(self, uri: str, offset: int, length: int) -> bytes:
+        store, key = self.references.find(uri)
+        return store.get_range(key, offset, length)
 
     def _fetch(self, uri: str) -> bytes:
         store, key = self.references.find(uri)

@@ -27,6 +27,7 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob_runtime.chain_metrics import chain_metrics
 from streamjob_runtime.metered_store import MeteredStore
 from streamjob_runtime.sink_meter import Call
 
@@ -135,7 +136,7 @@ class _Views(Collector):
         """Yield what the views say now."""
         job = self._job()
         yield from _job_metrics(job)
-        yield from _chain_metrics(job)
+        yield from chain_metrics(job)
         yield from _channel_metrics(job)
         yield from _sink_metrics(job)
         yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
@@ -162,82 +163,6 @@ def _job_metrics(job: JobView) -> Iterator[Metric]:
         epoch.add_metric([], job.epoch)
     yield epoch
     yield CounterMetricFamily("streamjob_restarts", "Restarts of the job in this process.", value=job.restarts)
-
-
-def _chain_metrics(job: JobView) -> Iterator[Metric]:
-    records_in = CounterMetricFamily("streamjob_records_in", "Records that a chain has read.", labels=["chain"])
-    records_out = CounterMetricFamily("streamjob_records_out", "Records that a chain has written.", labels=["chain"])
-    batch = GaugeMetricFamily(
-        "streamjob_batch_id", "Number of a chain's last published batch; -1 before.", labels=["chain"]
-    )
-    watermark = GaugeMetricFamily(
-        "streamjob_watermark_timestamp_seconds",
-        "Watermark of a chain's input, since 1970; absent before the first.",
-        labels=["chain", "input"],
-    )
-    lag = GaugeMetricFamily(
-        "streamjob_watermark_lag_seconds",
-        "Clock minus watermark of a chain's input; absent before the first watermark.",
-        labels=["chain", "input"],
-    )
-    for chain in job.chains:
-        records_in.add_metric([chain.uid], chain.records_in)
-        if chain.records_out is not None:
-            records_out.add_metric([chain.uid], chain.records_out)
-        batch.add_metric([chain.uid], chain.batch)
-        for source in chain.inputs:
-            if source.watermark_ms is not None:
-                watermark.add_metric([chain.uid, source.uid], source.watermark_ms / 1000)
-            if source.lag_ms is not None:
-                lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
-    yield from (records_in, records_out, batch, watermark, lag)
-    yield from _source_metrics(job)
-    yield from _backpressure_metrics(job)
-
-
-def _source_metrics(job: JobView) -> Iterator[Metric]:
-    labels = ["source", "topic", "partition"]
-    position = GaugeMetricFamily(
-        "streamjob_source_position_offset", "Offset behind the last record that a Kafka source has read.", labels=labels
-    )
-    lag = GaugeMetricFamily(
-        "streamjob_source_lag_records",
-        "Offsets between what a Kafka source has read and the end of the partition, as its last batch found it.",
-        labels=labels,
-    )
-    failures = CounterMetricFamily(
-        "streamjob_source_offset_report_failures",
-        "Completed checkpoints whose positions a Kafka source could not report to its consumer group.",
-        labels=["source"],
-    )
-    for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
-        for each in source.partitions:
-            names = [source.uid, each.topic, str(each.partition)]
-            position.add_metric(names, each.position)
-            if each.lag is not None:
-                lag.add_metric(names, each.lag)
-        if source.offset_report_failures is not None:
-            failures.add_metric([source.uid], source.offset_report_failures)
-    yield from (position, lag, failures)
-
-
-def _backpressure_metrics(job: JobView) -> Iterator[Metric]:
-    share = GaugeMetricFamily(
-        "streamjob_backpressured_ratio",
-        "Share of the last ten seconds that a chain waited for the chains that read it, 0 to 1.",
-        labels=["chain"],
-    )
-    seconds = CounterMetricFamily(
-        "streamjob_backpressured_seconds", "Time that a chain has waited for the chains that read it.", labels=["chain"]
-    )
-    finished = GaugeMetricFamily(
-        "streamjob_chain_finished", "1 for a chain whose work is done for good, 0 for the others.", labels=["chain"]
-    )
-    for chain in job.chains:
-        share.add_metric([chain.uid], chain.backpressured)
-        seconds.add_metric([chain.uid], chain.backpressured_seconds)
-        finished.add_metric([chain.uid], float(chain.finished))
-    yield from (share, seconds, finished)
 
 
 def _channel_metrics(job: JobView) -> Iterator[Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamjob.ids import OperatorUid
@@ -27,6 +27,9 @@ class ChainFigures:
         watermarks: of its inputs, in ms since 1970.
         last_batch_ms: duration of its last batch, in ms.
         positions: how far it has read the partitions of its sources.
+        idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
+        dropped_late: for each operator that keeps state under a watermark, what Spark calls it, and the rows that it
+            dropped because they were late.
     """
 
     records_in: int = 0
@@ -40,6 +43,8 @@ class ChainFigures:
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
     last_batch_ms: int | None = None
     positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
+    idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
+    dropped_late: Sequence[tuple[str, int]] = ()
 
 
 class ChainMeter:
@@ -51,6 +56,7 @@ class ChainMeter:
         self._progress = ProgressReader()
         self._out_before: int | None = 0
         self._waited_before = 0.0
+        self._read_at: dict[OperatorUid, float] = {}
         self._in, self._from_sources, self._out, self._waits = Rate(), Rate(), Rate(), Rate()
 
     def observe(self, chain: Chain, publication: Publication, now: float) -> list[BatchProgress]:
@@ -67,6 +73,7 @@ class ChainMeter:
         self._begin(chain, publication)
         batches = self._progress.new_batches(chain.queries)
         before = self.figures
+        self._note_reads(chain, batches, now)
         self._note(
             now,
             records_in=before.records_in + sum(batch.rows_in for batch in batches),
@@ -76,6 +83,7 @@ class ChainMeter:
             watermarks=dict(chain.watermarks_now()),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             positions=self._positions(chain) or before.positions,
+            dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
         )
         return batches
 
@@ -91,13 +99,22 @@ class ChainMeter:
             watermarks=before.watermarks,
             last_batch_ms=before.last_batch_ms,
             positions=before.positions,
+            dropped_late=before.dropped_late,
         )
+
+    def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
+        uids = _numbered(chain)
+        for uid in uids.values():
+            self._read_at.setdefault(uid, now)
+        for batch in batches:
+            for number, rows in enumerate(batch.rows_by_source):
+                if rows and number in uids:
+                    self._read_at[uids[number]] = now
 
     def _positions(self, chain: Chain) -> dict[OperatorUid, Positions]:
         if not self._progress.positions:
             return {}
-        # Spark reports each source once, in the order of their directories.
-        uids = dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+        uids = _numbered(chain)
         return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
 
     def _begin(self, chain: Chain, publication: Publication) -> None:
@@ -107,7 +124,7 @@ class ChainMeter:
             former, its_publication = self._life
             self._out_before = _sum(self._out_before, former.output.rows)
             self._waited_before += its_publication.blocked_seconds(former.uid)
-        self._life, self._progress = (chain, publication), ProgressReader()
+        self._life, self._progress, self._read_at = (chain, publication), ProgressReader(), {}
 
     def _note(
         self,
@@ -120,6 +137,7 @@ class ChainMeter:
         watermarks: Mapping[OperatorUid, int],
         last_batch_ms: int | None,
         positions: Mapping[OperatorUid, Positions],
+        dropped_late: Sequence[tuple[str, int]],
     ) -> None:
         self._in.note(now, records_in)
         self._from_sources.note(now, from_sources)
@@ -138,7 +156,26 @@ class ChainMeter:
             watermarks=watermarks,
             last_batch_ms=last_batch_ms,
             positions=positions,
+            idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
+            dropped_late=dropped_late,
         )
+
+
+def _numbered(chain: Chain) -> dict[int, OperatorUid]:
+    """Return the inputs of a chain by the number under which Spark reports them."""
+    # Spark reports each source once, in the order of their directories.
+    return dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+
+
+def _added(
+    before: Sequence[tuple[str, int]], batches: Sequence[Sequence[tuple[str, int]]]
+) -> Sequence[tuple[str, int]]:
+    for batch in batches:
+        if [name for name, _ in batch] == [name for name, _ in before]:
+            before = [(name, rows + more) for (name, rows), (_, more) in zip(before, batch, strict=True)]
+        elif batch and not before:
+            before = list(batch)
+    return before
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -9,11 +9,13 @@ from typing import Any
 from streamjob.errors import CannotRestore
 from streamjob.ids import OperatorUid
 from streamjob.job.plan import Plan
+from streamjob.protocol.restore import Resolution
 from streamjob.sink import Sink
 from streamjob_runtime.ledger import Ledger
 from streamjob_runtime.outputs import FormerOutputs, Outputs
 from streamjob_runtime.sink_meter import SinkMeters
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+from streamjob_runtime.sinks.left_staged import left_staged
 
 log = logging.getLogger("streamjob")
 
@@ -29,8 +31,7 @@ def recover_output(
     outputs: Outputs,
     sinks: Sequence[Mapping[str, Any]],
     surroundings: SinkSurroundings,
-    *,
-    fork: bool,
+    resolution: Resolution,
 ) -> None:
     """Publish the newest completion, also in sinks that the job has otherwise now, or no longer.
 
@@ -39,11 +40,12 @@ def recover_output(
         outputs: the job's sinks.
         sinks: how its graph describes them.
         surroundings: for sinks of the completion that are built anew.
-        fork: the job starts from another snapshot, so an unreadable newest completion is given up.
+        resolution: what the job starts from. In a fork an unreadable newest completion is given up.
 
     Raises:
         CannotRestore: the newest completion cannot be read.
     """
+    fork = resolution.fork
     now = {sink["uid"]: sink for sink in sinks}
     then = {sink["uid"]: sink for sink in _newest_graph(ledger, fork).get("sinks", [])}
     unchanged = frozenset(uid for uid, sink in now.items() if then.get(uid, sink) == sink)
@@ -54,6 +56,9 @@ def recover_output(
     recovered = ledger.recover(FormerOutputs(outputs, unchanged, former), now, fork=fork)
     if recovered.unpublishable is not None:
         log.warning("The last completion's output cannot be published: %s", recovered.unpublishable)
+    if resolution.manifest is not None:
+        for uid, left in left_staged(resolution.manifest.graph.get("sinks", []), sinks, surroundings):
+            log.warning("Sink %s of the snapshot: %s", uid, left)
 
 
 def _newest_graph(ledger: Ledger, fork: bool) -> Mapping[str, Any]:

@@ -126,6 +126,7 @@ def _run_job(
     termination: TerminationLog,
 ) -> ExitCode:
     from streamjob.protocol.restarts import RestartPolicy
+    from streamjob_runtime.api.monitoring import MonitoringServer
     from streamjob_runtime.api.server import ControlServer
     from streamjob_runtime.clock import steady_clock
     from streamjob_runtime.control import RunningJob
@@ -168,7 +169,7 @@ def _run_job(
     job.sink_meters.on_call = metrics.observe_sink
     runner.on_completed = watcher.note_completion
     stopper = Stopper(runner, view, options.grace, termination)
-    with ControlServer(control, work, metrics=metrics.render):
+    with ControlServer(control, work, metrics=metrics.render), MonitoringServer(control, metrics=metrics.render):
         stopper.listen()
         watcher.start()
         try:
@@ -185,13 +186,13 @@ def _run_job(
 def _make_scratch(work: Path) -> Path:
     """Return a directory of this process alone, and drop those that killed ones have left behind."""
     try:
-        work.mkdir(parents=True, exist_ok=True)
+        work.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in work.glob(f"{_SCRATCH}*"):
             pid = directory.name.removeprefix(_SCRATCH)
             if pid.isdigit() and (int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists()):
                 shutil.rmtree(directory, ignore_errors=True)
         scratch = work / f"{_SCRATCH}{os.getpid()}"
-        scratch.mkdir()
+        scratch.mkdir(mode=0o700)
     except OSError as error:
         raise UnusableWorkdir(
             f"The work directory {work} cannot be used: {error.strerror}", "name another one with --workdir"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,18 @@ _CHANNEL = "channel "  # with this ChannelStream begins to describe itself, a so
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One batch as Spark reports it: rows read, its duration in ms, and how many of the rows other chains wrote."""
+    """One batch as Spark reports it: rows read, its duration in ms, and how many of the rows other chains wrote.
+
+    `rows_by_source` has the rows of each source, by Spark's number; `dropped_late` what Spark calls each operator that
+    keeps state, with the rows that it dropped because they were behind the watermark; nothing without a watermark.
+    """
 
     batch: int
     rows_in: int
     duration_ms: int
     rows_from_chains: int = 0
+    rows_by_source: tuple[int, ...] = ()
+    dropped_late: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,8 @@ class ProgressReader:
                         for source in report.get("sources", ())
                         if source["description"].startswith(_CHANNEL)
                     ),
+                    rows_by_source=tuple(source["numInputRows"] for source in report.get("sources", ())),
+                    dropped_late=_dropped_late(report),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
@@ -84,6 +92,13 @@ class ProgressReader:
                 Positions(read_offsets(source.get("endOffset")), read_offsets(source.get("latestOffset")))
                 for source in sources
             ]
+
+
+def _dropped_late(report: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    if not report.get("eventTime"):
+        return ()
+    operators = report.get("stateOperators", ())
+    return tuple((each["operatorName"], each["numRowsDroppedByWatermark"]) for each in operators)
 
 
 class Rate:

@@ -14,13 +14,14 @@ from streamjob.protocol.channels import Entry, EntryKind
 from streamjob.protocol.cuts import Publications
 from streamjob.snapshot.manifest import ChainState, FileRef, SourceState
 from streamjob.stored.compatibility import Restored
+from streamjob.stored.state_forms import same
 from streamjob.stored.verdicts import Finding
 from streamjob_runtime.chain import ChainStart
 from streamjob_runtime.channels.in_flight import RestoredLog, restored_log, segment_folder
 from streamjob_runtime.dataflow import Dataflow, FilesRead, SourcesBefore
 from streamjob_runtime.download import Locate, download
 from streamjob_runtime.judging import settle_state
-from streamjob_runtime.rewriting import RestoredChain, rewrite_state
+from streamjob_runtime.rewriting import RestoredChain, check_beforehand, rewrite_state
 from streamjob_runtime.takeover import Takeover, Wanted
 
 if TYPE_CHECKING:
@@ -112,9 +113,20 @@ class Restoration:
             StateRewrittenWrongly: what was rewritten is not what it was.
         """
         running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
-        chains = [RestoredChain(uid, self._workdir.checkpoint(uid), state.batch) for uid, state in running.items()]
-        for uid, batch in rewrite_state(spark, chains, partitions).items():
+        for uid, batch in rewrite_state(spark, self._to_rewrite(), partitions).items():
             self._states[uid] = self._takeovers[uid].state = running[uid].model_copy(update={"batch": batch})
+
+    def check_rewriting(self, partitions: int) -> None:
+        """Check whether the state could be given that many partitions, by what describes it alone.
+
+        Raises:
+            StateNotRewritable: state of some operator could not.
+        """
+        check_beforehand(self._to_rewrite(), partitions)
+
+    def _to_rewrite(self) -> list[RestoredChain]:
+        running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
+        return [RestoredChain(uid, self._workdir.checkpoint(uid), state.batch) for uid, state in running.items()]
 
     def settle(
         self, spark: SparkSession, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
@@ -134,10 +146,17 @@ class Restoration:
         if takeover is None or takeover.state is None or restored is None:
             return ()
         takeover.graft_inputs(dataflow)
-        if chain.uid not in restored.undecided and restored.origin(chain.uid).state is None:
+        if not self._is_in_doubt(restored, takeover.state, chain.uid, dataflow):
             return ()
         place = self._workdir.checkpoint(chain.uid)
         return settle_state(spark, graph, restored, takeover.state, chain, dataflow, place)
+
+    def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
+        """Return whether state has to be compared with what the query keeps: mostly nothing has changed."""
+        if chain in restored.undecided or restored.origin(chain).state is not None:
+            return True
+        # This process has run the same job: what it held, it made.
+        return self._workdir.held is None and bool(state.forms) and not same(state.forms, dataflow.forms)
 
     def start(self, chain: ChainUid, dataflow: Dataflow) -> ChainStart:
         """Return where a chain begins."""

@@ -25,6 +25,7 @@ from streamjob.stored.rewriting import (
     check_rewritable,
     check_unchanged,
 )
+from streamjob_runtime.spark_checkpoint.described import operator_names, store_schemas
 from streamjob_runtime.spark_checkpoint.logs import (
     OperatorMetadata,
     last_committed,
@@ -76,6 +77,28 @@ def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitio
     for state in states:
         check_rewritable(state.operators(), partitions)
     return {state.chain.uid: state.rewrite(partitions) for state in states}
+
+
+def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
+    """Check by what describes the state alone whether `rewrite_state` could be called.
+
+    Raises:
+        StateNotRewritable: an operator's state cannot be rewritten.
+    """
+    for chain in chains:
+        if _recorded(chain) in (None, partitions):
+            continue
+        conf = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {})
+        operators = [
+            StatefulOperator(
+                label=f"{name} {number} of chain {chain.uid!r}",
+                name=name,
+                join_format=int(conf.get(_JOIN_FORMAT, JOIN_FORMAT)),
+                keyed=all(key for key, _ in store_schemas(chain.checkpoint / "state" / str(number)).values()),
+            )
+            for number, name in operator_names(chain.checkpoint, chain.batch).items()
+        ]
+        check_rewritable(operators, partitions)
 
 
 class _State:

@@ -26,8 +26,9 @@ from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
-from streamjob_runtime.chain import describe
 from streamjob_runtime.checkpoints import OnCompleted
+from streamjob_runtime.describing import describe
+from streamjob_runtime.ending import check_ended
 from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome, Job
 from streamjob_runtime.ledger import Ledger, RestoreFrom
 
@@ -99,8 +100,8 @@ class Runner:
         restore_from = self._options.restore_from
         held: Path | None = None
         while True:
-            self._enter(JobState.RESTORING)
             try:
+                check_ended(() if self.epoch is None else self.epoch.left)
                 ledger = self._claim()
                 first_epoch = ledger.epoch if first_epoch is None else first_epoch
                 if ledger.newest_epoch is not None and ledger.newest_epoch >= first_epoch:
@@ -122,7 +123,7 @@ class Runner:
                 outcome = EpochOutcome(EpochEnd.FAILED, error.what)
             except Exception as error:
                 log.exception("The epoch failed")
-                outcome = EpochOutcome(EpochEnd.FAILED, describe(error))
+                outcome = EpochOutcome(EpochEnd.FAILED, describe(error, self.job.workdir))
             match outcome.end:
                 case EpochEnd.FINISHED:
                     self._end(JobState.FINISHED, None)

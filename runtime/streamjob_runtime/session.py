@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime import class_data
+from streamjob_runtime.callbacks import authenticate_callbacks
 from streamjob_runtime.connectors.finding import jars as find_jars
-from streamjob_runtime.java import find_java
+from streamjob_runtime.java import find_java, quoted_option
 from streamjob_runtime.jvm import CHECKPOINT_FILE_MANAGER, JAR
+from streamjob_runtime.jvm_start import why_not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,8 @@ FIXED: Mapping[str, str] = {
     _STREAMING + "checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     _STREAMING + "checkpoint.fileChecksum.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
+    # Other users of the machine reach what listens on loopback. In local mode Spark makes the secret itself.
+    "spark.authenticate": "true",
 }
 """What the snapshot protocol relies on; a job cannot change it."""
 
@@ -88,10 +92,20 @@ class SessionSettings:
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **self.conf,
             **FIXED,
-            java_options: f"{self.conf.get(java_options, DEFAULTS[java_options])} {_LOGGING}",
+            # The job's own options come later, and hold.
+            java_options: f"{self._leaving_nothing()} {self.conf.get(java_options, DEFAULTS[java_options])} {_LOGGING}",
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
             "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
         }
+
+    @property
+    def temporary(self) -> Path:
+        """The directory of Java's temporary files, libraries that it unpacks among them. It goes with `workdir`."""
+        return self.workdir / "tmp"
+
+    def _leaving_nothing(self) -> str:
+        # Java keeps its performance data in the machine's own directory of temporary files, whatever the option says.
+        return f"-XX:-UsePerfData {quoted_option(f'-Djava.io.tmpdir={self.temporary}')}"
 
 
 def connector_jars(settings: SessionSettings) -> list[Path]:
@@ -110,8 +124,10 @@ def start_session(settings: SessionSettings) -> SparkSession:
     Raises:
         NoJava: no Java that Spark can run on was found.
         CannotFetch: a connector's jars are not here and cannot be had.
+        SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
     java = find_java(os.environ, settings.workdir / "java")
+    settings.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
@@ -130,7 +146,11 @@ def start_session(settings: SessionSettings) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     with _variable("JAVA_HOME", str(java.home)):
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise why_not_started(error, java, conf) or error from error
+    authenticate_callbacks(session)
     assert session._jvm is not None
     session._jvm.io.streamjob.StreamThreadDeaths.install()
     return session

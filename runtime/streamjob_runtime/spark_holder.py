@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_EXIT_SECONDS = 120
+_EXIT_SECONDS = 60.0
 
 log = logging.getLogger("streamjob")
 
@@ -74,22 +74,29 @@ class SparkHolder:
         context = session.sparkContext
         gateway = context._gateway
         process = getattr(gateway, "proc", None)
-        try:
-            session.stop()
-        except Exception as error:
-            # Its process may be gone by now. How the job ended is what the caller has to know.
-            log.warning("Spark could not be stopped: %s", error)
+        # In a thread: a query that cannot be stopped holds up Spark's own stop for ever.
+        stopper = threading.Thread(target=_stop, args=(session,), name="stop-spark", daemon=True)
+        stopper.start()
+        stopper.join(_EXIT_SECONDS)
         if process is not None and gateway is not None:
             gateway.shutdown()
             # Java ends when its standard input does.
             process.stdin.close()
             try:
-                process.wait(_EXIT_SECONDS)
+                process.wait(0.0 if stopper.is_alive() else _EXIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
             # PySpark keeps them for the next session of the process, and would talk to a process that is gone.
             type(context)._gateway = None
             type(context)._jvm = None
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception as error:
+        # Its process may be gone by now. How the job ended is what the caller has to know.
+        log.warning("Spark could not be stopped: %s", error)
 
 
 def _is_alive(session: SparkSession) -> bool:

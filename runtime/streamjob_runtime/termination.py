@@ -64,7 +64,7 @@ class TerminationLog:
     def write_error(self, error: Exception) -> None:
         """Say that the job ended with an error."""
         # Importing it takes a while, for which a start must not wait.
-        from streamjob_runtime.chain import describe
+        from streamjob_runtime.describing import describe
 
         match error:
             case StreamJobError(exit_code=ExitCode.SUPERSEDED):

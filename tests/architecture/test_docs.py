@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamjob import Job
 from streamjob.job.load import load_job
+from streamjob.job.spec import JobSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -40,6 +45,40 @@ def test_the_job_of_the_readme_is_valid(tmp_path: Path) -> None:
     assert spec.name == "departures"
     assert spec.sink("report").delivery == "exactly-once"
     assert len(job.splitlines()) <= 24
+
+
+def test_the_yaml_and_the_python_of_the_job_files_reference_are_the_same_job(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "reference" / "job-file.md").read_text()
+    for kind, name in (("yaml", "job.yaml"), ("python", "reference_job.py")):
+        (block,) = re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+        (tmp_path / name).write_text(block)
+
+    in_yaml, in_python = (load_job(tmp_path / name).spec for name in ("job.yaml", "reference_job.py"))
+
+    assert _with_one_spelling_of_sql(in_yaml) == _with_one_spelling_of_sql(in_python)
+
+
+def _with_one_spelling_of_sql(spec: JobSpec) -> dict[str, Any]:
+    data: dict[str, Any] = spec.model_dump(by_alias=True)
+    for operator in data["operators"]:
+        operator["sql"] = " ".join(operator["sql"].replace('"', "'").split())
+    return data
+
+
+def test_the_table_of_python_calls_has_every_argument() -> None:
+    text = (ROOT / "docs" / "reference" / "job-file.md").read_text()
+    rows = dict(re.findall(r"^\| `@?(?:job\.)?(\w+)\([^|]*\| (.*) \|$", text, re.MULTILINE))
+    calls: dict[str, Callable[..., Any]] = {
+        "Job": Job,
+        "source": Job.source,
+        "operator": Job.operator,
+        "sql": Job.sql,
+        "sink": Job.sink,
+    }
+
+    for name, call in calls.items():
+        arguments = {each.name for each in signature(call).parameters.values() if each.kind is each.KEYWORD_ONLY}
+        assert arguments <= set(re.findall(r"`(\w+)`", rows[name])), name
 
 
 def test_the_targets_that_the_documents_name_exist() -> None:

@@ -15,9 +15,10 @@ from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, Operato
 from streamjob.protocol.claiming import claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collector
 from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.log import JOBS_OWN, JobId
 from streamjob.protocol.manifests import encode_manifest, read_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, OutcomeUnknown, claim, unless_superseded
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded
 from streamjob.protocol.publishing import publish, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import LATEST, Resolution, resolve
@@ -45,7 +46,9 @@ class Habits:
 def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
     identity = Identity(job=JOB, owner=Owner(f"owner-{owner}"), attempt=Attempt(attempt))
     try:
-        held = yield from claim(identity, float(owner), checkpoints=habits.num_retained)
+        held = yield from claim(
+            identity, float(owner), checkpoints=habits.num_retained, num_retained=habits.num_retained
+        )
     except (Superseded, StoreError):
         return
     try:

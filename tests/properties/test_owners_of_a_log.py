@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from tests.properties.observer import Effect, World
+from tests.properties.observer import JOB, Effect, World
 from tests.properties.owners import Habits, Life, live, visit
 
+from streamjob.ids import LogSeq, Owner
 from streamjob.protocol.claiming import CreateOutside
+from streamjob.protocol.log import LogDamaged, read
 from streamjob.protocol.publishing import Abort, Commit
-from streamjob.snapshot.record import RecordKind
+from streamjob.protocol.repair import plan_repair, repair
+from streamjob.snapshot import keys
+from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Delete, List, PutIfAbsent
 from streamjob.testing.simulated_store import Outcome
@@ -96,6 +101,7 @@ habits = st.builds(
     final_at=st.sampled_from([None] * 7 + [0, 3]),
     asks_again=st.integers(0, 2),
 )
+DAMAGES = ("missing", "altered", "cut short", "replaced")
 VISITOR = 3
 OUTAGES = (1,) * 7 + (10, 12, 23)
 """In calls; ten are what completing a checkpoint tries before its outcome is unknown."""
@@ -227,3 +233,56 @@ def test_whatever_happens_the_log_is_linear_checkpoints_are_whole_and_output_is_
 @given(seed=st.integers(0, 2**32))
 def test_long_histories_of_many_epochs_keep_the_invariants(seed: int) -> None:
     check(play(random_schedule(Random(seed))))
+
+
+@settings(max_examples=min(settings().max_examples, 25), deadline=None)
+@given(seed=st.integers(0, 2**32), which=st.integers(0, 100), how=st.sampled_from(DAMAGES), copies=st.booleans())
+def test_behind_a_damaged_record_nobody_starts_and_nothing_is_deleted(
+    seed: int, which: int, how: str, copies: bool
+) -> None:
+    world = play(random_schedule(Random(seed)))
+    whole, view = dict(world.store.objects), world.store.run(read(JOB))
+    if not copies:
+        for record in view.records[:-1]:
+            world.store.objects.pop(keys.record_copy(record.seq), None)
+    damaged = view.records[which % len(view.records)]
+    spoil(world, damaged, how)
+    before = dict(world.store.objects)
+
+    successor = Actor(live(world, 1_000_000, 1_000_000, Habits()))
+    with pytest.raises(LogDamaged):
+        run_to_end(successor, world)
+    assert world.store.objects == before
+
+    plan = world.store.run(plan_repair(JOB))
+    world.store.run(repair(plan, Owner("repair"), 0.0))
+    repaired = world.store.run(read(JOB))
+    kept = {key: content for key, content in before.items() if not key.startswith("log")}
+    assert {key: world.store.objects.get(key) for key in kept} == kept
+    if keys.record_copy(damaged.seq) in before:
+        event("put back from the copy")
+        assert (repaired.records, world.store.objects.keys() <= whole.keys()) == (view.records, True)
+    else:
+        event("gone on from what is intact")
+        lost = None if not damaged.completes else damaged.manifest
+        intact = [record.manifest for record in view.completions if record.manifest not in (lost, None)]
+        assert [record.manifest for record in repaired.completions] == intact
+        assert repaired.epoch > view.epoch
+        assert repaired.last_id >= view.last_id
+
+
+def run_to_end(actor: Actor, world: World) -> None:
+    while not actor.ended:
+        actor.step(world, Outcome.DONE)
+
+
+def spoil(world: World, record: LogRecord, how: str) -> None:
+    key = keys.log_record(record.seq)
+    content = world.store.objects.pop(key)
+    match how:
+        case "altered":
+            world.store.objects[key] = content.replace(b"owner", b"Owner", 1)
+        case "cut short":
+            world.store.objects[key] = content[: len(content) // 2]
+        case "replaced":
+            world.store.objects[key] = world.store.objects.get(keys.log_record(LogSeq(record.seq - 1)), b"{}")

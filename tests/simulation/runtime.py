@@ -23,9 +23,10 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.manifests import encode_manifest
-from streamjob.protocol.ownership import Claim, Identity, OutcomeUnknown, claim, verify
+from streamjob.protocol.ownership import Claim, Identity, claim, verify
 from streamjob.protocol.publishing import publish, recover
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.snapshot.manifest import FileRef, Manifest

@@ -18,7 +18,8 @@ from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, List, Page, Put, PutIfAbsent, StoreEffect
+from streamjob.store.effects import Delete, Get, GetUri, Hash, List, Page, Put, PutIfAbsent, StoreEffect
+from streamjob.store.hashing import hash_parts
 from streamjob.testing.clock import VirtualClock
 
 
@@ -147,6 +148,8 @@ class World(ABC):
                 self.store.delete(doomed)
                 self.oracle.deleted()
                 return None
+            case Hash(parts):
+                return hash_parts(parts, lambda key, *part: self.store.get_range(Key(key), *part), lambda _: True)
 
     def commit(self, checkpoint: int, names: tuple[str, ...]) -> None:
         """Publish in the sink."""
@@ -166,6 +169,8 @@ def _brief(effect: StoreEffect) -> str:
             return "Delete " + ", ".join(key[-30:] for key in doomed)
         case GetUri(uri):
             return f"Get {uri}"
+        case Hash(parts):
+            return f"Hash {len(parts)} parts"
         case PutIfAbsent(key, content) if keys.log_seq(key) is not None:
             record = LogRecord.model_validate_json(content)
             return f"PutIfAbsent {key[-10:]} {record.kind} {record.id} of epoch {record.epoch}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from streamjob.cli.validate import FileArgument, SetOption
-from streamjob.errors import ExitCode
 from streamjob.extras import from_extra
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from streamjob.stored.restorable import Found
     from streamjob.stored.verdicts import Comparison, Finding
 
-    Judge = Callable[[LoadedJob, Found, Comparison, bool], Comparison]
+    Examine = Callable[[LoadedJob, Found | None, Comparison, bool, JobId], Comparison]
     QueryCheck = Callable[
-        [str, LoadedJob, Plan, JobId, bool, Judge | None, Callable[[], float]], tuple[str, Comparison]
+        [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
     ]
 
-_JUDGE = "streamjob_runtime.judging"
-"""What compares state with what a job's operators keep; it has a Spark, and comes with the extra `runtime`."""
+_EXAMINER = "streamjob_runtime.examining"
+"""What asks the sinks and Spark what a start would find; it comes with the extra `runtime`."""
 _QUERIES = "streamjob_runtime.from_spark"
 """What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
 
@@ -70,8 +70,8 @@ def check_command(
         bool,
         typer.Option(
             "--spark/--no-spark",
-            help="Where the graphs do not tell, such as for a changed query over state, plan the chains on an embedded"
-            " Spark, which takes seconds; without, only the graphs are compared.",
+            help="Plan the job on an embedded Spark, as a start would, which takes seconds; without, only the graphs"
+            " are compared, and the sinks asked that need no Spark.",
         ),
     ] = True,
     overrides: SetOption = None,
@@ -79,23 +79,25 @@ def check_command(
 ) -> None:
     """Say what a start from a snapshot would restore, rewrite, drop and refuse, without starting the job.
 
-    Ends with exit code 3 if the job would be refused.
+    Ends with the exit code that a start would: 3 if the job would not be restored, 2 if it could not run at all.
     """
     from streamjob.job.load import load_job
     from streamjob.job.plan import plan
     from streamjob.protocol.log import JobId
     from streamjob.stored.restorable import FROM_SPARK
 
-    loaded = load_job(file, overrides or ())
+    examine = _examiner(spark)
+    asks_spark = spark and examine is not None
+    parser, environ = (_parse_with_spark, os.environ) if asks_spark else (None, None)
+    loaded = load_job(file, overrides or (), spark_parser=parser, environ=environ)
     planned = plan(loaded.spec)
     job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
-    judge = _judge() if spark else None
     if restore_from.startswith(FROM_SPARK):
-        uri, compared = _query_check()(restore_from, loaded, planned, job, allow_non_restored_state, judge, time.time)
+        uri, compared = _query_check()(restore_from, loaded, planned, job, allow_non_restored_state, examine, time.time)
     else:
-        found = _compare(loaded, planned, restore_from, location, job, allow_non_restored_state, judge)
-        if found is None:
-            typer.echo(f"{restore_from}: there is no snapshot, so the job begins anew", err=True)
+        found = _compare(loaded, planned, restore_from, location, job, allow_non_restored_state, examine)
+        if isinstance(found, str):
+            typer.echo(found, err=True)
             return
         uri, compared = found
     if as_json:
@@ -104,7 +106,7 @@ def check_command(
     else:
         _print(compared, uri)
     if compared.refusals:
-        raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+        raise typer.Exit(int(compared.refusals[0].exit_code))
 
 
 def _compare(
@@ -114,18 +116,28 @@ def _compare(
     location: str | None,
     job: JobId,
     allow: bool,
-    judge: Judge | None,
-) -> tuple[str, Comparison] | None:
-    """Return a snapshot's URI, and what becomes of each part; None if the job would start from nothing."""
+    examine: Examine | None,
+) -> tuple[str, Comparison] | str:
+    """Return a snapshot's URI, and what becomes of each part; a sentence where there is nothing to compare with."""
     from streamjob.stored.comparing import compare
     from streamjob.stored.restorable import opened
+    from streamjob.stored.verdicts import Comparison
 
-    with opened(loaded, restore_from, location, job.namespace, job.name) as found:
+    def note(text: str) -> None:
+        typer.echo(text, err=True)
+
+    with opened(loaded, restore_from, location, job.namespace, job.name, note) as found:
+        if found is not None and found.finished:
+            return f"{restore_from}: the job has finished, so a start publishes what is left of it, and ends"
         if found is None:
-            return None
-        compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
-        if judge is not None and compared.undecided and not compared.refusals:
-            compared = judge(loaded, found, compared, allow)
+            compared = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
+        else:
+            compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
+        if examine is not None:
+            compared = examine(loaded, found, compared, allow, job)
+        if found is None:
+            compared.check()
+            return f"{restore_from}: there is no snapshot, so the job begins anew"
         return found.uri, compared
 
 
@@ -143,14 +155,21 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _judge() -> Judge | None:
+def _examiner(ask_spark: bool) -> Examine | None:
     if find_spec("pyspark") is None:
         return None
 
-    def judge(loaded: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
-        return cast("Judge", import_module(_JUDGE).judge)(loaded, found, compared, allow)
+    def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
+        examined: Comparison = import_module(_EXAMINER).examine(
+            loaded, found, compared, allow, job, ask_spark=ask_spark
+        )
+        return examined
 
-    return judge
+    return examine
+
+
+def _parse_with_spark(sql: str) -> str | None:
+    return cast("str | None", import_module("streamjob_runtime.sql_judge").parse_with_spark(sql))
 
 
 def _query_check() -> QueryCheck:

@@ -39,6 +39,7 @@ LAZY: dict[str, Lazy] = {
     "validate": Lazy("Check a job file, and say all that is wrong with it.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains that a job is run as.", "streamjob.cli.plan:plan_command"),
     "check": Lazy("Say what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
+    "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
     "snapshots": Lazy(
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
     ),
@@ -140,6 +141,7 @@ _register("checkpoint", control.checkpoint)
 _register("savepoint", control.savepoint)
 _register("stop", control.stop, cls=control.StopCommand)
 _register("snapshots", _placeholder, help=LAZY["snapshots"].help)
+_register("log", _placeholder, help=LAZY["log"].help)
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def list_command(location: Place, namespace: Namespace = None, name: Name = None
     """List the completed snapshots of a job, or of all jobs at a location."""
     from streamjob.cli import snapshot_tables as tables
 
-    with _opened(location, namespace, name) as (jobs, single):
+    with _opened(location, namespace, name, of_all=True) as (jobs, single):
         if single is not None:
             shown = [single]
             _emit(as_json, [tables.entry(single, None)], lambda: tables.print_list(shown, None))
@@ -86,9 +86,9 @@ def verify_command(
     Ends with exit code 3 if anything is wrong, and says all that is.
     """
     from streamjob.cli import snapshot_tables as tables
-    from streamjob.stored.verify import verify
+    from streamjob.stored.verify import differing_copies, verify
 
-    with _opened(location, namespace, name) as (jobs, single):
+    with _opened(location, namespace, name, of_all=snapshot is None) as (jobs, single):
         if single is not None:
             subjects: tuple[StoredSnapshot, ...] = (single,)
         elif snapshot is not None:
@@ -96,12 +96,14 @@ def verify_command(
         else:
             subjects = tuple(each for job in jobs for each in job.snapshots)
         result = verify(subjects)
+        copies = [problem for job in jobs if snapshot is None for problem in differing_copies(job.place)]
         _emit(
             as_json,
             [tables.verdict(subject, problems) for subject, problems in result.problems],
             lambda: tables.print_verdicts(result),
         )
-        if not result.whole:
+        _emit(as_json, [{"problem": each} for each in copies], lambda: typer.echo("\n".join(copies), nl=bool(copies)))
+        if copies or not result.whole:
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
 
 
@@ -201,9 +203,13 @@ def delete_command(
 
 @contextmanager
 def _opened(
-    location: str, namespace: str | None, name: str | None
+    location: str, namespace: str | None, name: str | None, *, of_all: bool = False
 ) -> Iterator[tuple[list[JobSnapshots], StoredSnapshot | None]]:
-    """Yield the jobs at a place, or the one snapshot that it names."""
+    """Yield the jobs at a place, or the one snapshot that it names.
+
+    With `of_all` a damaged log does not hide the other jobs: it is told of when these are done with.
+    """
+    from streamjob.protocol.log import LogDamaged
     from streamjob.store.base import StoreDenied
     from streamjob.stored.places import find_jobs, find_snapshot
     from streamjob.stored.reading import read_job, read_snapshot
@@ -214,11 +220,24 @@ def _opened(
             yield [], read_snapshot(single)
             return
         places = find_jobs(location, namespace, name)
+        damaged: list[LogDamaged] = []
+        jobs = []
         try:
-            yield [read_job(place) for place in places], None
+            for place in places:
+                try:
+                    jobs.append(read_job(place))
+                except LogDamaged as error:
+                    if not of_all or len(places) == 1:
+                        raise
+                    damaged.append(error)
+            yield jobs, None
         finally:
+            for each in damaged:
+                typer.echo(f"error: {each}", err=True)
             for place in places:
                 place.store.close()
+        if damaged:
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
     except StoreDenied as error:
         raise InvalidInput(error.what, error.fix) from error
 

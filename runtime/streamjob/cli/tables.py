@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.models import CheckpointsView, JobView, SnapshotKind
+from streamjob.client.inputs import behind, holding_back, unread_records
+from streamjob.client.models import ChainView, CheckpointsView, InputView, JobView, SnapshotKind
 
 _SHOWN = 5
 _PARTITIONS_SHOWN = 12
@@ -29,6 +30,8 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         parts.append(_chains(job))
     if any(chain.inputs for chain in job.chains):
         parts.append(_inputs(job))
+    if any(chain.records_dropped_late for chain in job.chains):
+        parts.append(_late(job))
     if any(source.partitions for chain in job.chains for source in chain.inputs):
         parts.append(_partitions(job))
     if job.channels:
@@ -112,11 +115,39 @@ def _chains(job: JobView) -> Table:
 
 
 def _inputs(job: JobView) -> Table:
-    table = _table(("chain", False), ("input", False), ("watermark", False), ("lag", True))
+    unread = {uid: unread_records(job, source) for chain, source, uid in _each_input(job)}
+    counted = any(unread.values())
+    held_back = any(source.holds_watermark_back for _, source, _ in _each_input(job))
+    table = _table(
+        ("chain", False),
+        ("input", False),
+        ("watermark", False),
+        ("lag", True),
+        *((("unread", True),) if counted else ()),
+        *((("", False),) if held_back else ()),
+    )
+    for chain, source, uid in _each_input(job):
+        table.add_row(
+            chain.uid,
+            source.uid,
+            formatting.event_time(source.watermark_ms),
+            "ended" if source.ended else behind(chain, source),
+            *((unread[uid],) if counted else ()),
+            *((holding_back(source),) if held_back else ()),
+        )
+    return table
+
+
+def _each_input(job: JobView) -> list[tuple[ChainView, InputView, tuple[str, str]]]:
+    return [(chain, source, (chain.uid, source.uid)) for chain in job.chains for source in chain.inputs]
+
+
+def _late(job: JobView) -> Table:
+    """Return what operators have dropped because it was late."""
+    table = _table(("chain", False), ("operator", False), ("dropped as late", True))
     for chain in job.chains:
-        for source in chain.inputs:
-            lag = "ended" if source.ended else formatting.lag(source.lag_ms, source.watermark_ms)
-            table.add_row(chain.uid, source.uid, formatting.event_time(source.watermark_ms), lag)
+        for operator, records in chain.records_dropped_late.items():
+            table.add_row(chain.uid, operator, formatting.count(records))
     return table
 
 
@@ -127,7 +158,7 @@ def _partitions(job: JobView) -> Table:
     found = [(source, each) for source in sources.values() for each in source.partitions]
     found.sort(key=lambda pair: -(pair[1].lag or 0))
     for source, each in found[:_PARTITIONS_SHOWN]:
-        unread = formatting.ABSENT if each.lag is None else formatting.count(each.lag)
+        unread = formatting.UNKNOWN if each.lag is None else formatting.count(each.lag)
         table.add_row(source.uid, f"{each.topic} {each.partition}", str(each.position), unread)
     if len(found) > _PARTITIONS_SHOWN:
         rest = formatting.count(sum(each.lag or 0 for _, each in found[_PARTITIONS_SHOWN:]))

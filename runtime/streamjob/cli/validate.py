@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from streamjob.extras import from_extra
 from streamjob.job.load import load_job
+
+_PARSER = "streamjob_runtime.sql_judge"
+_VALIDATOR = "streamjob_runtime.validating"
+"""What asks Spark; it comes with the extra `runtime`."""
 
 FileArgument = Annotated[
     str,
@@ -22,9 +29,36 @@ SetOption = Annotated[
 ]
 
 
-def validate_command(file: FileArgument, overrides: SetOption = None) -> None:
-    """Check a job file, and say all that is wrong with it."""
-    spec = load_job(file, overrides or ()).spec
+def validate_command(
+    file: FileArgument,
+    overrides: SetOption = None,
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="Ask an embedded Spark as well, which takes seconds: about columns, functions and types, and whether"
+            " sources and sinks are there.",
+        ),
+    ] = False,
+) -> None:
+    """Check a job file without starting the job, and say all that is wrong with it.
+
+    Without --spark the file alone is read: names, graph, options and syntax.
+    """
+    if spark:
+        with from_extra("`streamjob validate --spark`", "runtime"):
+            import_module("pyspark")
+        parser = import_module(_PARSER).parse_with_spark
+        loaded = load_job(file, overrides or (), spark_parser=parser, environ=os.environ)
+        import_module(_VALIDATOR).validate(loaded)
+    else:
+        loaded = load_job(file, overrides or ())
+    spec = loaded.spec
     parts = [(spec.sources, "source"), (spec.operators, "operator"), (spec.sinks, "sink")]
     counts = ", ".join(f"{len(each)} {word}{'' if len(each) == 1 else 's'}" for each, word in parts)
     typer.echo(f"{file}: the job {spec.name!r} is valid ({counts})")
+    if not spark:
+        typer.echo(
+            "not asked: whether columns, functions and types are there and fit, and whether sources and sinks can be"
+            " reached; --spark asks that"
+        )

@@ -36,12 +36,21 @@ class InputView(View):
     )
     watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
     lag_ms: int | None = Field(
-        default=None, description="Clock minus watermark, in ms; null without a watermark, or behind the end of input."
+        default=None,
+        description="Clock minus watermark, in ms; null before the first watermark, or behind the end of input.",
+    )
+    idle_seconds: float | None = Field(
+        default=None, description="Seconds since it last brought a record; null before the chain runs, and once ended."
+    )
+    holds_watermark_back: bool = Field(
+        default=False,
+        description="Whether it brings no record and keeps the chain's watermark behind that of the other inputs.",
     )
     ended: bool = Field(default=False, description="Whether the input has ended for good.")
     lag_records: int | None = Field(
         default=None,
-        description="Offsets that are not read yet, of all partitions of a Kafka source; null for other inputs.",
+        description="Offsets that are not read yet, of all partitions of a Kafka source; null until a batch has told"
+        " them, and for other inputs.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
     offset_report_failures: int | None = Field(
@@ -73,6 +82,11 @@ class ChainView(View):
     )
     backpressured_seconds: float = Field(
         default=0.0, description="Seconds that it has waited for the chains that read it, in this process."
+    )
+    records_dropped_late: dict[OperatorUid, int] = Field(
+        default_factory=dict,
+        description="Records that were behind the watermark and dropped, in this process, by operator that keeps state"
+        " under a watermark; behind a partial aggregation, its results count.",
     )
     finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
 

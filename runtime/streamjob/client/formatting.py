@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 ABSENT = "–"
+UNKNOWN = "unknown"
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _BLOCKS = "▁▂▃▄▅▆▇█"

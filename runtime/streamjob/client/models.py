@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from pydantic.alias_generators import to_camel
 
 from streamjob.client.chain_models import ChainView, ChannelView, InputView, PartitionView, View
-from streamjob.durations import Seconds
+from streamjob.durations import LONGEST, Seconds
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.statistics import CheckpointingStatistics as CheckpointsView
@@ -233,10 +233,17 @@ _TriggerIdField = Annotated[
     ),
 ]
 _Location = Annotated[
-    str | None, Field(min_length=1, max_length=2048, description="URI of a directory for the savepoint.")
+    str | None,
+    Field(
+        min_length=1,
+        max_length=2048,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="URI of a directory for the savepoint.",
+    ),
 ]
-_Duration = Annotated[Seconds, Field(gt=0)]
-_Pause = Annotated[Seconds, Field(ge=0)]
+_Duration = Annotated[Seconds, Field(ge=0.1, le=LONGEST)]
+_Pause = Annotated[Seconds, Field(ge=0, le=LONGEST)]
+_Count = Annotated[int, Field(strict=True, le=1_000_000)]
 
 
 class Request(BaseModel):
@@ -284,8 +291,8 @@ class CheckpointingChanges(Request):
     min_pause: _Pause = 0.0
     mode: Literal["aligned", "unaligned"] = "aligned"
     aligned_checkpoint_timeout: _Pause | None = Field(default=None, description="null: never unaligned.")
-    tolerable_failed_checkpoints: int = Field(default=10, ge=0)
-    num_retained: int = Field(default=3, ge=1)
+    tolerable_failed_checkpoints: _Count = Field(default=10, ge=0)
+    num_retained: _Count = Field(default=3, ge=1)
 
     def changed(self) -> dict[str, Any]:
         """Return the fields that were sent, by their Python names; durations in seconds."""

@@ -61,7 +61,10 @@ def columns(schema: str) -> dict[str, str]:
     Raises:
         NotASchema: Spark would not take it.
     """
-    return _Reader(schema).columns()
+    try:
+        return _Reader(schema).columns()
+    except RecursionError:
+        raise NotASchema("is nested too deeply", "nest its types less deeply") from None
 
 
 class _Reader:

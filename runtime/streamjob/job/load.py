@@ -21,7 +21,8 @@ from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.validate import examine
-from streamjob.job.yaml_file import YamlError, read_documents
+from streamjob.job.yaml_file import MOST_BYTES, YamlError, read_documents
+from streamjob.schedule import BadSchedule, next_time
 
 _OVERLAID = ("parallelism", "maxParallelism")
 _MERGED = ("checkpointing", "sparkConf")
@@ -141,11 +142,20 @@ class _Content:
 
 def _text(file: Path, origin: str) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            fix = "keep data in files of its own, and long queries in Python"
+            raise InvalidInput(f"{origin}: cannot be read: it is larger than {MOST_BYTES} bytes", fix)
+        return content.decode("utf-8")
     except FileNotFoundError:
         raise InvalidInput(f"{origin}: there is no such file", "name the job's YAML or Python file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    except UnicodeDecodeError as error:
+        line, column = content.count(b"\n", 0, error.start) + 1, error.start - content.rfind(b"\n", 0, error.start)
+        reason = f"line {line}, column {column}: the byte {content[error.start]:#04x} is not UTF-8 text"
+        raise InvalidInput(f"{origin}: cannot be read: {reason}", "save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise InvalidInput(f"{origin}: cannot be read: {reason}") from None
 
 
@@ -154,7 +164,7 @@ def _read_yaml(file: Path, origin: str) -> _Content:
     try:
         documents = read_documents(text)
     except YamlError as error:
-        raise InvalidJob(origin, [Problem("file", f"is not YAML: {error}", "correct it there")]) from None
+        raise InvalidJob(origin, [Problem("file", f"cannot be read as YAML: {error}", "correct it there")]) from None
     resources = [each for each in documents if isinstance(each, dict) and ("apiVersion" in each or "kind" in each)]
     candidates = [each for each in resources if each.get("kind") == "StreamJob"] if len(documents) > 1 else documents
     if len(candidates) != 1:
@@ -185,6 +195,7 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
     if isinstance(job, dict) and "name" in metadata and job.get("name") not in (None, metadata["name"]):
         what = f"has the name {job['name']!r}, but its StreamJob is {metadata['name']!r}"
         problems.append(Problem("spec.job", what, "leave out the name: state is stored under the StreamJob's"))
+    problems += _schedule_problems(spec)
     if problems or not isinstance(spec, dict) or not isinstance(job, dict):
         raise InvalidJob(origin, problems)
     data = {"name": metadata["name"], **job} if "name" in metadata else dict(job)
@@ -195,6 +206,19 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
         if isinstance(spec.get(key), dict):
             data[key] = {**(data.get(key) or {}), **spec[key]}
     return _Content(data, namespace=metadata.get("namespace"))
+
+
+def _schedule_problems(spec: Any) -> list[Problem]:
+    """Return what is wrong with the schedule of a StreamJob's savepoints; its other fields are the API server's."""
+    savepoints = spec.get("savepoints") if isinstance(spec, dict) else None
+    schedule = savepoints.get("schedule") if isinstance(savepoints, dict) else None
+    if not isinstance(schedule, str):
+        return []
+    try:
+        next_time(schedule, 0)
+    except BadSchedule as error:
+        return [Problem("spec.savepoints.schedule", str(error), "write a duration like 6h, or cron's five fields")]
+    return []
 
 
 def _read_python(file: Path, origin: str) -> _Content:

@@ -9,7 +9,7 @@ from streamjob.job.spec import JobSpec
 
 def loops_of(spec: JobSpec) -> dict[str, tuple[str, ...]]:
     """Return the operators that are in loops by name, each with the names of all operators of its loop."""
-    readers = _readers(spec, feedback=True)
+    readers = _on_cycles(_readers(spec, feedback=True))
     reached = {name: _reached(name, readers) for name in readers}
     return {
         name: tuple(each for each in readers if each in reached[name] and name in reached[each])
@@ -30,6 +30,16 @@ def _readers(spec: JobSpec, *, feedback: bool) -> dict[str, list[str]]:
             if edge.name in readers and (feedback or not edge.feedback):
                 readers[edge.name].append(operator.name)
     return readers
+
+
+def _on_cycles(readers: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return the graph without all that no cycle can go through: a plan asks often, and most jobs have no loop."""
+    left = {name: list(each) for name, each in readers.items()}
+    while ends := [name for name, each in left.items() if not each]:
+        for name in ends:
+            del left[name]
+        left = {name: [reader for reader in each if reader in left] for name, each in left.items()}
+    return left
 
 
 def _reached(name: str, readers: Mapping[str, Iterable[str]]) -> set[str]:

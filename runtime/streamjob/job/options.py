@@ -16,10 +16,16 @@ from streamjob.job.spec import SinkSpec, SourceSpec
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
-    r"(password|passwd|passphrase|secret|token|credentials?|(private|access|account|api|keystore)[._-]?key|jaas[._-]config)"
-    r"([._-]?(key|value))?$",
-    re.IGNORECASE,
+    r"(password|passwd|passphrase|passcode|secret|token|credentials?|cookies?|bearer|jwt"
+    r"|(private|access|account|api|keystore|storage|shared|signing)[._-]?key|access[._-]?key[._-]?id"
+    r"|jaas[._-]config|connection[._-]?string"
+    r"|(?<![a-z])(pwd|dsn|sas|pem|auth(?!or(?!iz)|enticator)[a-z]*([._-](header|string|data|info|params?))?))"
+    r"([._-]?(key|value))?$"
+    # Azure's names end with the account, and a header's name can be anything.
+    r"|account[._-]key[._-]|sas[._-]fixed[._-]token|(?<![a-z])headers?([._-].*)?$"
 )
+_WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
 _LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=(?!\$\{env:)[^;&\s]", re.IGNORECASE)
 _REFERRED_LOGIN = re.compile(r"://([^/@\s:$]+|\$\{env:\}):\$\{env:\}@")
 _USERINFO = re.compile(r"://([^/?#\s]+)@")
@@ -73,7 +79,12 @@ def is_secret(key: str, value: str) -> bool:
     """Return whether an option holds a secret in plain text, judged by its name and by logins in its value."""
     if _LOGIN.search(_REFERRED_LOGIN.sub("://", _REFERENCE.sub("${env:}", value))):
         return True
-    return _SECRET.search(key) is not None and _REFERENCE.search(value) is None
+    return _is_named_for_secret(key, value) and _REFERENCE.search(value) is None
+
+
+def _is_named_for_secret(key: str, value: str) -> bool:
+    # `header: true` of a CSV file is none.
+    return _SECRET.search(_WORD_BEGINS.sub("_", key).lower()) is not None and _BOOLEAN.fullmatch(value) is None
 
 
 def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
@@ -82,7 +93,7 @@ def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
     Args:
         options: as a connector gets them, with the environment's values.
     """
-    found = {value for name, value in options.items() if is_secret(name, "plain")}
+    found = {value for name, value in options.items() if _is_named_for_secret(name, value)}
     for value in options.values():
         for match in _USERINFO.finditer(value):
             password = match[1].partition(":")[2]

@@ -30,7 +30,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dic
         try:
             _assign(changed, _steps(path), read_scalar(text))
         except YamlError as error:
-            problems.append(Problem(where, f"the value is not YAML: {error}", "put it in quotes"))
+            problems.append(Problem(where, f"the value cannot be read as YAML: {error}", "put it in quotes"))
         except _NoSuchPlace as error:
             problems.append(Problem(where, error.what, error.fix))
     return changed, problems

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamjob.durations import format_duration
+from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.problem import Problem
 from streamjob.job.spec import (
     ChannelPolicy,
@@ -86,6 +87,9 @@ def read_spec(data: Any) -> Reading:
     """
     if not isinstance(data, Mapping):
         return Reading(None, (Problem("job", "is not a mapping", "begin with `name:`, `sources:` and `sinks:`"),))
+    if (field_name := too_deep(data)) is not None:
+        what = f"has more than {MOST_LEVELS} levels below {field_name!r}"
+        return Reading(None, (Problem("job", what, "no field of a job needs more than a few"),))
     rest: dict[str, Any] = copy.deepcopy(dict(data))
     problems: dict[Problem, None] = {}
     unread: set[str] = set()

@@ -18,6 +18,9 @@ _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*
 _TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
 
 
+_TOO_DEEP = "it is nested too deeply"
+
+
 class NotAQuery(Exception):
     """A text is not one query; the message says why, in a few words."""
 
@@ -76,19 +79,25 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
         if (reason := spark_parser(sql)) is not None:
             raise NotAQuery(reason) from None
         return Query()
-    return _describe(tree)
+    try:
+        return _describe(tree)
+    except RecursionError:
+        raise NotAQuery(_TOO_DEEP) from None
 
 
 def stateful_parts(sql: str) -> tuple[str, ...] | None:
     """Return what keeps state in a query over streams: `aggregation`, `join`, `limit`; None if that cannot be told."""
-    from sqlglot import exp
-
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return None
     try:
-        tree = _parse(sql)
-    except (_Unread, NotAQuery):
+        return _stateful_parts(_parse(sql))
+    except (_Unread, NotAQuery, RecursionError):
         return None
+
+
+def _stateful_parts(tree: exp.Query) -> tuple[str, ...] | None:
+    from sqlglot import exp
+
     if tree.find(exp.CTE):
         return None
     parts: list[str] = []
@@ -120,6 +129,9 @@ def _parse(sql: str) -> exp.Query:
         first = error.errors[0]
         reason = _TOKEN_REPR.sub(r"\1", str(first["description"])).rstrip(".")
         raise _Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
+    except RecursionError:
+        # Spark's own parser recurses as well, and ends by a StackOverflowError.
+        raise NotAQuery(_TOO_DEEP) from None
     except TokenError:
         raise _Unread("it is cut off, or a quote is not closed") from None
     if not trees:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,9 @@ from streamjob.ids import OperatorUid
 from streamjob.job.checks import CHECKS, Subject
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.spec import JobSpec
+
+Check = Callable[[Subject], Iterable[Problem]]
+_TOO_DEEP = "is nested too deeply to be checked"
 
 
 def validate(
@@ -32,5 +35,15 @@ def validate(
 
 def examine(subject: Subject) -> list[Problem]:
     """Return the problems of a job, of which parts may be missing, since they could not be read."""
-    problems = [problem for check in CHECKS for problem in check(subject)]
-    return by_part(problems)
+    return by_part(run_checks(subject, CHECKS))
+
+
+def run_checks(subject: Subject, checks: Iterable[Check]) -> list[Problem]:
+    """Return what some of the checks find. What is nested too deeply for one of them is a problem as well."""
+    found: list[Problem] = []
+    for check in checks:
+        try:
+            found += check(subject)
+        except RecursionError:
+            found.append(Problem("job", _TOO_DEEP, "shorten the chain of operators, or nest its values less deeply"))
+    return found

@@ -50,7 +50,10 @@ class CreateOutside:
 
 
 class Marker(BaseModel):
-    """What a marker says; for a claim, `root` is the absolute URI of the claiming job's root."""
+    """What a marker says; for a claim, `root` is the absolute URI of the claiming job's root.
+
+    `voided` is the claim of a job that is gone, in whose place a deletion's marker was put.
+    """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
@@ -59,10 +62,11 @@ class Marker(BaseModel):
     job: str
     namespace: str
     root: str = ""
+    voided: Marker | None = None
 
     def encoded(self) -> bytes:
         """Return the stored form."""
-        return self.model_dump_json(by_alias=True).encode()
+        return self.model_dump_json(by_alias=True, exclude_none=True).encode()
 
 
 def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffect | CreateOutside, object, None]:
@@ -116,6 +120,22 @@ def mark_for_deletion(manifest: Key, job: JobId) -> Program[bool]:
     stored = yield from _create_or_read(lambda: put_if_absent(marker, content), lambda: get(marker), content)
     found = _decode(stored)
     return found is not None and found.kind == "deletion"
+
+
+def read_marker(manifest: Key) -> Program[Marker | None]:
+    """Return what the marker beside a manifest says; None if there is none.
+
+    Raises:
+        CannotClaim: it cannot be read.
+    """
+    marker = Key(keys.claim_marker(manifest))
+    try:
+        found = _decode((yield from get(marker)))
+    except ObjectMissing:
+        return None
+    if found is None:
+        raise CannotClaim(f"{marker} is no marker: nobody knows whose the snapshot is", "restore it, or delete it")
+    return found
 
 
 def find_claimed() -> Program[tuple[Key, ...]]:

@@ -19,9 +19,9 @@ from typing import final
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key, LogSeq
 from streamjob.protocol.claiming import mark_for_deletion
-from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import SnapshotMissing, read_manifest
-from streamjob.protocol.ownership import Completion, IllegalStep, verify
+from streamjob.protocol.log import JobId, LogDamaged
+from streamjob.protocol.manifests import SnapshotMissing, read_completed, read_manifest
+from streamjob.protocol.ownership import Claim, Completion, IllegalStep, verify
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.retention import prune_below, subsumed
 from streamjob.snapshot import keys
@@ -96,7 +96,7 @@ class Collector:
 
         # No effect from here to the next: what uploads and completions do meanwhile counts.
         dropped = subsumed(held.retained, num_retained)
-        held.give_up(dropped)
+        held.give_up(dropped, num_retained)
         self._freed |= registry.subsume(record.id for record in dropped if record.id is not None) | survey.files
         retained = {record.manifest for record in held.retained}
         self._superfluous |= {Key(record.manifest) for record in dropped if record.manifest is not None}
@@ -111,7 +111,7 @@ class Collector:
         manifests, files = frozenset(self._manifests), frozenset(self._files)
         below = prune_below(held)
         if manifests or files or self._markers or self._pruned_below is None or below > self._pruned_below:
-            yield from verify(held)
+            yield from self._verify(held)
             yield from _delete_in_order(manifests)
             self._manifests -= manifests
             self._markers |= {Key(keys.claim_marker(key)) for key in manifests}
@@ -123,6 +123,13 @@ class Collector:
             self._pruned_below = max(below, self._pruned_below or below)
         return Collected(dropped, manifests, files, swept)
 
+    def _verify(self, held: Claim) -> Program[None]:
+        try:
+            yield from verify(held)
+        except LogDamaged as error:
+            # The job need not stop: what it completes is whole, and it retains what it knows of.
+            raise CannotCollect(f"nothing is deleted: {error.what}", error.fix) from error
+
     def _learn_retained(self, completion: Completion, num_retained: int) -> Program[None]:
         for record in completion.claim.retained[-num_retained:]:
             assert record.id is not None
@@ -130,7 +137,7 @@ class Collector:
             if self._registry.knows(record.id):
                 continue
             try:
-                manifest = yield from read_manifest(record.manifest)
+                manifest = yield from read_completed(record)
             except CannotRestore as error:
                 raise CannotCollect(
                     f"nothing is deleted: checkpoint {record.id} is retained, and {error.what}",
@@ -171,16 +178,23 @@ class Collector:
 
     def _records_to_prune(self, below: LogSeq) -> Program[frozenset[Key]]:
         if self._pruned_below is not None:
-            return frozenset(keys.log_record(LogSeq(seq)) for seq in range(self._pruned_below, below))
-        doomed: set[Key] = set()
+            numbers = [LogSeq(seq) for seq in range(self._pruned_below, below)]
+            return frozenset(key(seq) for seq in numbers for key in (keys.log_record, keys.record_copy))
+        return (yield from records_below(below))
+
+
+def records_below(below: LogSeq) -> Program[frozenset[Key]]:
+    """Return the records of the log below a number that are there, and their copies."""
+    doomed: set[Key] = set()
+    for prefix, seq_of in ((keys.LOG_PREFIX, keys.log_seq), (keys.COPIES_PREFIX, keys.copied_seq)):
         after, more = "", True
         while more:
-            page = yield from list_page(keys.LOG_PREFIX, after)
-            found = [info.key for info in page.objects if (seq := keys.log_seq(info.key)) is not None and seq < below]
+            page = yield from list_page(prefix, after)
+            found = [info.key for info in page.objects if (seq := seq_of(info.key)) is not None and seq < below]
             doomed.update(found)
             more = page.more and len(found) == len(page.objects)
             after = page.objects[-1].key if page.objects else after
-        return frozenset(doomed)
+    return frozenset(doomed)
 
 
 def _list_objects() -> Program[_Survey]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.manifests import NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, IllegalStep, complete
 from streamjob.protocol.registry import Registry
 from streamjob.snapshot import keys
@@ -24,7 +24,7 @@ def complete_snapshot(
     Args:
         manifest: of a checkpoint that has begun in the registry and refers only to what that handed out.
         now: seconds since 1970.
-        savepoint_uri: for a savepoint, where the caller has written its manifest.
+        savepoint_uri: for a savepoint, where the caller has written its manifest as `encode_manifest` returns it.
 
     Raises:
         Superseded: another owner holds the log, now and for ever.
@@ -38,6 +38,7 @@ def complete_snapshot(
         raise IllegalStep(f"the manifest of {manifest.kind} {manifest.id} is not one of {held!r}")
     kind = RecordKind(manifest.kind)
     held.check_held()
+    content = encode_manifest(manifest)
     if kind is RecordKind.SAVEPOINT:
         if savepoint_uri is None:
             raise IllegalStep(f"savepoint {manifest.id} has no place")
@@ -47,7 +48,7 @@ def complete_snapshot(
         # Behind a record that may exist, a successor may have deleted the manifest: it must not come back.
         if not held.may_name(manifest.id):
             registry.check_protected(manifest)
-            yield from put(key, encode_manifest(manifest))
-    completion = yield from complete(held, kind, manifest.id, reference, now)
+            yield from put(key, content)
+    completion = yield from complete(held, kind, manifest.id, NamedManifest.of(reference, content), now)
     registry.completed(manifest)
     return completion

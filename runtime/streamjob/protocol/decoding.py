@@ -1,14 +1,19 @@
-"""Reading stored objects that say in which version of their format they are written."""
+"""Reading stored objects that say in which version of their format they are written.
+
+Version 1 is read leniently: missing fields have defaults, unknown ones are ignored, and an altered byte may pass.
+Version 2 has exactly the known fields, and a checksum behind them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from streamjob.errors import CannotRestore
+from streamjob.snapshot.sealing import CHECKSUM, Seal, check_seal
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -18,7 +23,7 @@ def decode(
     content: bytes,
     *,
     name: str,
-    known_version: int,
+    stored_fields: Callable[[M], Mapping[str, object]],
     unknown: type[CannotRestore],
     corrupt: Callable[[str], CannotRestore],
 ) -> M:
@@ -26,21 +31,51 @@ def decode(
 
     Args:
         name: of the object, for the error.
-        known_version: the one version of the format that is known here.
-        unknown: the error for another version.
-        corrupt: makes the error for what is no such value, given the reason in one line.
+        stored_fields: the fields of a value as version 2 stores them, as JSON values.
+        unknown: the error for a version that is not known here.
+        corrupt: makes the error for content that is no such value, given the reason in one line.
 
     Raises:
         CannotRestore: as `unknown` and `corrupt` say.
     """
+    seal = check_seal(content)
+    if seal is Seal.BROKEN:
+        raise corrupt("its checksum is not that of its content, so it was altered")
     try:
         fields = json.loads(content)
         version = fields.get("formatVersion")
-        if version == known_version:
-            return model.model_validate(fields)
-    except (ValueError, AttributeError) as error:
+        if version in (1, 2):
+            value = model.model_validate(fields)
+    except (ValueError, AttributeError, RecursionError) as error:
         raise corrupt(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+    if version == 1:
+        return value
+    if version == 2:
+        if seal is Seal.ABSENT:
+            raise corrupt("it does not end with a checksum, so it was altered or cut short")
+        del fields[CHECKSUM]
+        difference = _difference(fields, stored_fields(value))
+        if difference:
+            raise corrupt(difference)
+        return value
+    if not isinstance(version, int):
+        raise corrupt("it has no formatVersion")
     raise unknown(
-        f"{name} has format version {version!r}; this streamjob reads {known_version}",
+        f"{name} has format version {version!r}; this streamjob reads 1 and 2",
         "run the version of streamjob that wrote it, or a later one",
     )
+
+
+def _difference(stored: object, expected: object, path: str = "") -> str:
+    """Return in words where stored fields differ from the known ones, all of which are mandatory; empty if nowhere."""
+    if isinstance(stored, Mapping) and isinstance(expected, Mapping):
+        for name in expected.keys() - stored.keys():
+            return f"it has no {path}{name}"
+        for name in stored.keys() - expected.keys():
+            return f"{path}{name} is an unknown field"
+        pairs = [(f"{path}{name}", stored[name], expected[name]) for name in stored]
+    elif isinstance(stored, list) and isinstance(expected, list) and len(stored) == len(expected):
+        pairs = [(f"{path.rstrip('.')}[{at}]", *both) for at, both in enumerate(zip(stored, expected, strict=True))]
+    else:
+        return "" if stored == expected else f"{path.rstrip('.')} is {stored!r:.80}, where {expected!r:.80} is expected"
+    return next((found for inner, one, other in pairs if (found := _difference(one, other, f"{inner}."))), "")

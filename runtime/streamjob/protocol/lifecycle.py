@@ -11,6 +11,7 @@ class JobState(StrEnum):
     """Where a job stands; the names are the control API's."""
 
     CREATED = "CREATED"
+    """Also while a job starts that has nothing to restore."""
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
     FINISHING = "FINISHING"
@@ -30,19 +31,22 @@ class JobState(StrEnum):
         return not TRANSITIONS[self]
 
 
+_STARTED = frozenset(
+    {
+        JobState.RUNNING,
+        JobState.FINISHED,  # the log ends with a final record: it is published again, and that is all
+        JobState.STOPPING,
+        JobState.STOPPED,
+        JobState.RESTARTING,
+        JobState.FAILED,
+        JobState.SUPERSEDED,
+    }
+)
+"""What may follow a start, whether there was something to restore or not."""
+
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    JobState.CREATED: frozenset({JobState.RESTORING, JobState.STOPPED, JobState.FAILED, JobState.SUPERSEDED}),
-    JobState.RESTORING: frozenset(
-        {
-            JobState.RUNNING,
-            JobState.FINISHED,  # the log ends with a final record: it is published again, and that is all
-            JobState.STOPPING,
-            JobState.STOPPED,
-            JobState.RESTARTING,
-            JobState.FAILED,
-            JobState.SUPERSEDED,
-        }
-    ),
+    JobState.CREATED: _STARTED | {JobState.RESTORING},
+    JobState.RESTORING: _STARTED,
     JobState.RUNNING: frozenset(
         {JobState.FINISHING, JobState.STOPPING, JobState.RESTARTING, JobState.FAILED, JobState.SUPERSEDED}
     ),
@@ -59,7 +63,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
             JobState.SUPERSEDED,
         }
     ),
-    JobState.RESTARTING: frozenset({JobState.RESTORING, JobState.STOPPED, JobState.FAILED, JobState.SUPERSEDED}),
+    JobState.RESTARTING: _STARTED | {JobState.RESTORING},
     JobState.FINISHED: frozenset(),
     JobState.STOPPED: frozenset(),
     JobState.FAILED: frozenset(),

@@ -1,33 +1,52 @@
 """A job's log, as a reader sees it: one dense run of records that ends at the highest number.
 
+Every record says how far down the log goes (`oldest`), names the bytes of the record below by their hash, and has a
+checksum. So whatever is missing, altered or put in another's place between `oldest` and the highest record is damage,
+and a reader says so: a damaged log is never taken for a shorter one, or for that of a new job. Only the highest record
+has none above that would miss it; a copy beside the log tells of it.
+
 Old records are pruned, claims among them, so below the run lie free numbers. A writer that slept through the pruning,
-or a request that was late, can still create a record there, and only there. Such a stray must never count. A number has
-one owner as long as the record exists, so a stray was written on top of a record after which the log went on
-differently; hence the strict order that a run keeps from one record to the next (`follows`) is broken right above it,
-and readers stop there. The one stray that keeps the order is a claim right below another claim: a claim that completed
-nothing says nothing. `retention` has the whole argument.
+or a request that was late, can still create a record there, and only there. No reader looks there.
+
+Records of version 1 have neither hash nor `oldest`. While one of them is the highest, a run ends above the first number
+that is missing, or whose record cannot stand below (`follows`); a completion must be in it, or record 0.
+`retention` argues why strays do not count there.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore, InvalidInput
-from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq
+from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
 from streamjob.protocol.decoding import decode
 from streamjob.snapshot import keys
-from streamjob.snapshot.record import LOG_FORMAT_VERSION, LogRecord, RecordKind
+from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.snapshot.sealing import sealed
 from streamjob.store.base import ObjectMissing
-from streamjob.store.effects import Page, Program, get, list_page
+from streamjob.store.effects import Page, Program, get, list_all, list_page
 
 JOBS_OWN = frozenset({RecordKind.CHECKPOINT, RecordKind.FINAL})
 """The completions whose snapshots belong to the job; a savepoint belongs to its user."""
 
-_FROM_A_BACKUP = "restore the object from a backup of the store; nothing else tells what was completed"
+_WAY_OUT = (
+    "nothing was deleted, and nothing is while the log is damaged: run `streamjob log repair` on the job's directory, "
+    "which first shows what it would do; or start under a new name with --from and the URI of a snapshot"
+)
 
 
-class CorruptRecord(CannotRestore):
-    """A record of the log cannot be read as one."""
+class LogDamaged(CannotRestore):
+    """A record of the log is missing, altered, or contradicts its neighbours.
+
+    Args:
+        job: whose log it is.
+        problem: which object, and what is wrong with it.
+    """
+
+    def __init__(self, job: JobId, problem: str) -> None:
+        super().__init__(f"the log of job {job} is damaged: {problem}", _WAY_OUT)
+        self.problem = problem
 
 
 class UnknownRecordVersion(CannotRestore):
@@ -51,10 +70,14 @@ class JobId:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The log as it stood when it was read: the upper end of its run, oldest record first."""
+    """The log as it stood when it was read: the upper end of its run, oldest record first.
+
+    `last_sha256` is the hash of the stored bytes of the highest record.
+    """
 
     job: JobId
     records: tuple[LogRecord, ...] = ()
+    last_sha256: str | None = None
 
     @property
     def last(self) -> LogRecord | None:
@@ -65,6 +88,13 @@ class LogView:
     def next_seq(self) -> LogSeq:
         """The number that the next record gets."""
         return LogSeq(self.last.seq + 1) if self.last else LogSeq(0)
+
+    @property
+    def oldest(self) -> LogSeq:
+        """The number of the oldest record that the log still needs."""
+        if self.last is None or self.last.oldest is not None:
+            return LogSeq(0) if self.last is None or self.last.oldest is None else self.last.oldest
+        return self.records[0].seq
 
     @property
     def epoch(self) -> Epoch:
@@ -90,6 +120,8 @@ class LogView:
     @property
     def last_id(self) -> CheckpointId:
         """The highest id of a completion, 0 before the first; ids grow along the log."""
+        if self.last is not None and self.last.last_id is not None:
+            return self.last.last_id
         newest = self.newest
         return CheckpointId(0) if newest is None or newest.id is None else newest.id
 
@@ -114,7 +146,12 @@ def follows(lower: LogRecord, upper: LogRecord) -> bool:
 
 def encode_record(record: LogRecord) -> bytes:
     """Return the stored form of a record."""
-    return record.model_dump_json(by_alias=True, exclude_none=True).encode()
+    return sealed(record.stored_fields())
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the hash by which a record names the one below."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def decode_record(seq: LogSeq, content: bytes, job: JobId) -> LogRecord:
@@ -122,25 +159,31 @@ def decode_record(seq: LogSeq, content: bytes, job: JobId) -> LogRecord:
 
     Raises:
         UnknownRecordVersion: its format is none that is known here.
-        CorruptRecord: it is no record, or not the one of this number.
+        LogDamaged: it is no record, or not the one of this number.
         ForeignLog: it belongs to another job.
     """
     key = keys.log_record(seq)
-    name = f"{key} of job {job}"
     record = decode(
         LogRecord,
         content,
-        name=name,
-        known_version=LOG_FORMAT_VERSION,
+        name=f"{key} of job {job}",
+        stored_fields=LogRecord.stored_fields,
         unknown=UnknownRecordVersion,
-        corrupt=lambda reason: CorruptRecord(f"{name} is not a log record: {reason}", _FROM_A_BACKUP),
+        corrupt=lambda reason: LogDamaged(job, f"{key} is not a log record: {reason}"),
     )
-    complete = record.kind is RecordKind.CLAIM or (record.id is not None and record.manifest is not None)
-    if record.seq != seq or not complete:
-        raise CorruptRecord(
-            f"{name} is not the record of its number: it says seq {record.seq}, kind {record.kind}, "
-            f"id {record.id}, manifest {record.manifest}",
-            _FROM_A_BACKUP,
+    named = not record.completes or record.names_a_manifest
+    linked = record.format_version == 1 or (
+        record.oldest is not None
+        and record.oldest <= seq
+        and (record.previous is None) == (seq == 0)
+        and record.last_id is not None
+        and record.last_id >= (record.id or 0)
+    )
+    if record.seq != seq or not named or not linked:
+        raise LogDamaged(
+            job,
+            f"{key} is not the record of its number: it says seq {record.seq}, kind {record.kind}, id {record.id}, "
+            f"manifest {record.manifest}, oldest {record.oldest}, previous {record.previous}",
         )
     owner = JobId(record.namespace or job.namespace, record.job or job.name)
     if owner != job:
@@ -154,25 +197,33 @@ def decode_record(seq: LogSeq, content: bytes, job: JobId) -> LogRecord:
 def read(job: JobId, *, checkpoints: int | None = None, hint: LogSeq | None = None) -> Program[LogView]:
     """Read the upper end of the log's run.
 
-    It costs two listing requests (for a long log some more, growing with the logarithm of its length) and one read
+    It costs three listing requests (for a long log some more, growing with the logarithm of its length) and one read
     per record.
 
     Args:
         checkpoints: reach back to this many of the job's own checkpoints, and to the newest completion at least; None
-            for the whole run.
+            for the whole run, which is read in any case while the highest record is of version 1.
         hint: the number of a record that exists or existed once, from where the search may start.
 
     Raises:
-        UnknownRecordVersion, CorruptRecord, ForeignLog: a record that counts cannot be used.
+        LogDamaged: what was read of the log cannot be all that was written.
+        UnknownRecordVersion, ForeignLog: a record that counts cannot be used.
     """
     while True:
         highest = yield from find_highest(hint)
-        if highest is None:
-            return LogView(job)
-        records = yield from _walk_down(job, highest, checkpoints)
-        moved = yield from find_highest(highest)
-        if records and moved == highest:
-            return LogView(job, tuple(reversed(records)))
+        view, damage = LogView(job), None
+        try:
+            if highest is None:
+                yield from _check_new(job)
+            else:
+                view = yield from _walk_down(job, highest, checkpoints)
+                yield from _check_highest(job, highest)
+        except LogDamaged as error:
+            damage = error
+        if (yield from find_highest(highest)) == highest:
+            if damage is not None:
+                raise damage
+            return view
         # The log went on meanwhile, and its lower end may have been pruned under the walk.
         hint = highest
 
@@ -213,20 +264,86 @@ def _highest_in(page: Page, otherwise: LogSeq | None) -> LogSeq | None:
     return found[-1] if found else otherwise
 
 
-def _walk_down(job: JobId, highest: LogSeq, checkpoints: int | None) -> Program[list[LogRecord]]:
+def _check_new(job: JobId) -> Program[None]:
+    """Raise LogDamaged if the log has no record, and something tells that it had one."""
+    page = yield from list_page(keys.COPIES_PREFIX, limit=1)
+    left = page.objects[0].key if page.objects else (yield from _find_owned_manifest())
+    if left is not None:
+        raise LogDamaged(job, f"{keys.LOG_PREFIX} has no record, and {left} is there")
+
+
+def _check_highest(job: JobId, highest: LogSeq) -> Program[None]:
+    """Raise LogDamaged if records above the highest one were lost: their copies are there."""
+    page = yield from list_page(keys.COPIES_PREFIX, keys.record_copy(highest), limit=1)
+    for info in page.objects:
+        if (seq := keys.copied_seq(info.key)) is not None:
+            raise LogDamaged(job, f"{keys.log_record(seq)} does not exist, and its copy {info.key} does")
+
+
+def _find_owned_manifest() -> Program[Key | None]:
+    """Return the manifest of a checkpoint that no other job has claimed, or None: what a deleted job does not leave."""
+    found = {info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))}
+    manifests = sorted(key for key in found if keys.manifest_ids(key) is not None)
+    return next((key for key in manifests if keys.claim_marker(key) not in found), None)
+
+
+def _walk_down(job: JobId, highest: LogSeq, checkpoints: int | None) -> Program[LogView]:
     records: list[LogRecord] = []
-    owned = 0
+    last_sha256 = ""
+    oldest: LogSeq | None = None
+    completed = owned = 0
     for number in range(highest, -1, -1):
         seq = LogSeq(number)
+        upper = records[-1] if records else None
+        if oldest is not None and seq < oldest:
+            break
         try:
             content = yield from get(keys.log_record(seq))
         except ObjectMissing:
-            break
-        record = decode_record(seq, content, job)
-        if records and not follows(record, records[-1]):
-            break
+            damage = _missing(seq, upper)
+        else:
+            record = decode_record(seq, content, job)
+            damage = "" if upper is None else contradiction(record, content, upper)
+        if damage:
+            # Below the highest record of version 1, this may be where the log was pruned, or its job deleted.
+            if upper is not None and oldest is None and (completed or (yield from _was_disposed(seq))):
+                break
+            raise LogDamaged(job, damage)
+        if upper is None:
+            oldest, last_sha256 = record.oldest, sha256_of(content)
         records.append(record)
+        completed += record.completes
         owned += record.kind in JOBS_OWN
-        if checkpoints is not None and owned >= checkpoints and any(found.completes for found in records):
+        if checkpoints is not None and oldest is not None and owned >= checkpoints and completed:
             break
-    return records
+    return LogView(job, tuple(reversed(records)), last_sha256)
+
+
+def _was_disposed(seq: LogSeq) -> Program[bool]:
+    """Return whether a job was deleted, given where its log breaks off: nothing of its own is left below."""
+    page = yield from list_page(keys.LOG_PREFIX, limit=1)
+    if any((found := keys.log_seq(info.key)) is not None and found <= seq for info in page.objects):
+        return False
+    return (yield from _find_owned_manifest()) is None
+
+
+def _missing(seq: LogSeq, upper: LogRecord | None) -> str:
+    needed = "" if upper is None else f", and {keys.log_record(upper.seq)} stands above it"
+    return f"{keys.log_record(seq)} does not exist{needed}"
+
+
+def contradiction(lower: LogRecord, content: bytes, upper: LogRecord) -> str:
+    """Return why `upper` cannot have been written on top of `lower`; empty if it can."""
+    names = f"{keys.log_record(lower.seq)} and {keys.log_record(upper.seq)}"
+    if upper.previous is not None and upper.previous != sha256_of(content):
+        return f"{keys.log_record(lower.seq)} is not the record that {keys.log_record(upper.seq)} was written on top of"
+    if not follows(lower, upper):
+        return (
+            f"{names} contradict each other: {lower.kind} of epoch {lower.epoch}, attempt {lower.attempt} by "
+            f"{lower.owner}, below {upper.kind} of epoch {upper.epoch}, attempt {upper.attempt} by {upper.owner}"
+        )
+    if lower.format_version > upper.format_version:
+        return f"{names} contradict each other: the lower one has a later format"
+    if (lower.oldest or 0) > (upper.oldest or 0) or (lower.last_id or 0) > (upper.last_id or 0):
+        return f"{names} contradict each other: the lower one has a higher id, or a higher oldest record"
+    return ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
@@ -11,6 +13,8 @@ from streamjob.protocol.decoding import decode
 from streamjob.protocol.stored_streams import check_streams
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import MANIFEST_FORMAT_VERSION, Manifest
+from streamjob.snapshot.record import LogRecord
+from streamjob.snapshot.sealing import sealed
 from streamjob.store.base import ObjectMissing
 from streamjob.store.effects import Program, get, get_uri, list_all
 
@@ -29,9 +33,23 @@ class UnknownManifestVersion(CannotRestore):
     """A manifest has a format that this version does not know."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamedManifest:
+    """A manifest as a record of the log names it: its place, its size in bytes and its hash."""
+
+    reference: str
+    size: int
+    sha256: str
+
+    @staticmethod
+    def of(reference: str, content: bytes) -> NamedManifest:
+        """Return how the log names a manifest with this content."""
+        return NamedManifest(reference, len(content), hashlib.sha256(content).hexdigest())
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the stored form of a manifest."""
-    return manifest.model_dump_json(by_alias=True).encode()
+    """Return the stored form of a manifest, in the newest version."""
+    return sealed(manifest.model_copy(update={"format_version": MANIFEST_FORMAT_VERSION}).stored_fields())
 
 
 def decode_manifest(reference: str, content: bytes) -> Manifest:
@@ -46,7 +64,7 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
         Manifest,
         content,
         name=reference,
-        known_version=MANIFEST_FORMAT_VERSION,
+        stored_fields=Manifest.stored_fields,
         unknown=UnknownManifestVersion,
         corrupt=lambda reason: SnapshotCorrupt(f"{reference} is not a manifest: {reason}"),
     )
@@ -60,17 +78,55 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
     return manifest
 
 
+def decode_completed(record: LogRecord, content: bytes) -> Manifest:
+    """Return the manifest that a completion names, given what is stored at its place.
+
+    Raises:
+        UnknownManifestVersion, SnapshotCorrupt: as `decode_manifest`; or it is not the one that the record names.
+    """
+    assert record.manifest is not None
+    manifest = decode_manifest(record.manifest, content)
+    found = NamedManifest.of(record.manifest, content)
+    if record.manifest_sha256 is not None and record.manifest_sha256 != found.sha256:
+        raise SnapshotCorrupt(
+            f"{record.manifest} is not the manifest that {keys.log_record(record.seq)} names: it has {found.size} "
+            f"bytes with SHA-256 {found.sha256}, and {record.manifest_size} with {record.manifest_sha256} are named"
+        )
+    # What a repair of the log names again is of an earlier epoch, and named by its hash.
+    other_epoch = manifest.epoch > record.epoch or (manifest.epoch < record.epoch and record.format_version == 1)
+    if other_epoch or (manifest.id, manifest.kind) != (record.id, record.kind.value):
+        raise SnapshotCorrupt(
+            f"{record.manifest} is the manifest of {manifest.kind} {manifest.epoch}-{manifest.id}, "
+            f"but the log names it for {record.kind} {record.epoch}-{record.id}"
+        )
+    return manifest
+
+
 def read_manifest(reference: str) -> Program[Manifest]:
     """Read a manifest by its key below the job's root or its absolute URI.
 
     Raises:
         SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: there is none that can be used.
     """
+    return decode_manifest(reference, (yield from read_content(reference)))
+
+
+def read_completed(record: LogRecord) -> Program[Manifest]:
+    """Read the manifest that a completion names, and check that it is the one.
+
+    Raises:
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: there is none that can be used.
+    """
+    assert record.manifest is not None
+    return decode_completed(record, (yield from read_content(record.manifest)))
+
+
+def read_content(reference: str) -> Program[bytes]:
+    """Read what is stored at a manifest's place, whatever it is. Raises SnapshotMissing."""
     try:
-        content = yield from (get_uri(reference) if is_uri(reference) else get(Key(reference)))
+        return (yield from (get_uri(reference) if is_uri(reference) else get(Key(reference))))
     except ObjectMissing as error:
         raise SnapshotMissing(f"{reference} does not exist") from error
-    return decode_manifest(reference, content)
 
 
 def list_shared_sizes() -> Program[Mapping[str, int]]:
@@ -78,8 +134,8 @@ def list_shared_sizes() -> Program[Mapping[str, int]]:
     return {info.key: info.size for info in (yield from list_all(keys.SHARED_PREFIX))}
 
 
-def find_problems(reference: str, stored: Mapping[str, int]) -> Program[tuple[str, ...]]:
-    """Return what is wrong with a snapshot, one sentence each; nothing if it is whole.
+def find_problems(record: LogRecord, stored: Mapping[str, int]) -> Program[tuple[str, ...]]:
+    """Return what is wrong with the snapshot of a completion, one sentence each; nothing if it is whole.
 
     Objects outside the job's shared files are not looked at, and content is not hashed.
 
@@ -87,7 +143,7 @@ def find_problems(reference: str, stored: Mapping[str, int]) -> Program[tuple[st
         stored: the job's shared files and their sizes in bytes, listed before.
     """
     try:
-        manifest = yield from read_manifest(reference)
+        manifest = yield from read_completed(record)
     except CannotRestore as error:
         return (error.what,)
     needed: dict[str, int] = {}

@@ -14,23 +14,27 @@ from typing import TypeVar, final
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
-from streamjob.protocol.log import JOBS_OWN, JobId, LogView, encode_record, exists_above, read
+from streamjob.protocol.creating import OutcomeUnknown, copy, create, settled_above
+from streamjob.protocol.log import (
+    JOBS_OWN,
+    JobId,
+    LogDamaged,
+    LogView,
+    encode_record,
+    exists_above,
+    read,
+    sha256_of,
+)
+from streamjob.protocol.manifests import NamedManifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
-from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable
-from streamjob.store.effects import Program, StoreEffect, get, list_page, put_if_absent
+from streamjob.store.base import ObjectMissing, StoreError
+from streamjob.store.effects import Program, StoreEffect, get, list_page
 
 T = TypeVar("T")
 E = TypeVar("E")
 
-TRIES = 5
-"""How often a write of unknown outcome is looked up and repeated; the store has its own retries, with pauses."""
-
 _ISSUED_HERE = object()
-
-
-class OutcomeUnknown(StoreError):
-    """The store cannot tell whether a record was created, and it may be created late. The epoch cannot go on."""
 
 
 class IllegalStep(RuntimeError):
@@ -54,7 +58,9 @@ class Claim:
     lock that is the `guard` of `drive`.
     """
 
-    def __init__(self, issued: object, identity: Identity, record: LogRecord, below: LogView) -> None:
+    def __init__(
+        self, issued: object, identity: Identity, record: LogRecord, below: LogView, num_retained: int | None
+    ) -> None:
         if issued is not _ISSUED_HERE:
             raise IllegalStep("a Claim is made by claiming the log")
         self.identity = identity
@@ -63,6 +69,7 @@ class Claim:
         self._last = record
         self._newest = below.newest
         self._retained = [found for found in below.completions if found.kind in JOBS_OWN]
+        self._num_retained = num_retained
         self._unpublished = below.newest
         self._unsettled: LogRecord | None = None
         self._lost: Superseded | None = None
@@ -81,14 +88,21 @@ class Claim:
         return self._last.seq
 
     @property
+    def oldest(self) -> LogSeq:
+        """The number of the oldest record that the log still needs, as its highest record says."""
+        assert self._last.oldest is not None
+        return self._last.oldest
+
+    @property
     def newest(self) -> LogRecord | None:
         """The log's highest completion."""
         return self._newest
 
     @property
     def last_id(self) -> CheckpointId:
-        """The id of the log's highest completion, 0 before the first; the next one's must be higher."""
-        return self.below.last_id if self._newest is None or self._newest.id is None else self._newest.id
+        """The highest id in the log so far, 0 before the first; the next one's must be higher."""
+        assert self._last.last_id is not None
+        return self._last.last_id
 
     @property
     def retained(self) -> tuple[LogRecord, ...]:
@@ -111,8 +125,9 @@ class Claim:
             raise IllegalStep(f"checkpoint {checkpoint} is not the one that waits for publication")
         self._unpublished = None
 
-    def give_up(self, subsumed: Iterable[LogRecord]) -> None:
-        """Note which checkpoints are no longer retained."""
+    def give_up(self, subsumed: Iterable[LogRecord], num_retained: int) -> None:
+        """Note which checkpoints are no longer retained, and how many will be once more are completed."""
+        self._num_retained = num_retained
         numbers = {record.seq for record in subsumed}
         self._retained = [record for record in self._retained if record.seq not in numbers]
 
@@ -152,6 +167,14 @@ class Claim:
         self._unsettled = record
         return record
 
+    def _oldest_above(self, kind: RecordKind) -> LogSeq:
+        """Return the oldest record that the log needs once a completion stands above it."""
+        own = [record.seq for record in self._retained]
+        if kind in JOBS_OWN and self._num_retained is not None:
+            own = [*own, LogSeq(self.last_seq + 1)][-self._num_retained :]
+        # Without a checkpoint to keep, the log is kept from the claim on.
+        return max(self.oldest, own[0] if own else self.record.seq)
+
     def _settle(self, record: LogRecord, *, created: bool) -> None:
         self._unsettled = None
         if created:
@@ -174,7 +197,15 @@ class Completion:
         return f"Completion({self.record.kind} {self.record.id}, epoch {self.record.epoch})"
 
 
-def claim(identity: Identity, now: float, *, checkpoints: int | None = None, again: bool = False) -> Program[Claim]:
+def claim(
+    identity: Identity,
+    now: float,
+    *,
+    checkpoints: int | None = None,
+    num_retained: int | None = None,
+    again: bool = False,
+    oldest: LogSeq | None = None,
+) -> Program[Claim]:
     """Take the log over: begin a new epoch, which fences off all earlier ones.
 
     A failed claim may be repeated at will. Whoever claims a log that is `finished` only publishes again,
@@ -183,12 +214,15 @@ def claim(identity: Identity, now: float, *, checkpoints: int | None = None, aga
     Args:
         now: seconds since 1970.
         checkpoints: how many of the job's own checkpoints the claim must know of, at least; None for all.
+        num_retained: how many checkpoints the job retains, as far as that is known; a collection says it again.
         again: this owner has held the log, and goes on only if nobody else has claimed it since: a process that slept
             and fails when it wakes must not take the log back from its successor.
+        oldest: give up all records below this number, which is at most that of the claim.
 
     Raises:
         Superseded: the last claim has a higher attempt, or with `again` another owner.
-        ForeignLog, CorruptRecord, UnknownRecordVersion: the log cannot be used.
+        LogDamaged: the log is not what was written; it is not claimed.
+        ForeignLog, UnknownRecordVersion: the log cannot be used.
         OutcomeUnknown, StoreUnavailable, StoreDenied: the store does not let it be claimed now.
     """
     hint: LogSeq | None = None
@@ -209,21 +243,27 @@ def claim(identity: Identity, now: float, *, checkpoints: int | None = None, aga
             time=now,
             job=identity.job.name,
             namespace=identity.job.namespace,
+            last_id=below.last_id,
+            oldest=max(below.oldest, oldest or below.oldest),
+            previous=below.last_sha256,
         )
-        created = yield from _create(record)
+        created = yield from create(record)
         # A number that was free may have been pruned: the claim counts only if the log does not go on above it.
         if created and not (yield from exists_above(record.seq)):
-            return Claim(_ISSUED_HERE, identity, record, below)
+            yield from copy(record)
+            return Claim(_ISSUED_HERE, identity, record, below, num_retained)
         hint = record.seq
 
 
-def complete(held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: str, now: float) -> Program[Completion]:
+def complete(
+    held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: NamedManifest, now: float
+) -> Program[Completion]:
     """Make a checkpoint real: create the next record of the log, which names its manifest.
 
     Everything that the manifest refers to, and the manifest, must be in the store, and the last completion published.
 
     Args:
-        manifest: a key below the job's root, the one for this epoch and id; for a savepoint a place outside
+        manifest: at a key below the job's root, the one for this epoch and id; for a savepoint at a place outside
             `checkpoints/`: a savepoint is never deleted with the job's checkpoints.
         now: seconds since 1970.
 
@@ -243,15 +283,20 @@ def complete(held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: 
             owner=held.identity.owner,
             attempt=held.identity.attempt,
             id=checkpoint,
-            manifest=manifest,
+            manifest=manifest.reference,
+            manifest_size=manifest.size,
+            manifest_sha256=manifest.sha256,
             time=now,
             job=held.identity.job.name,
             namespace=held.identity.job.namespace,
+            last_id=checkpoint,
+            oldest=held._oldest_above(kind),
+            previous=sha256_of(encode_record(held._last)),
         )
     )
     try:
-        created = yield from _create(record)
-        overtaken = not created or (yield from _settled_above(record))
+        created = yield from create(record)
+        overtaken = not created or (yield from settled_above(record))
     except OutcomeUnknown:
         raise
     except StoreError as error:
@@ -266,27 +311,43 @@ def complete(held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: 
     held._settle(record, created=not overtaken)
     if overtaken:
         raise held._lose()
+    yield from copy(record)
     return Completion(_ISSUED_HERE, held, record)
 
 
 def verify(held: Claim) -> Program[None]:
-    """Check that the claim is still the last one. Raises Superseded if not.
+    """Check that the claim is still the last one, and that no record is missing that the log needs.
 
-    It may be lost right afterwards: what is done next must be harmless then, too.
+    The claim may be lost right afterwards: what is done next must be harmless then, too.
+
+    Raises:
+        Superseded: the claim is not the last one.
+        LogDamaged: a record is missing.
     """
     held.check_held()
-    page = yield from list_page(keys.LOG_PREFIX, keys.log_record(held.last_seq), limit=2)
-    above = [seq for info in page.objects if (seq := keys.log_seq(info.key)) is not None and seq > held.last_seq]
+    # As it stands now: a completion under way beside may add a record, and give up old ones.
+    needed, last = held.oldest, held.last_seq
+    found: set[LogSeq] = set()
+    after, more = keys.log_record(LogSeq(needed - 1)) if needed else "", True
+    while more:
+        page = yield from list_page(keys.LOG_PREFIX, after)
+        found.update(seq for info in page.objects if (seq := keys.log_seq(info.key)) is not None)
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after
+    above = {seq for seq in found if seq > held.last_seq}
     # A completion of this very claim may be under way beside, and its record created already.
     under_way = held._unsettled
-    if above and under_way is not None and above == [under_way.seq]:
+    if above and under_way is not None and above == {under_way.seq}:
         try:
             if (yield from get(keys.log_record(under_way.seq))) == encode_record(under_way):
-                return
+                above = set()
         except ObjectMissing:
             pass
     if above:
         raise held._lose()
+    missing = [seq for seq in range(held.oldest, last + 1) if seq not in found]
+    if missing:
+        raise LogDamaged(held.identity.job, f"{keys.log_record(LogSeq(missing[0]))} does not exist any more")
 
 
 def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
@@ -305,59 +366,9 @@ def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generato
         raise
 
 
-def _create(record: LogRecord) -> Program[bool]:
-    """Create a record; return False if another has its number."""
-    key, content = keys.log_record(record.seq), encode_record(record)
-    unknown: StoreError | None = None
-    for _ in range(TRIES):
-        taken = False
-        try:
-            if (yield from put_if_absent(key, content)):
-                return True
-            taken = True
-        except StoreUnavailable as error:
-            unknown = error
-        except StoreError as error:
-            if unknown is None:
-                raise
-            unknown = error
-        try:
-            stored = yield from get(key)
-        except ObjectMissing:
-            if taken:
-                # Pruned since: whoever pruned it holds the log.
-                return False
-        except StoreError as error:
-            unknown = error
-        else:
-            return stored == content
-    raise OutcomeUnknown(
-        f"whether {key} of job {record.namespace}/{record.job} was created is unknown: {_reason(unknown)}",
-        "nothing is lost: the next claim of the log finds out",
-    ) from unknown
-
-
-def _settled_above(record: LogRecord) -> Program[bool]:
-    """Return whether the log goes on above a record that was just created."""
-    unknown: StoreError | None = None
-    for _ in range(TRIES):
-        try:
-            return (yield from exists_above(record.seq))
-        except StoreError as error:
-            unknown = error
-    raise OutcomeUnknown(
-        f"whether {keys.log_record(record.seq)} of job {record.namespace}/{record.job} counts is unknown: "
-        f"{_reason(unknown)}",
-        "nothing is lost: the next claim of the log finds out",
-    ) from unknown
-
-
-def _reason(error: StoreError | None) -> str:
-    return error.what if error else "the store contradicts itself"
-
-
 def _same_completion(one: LogRecord, other: LogRecord) -> bool:
-    return (one.seq, one.kind, one.id, one.manifest) == (other.seq, other.kind, other.id, other.manifest)
+    named = ("seq", "kind", "id", "manifest", "manifest_sha256")
+    return all(getattr(one, field) == getattr(other, field) for field in named)
 
 
 def _in_its_place(record: LogRecord, manifest: str) -> bool:

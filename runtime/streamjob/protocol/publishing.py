@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, IllegalStep
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.effects import StoreEffect
@@ -89,7 +89,7 @@ def recover(
         assert record.id is not None
         assert record.manifest is not None
         try:
-            manifest = yield from read_manifest(record.manifest)
+            manifest = yield from read_completed(record)
         except CannotRestore as error:
             if not fork:
                 raise

@@ -16,11 +16,12 @@ from streamjob.ids import CheckpointId, Key
 from streamjob.protocol.log import JOBS_OWN, LogView
 from streamjob.protocol.manifests import (
     MANIFEST_NAME,
-    SnapshotCorrupt,
     find_problems,
     list_shared_sizes,
+    read_completed,
     read_manifest,
 )
+from streamjob.protocol.offering import newest_intact
 from streamjob.protocol.ownership import Claim
 from streamjob.protocol.registry import Registry
 from streamjob.snapshot import keys
@@ -131,9 +132,7 @@ def resolve(
     newest = record is not None and record == view.newest
     if newest and record is not None:
         yield from _check_usable(view, record)
-    manifest = yield from read_manifest(reference)
-    if record is not None:
-        _check_identity(record, manifest)
+    manifest = yield from (read_manifest(reference) if record is None else read_completed(record))
     return Resolution(
         manifest=manifest,
         reference=reference,
@@ -153,24 +152,15 @@ def normalise(wanted: str, root: str) -> str:
     return reference
 
 
-def newest_whole(view: LogView, *, below: LogRecord) -> Program[LogRecord | None]:
-    """Return the newest completion older than one that is whole, or None."""
-    stored = yield from list_shared_sizes()
-    for record in reversed(view.completions):
-        if record.seq < below.seq and record.manifest is not None:
-            problems = yield from find_problems(record.manifest, stored)
-            if not problems:
-                return record
-    return None
-
-
 def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Program[LatestUnusable]:
     """Return the error for a newest completion that cannot be used: what is wrong, and which older one is whole.
+
+    The files of older ones are read to know it.
 
     Args:
         problems: what is wrong, one sentence each; also what is found only when the files are read.
     """
-    older = yield from newest_whole(view, below=record)
+    older = yield from newest_intact(view, below=record)
     found = "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")
     return LatestUnusable(
         f"{record.kind} {record.id} of job {view.job} ({record.manifest}), its last completion, is unusable: {found}",
@@ -182,20 +172,12 @@ def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Progr
 
 def _check_usable(view: LogView, record: LogRecord) -> Program[None]:
     stored = yield from list_shared_sizes()
-    assert record.manifest is not None
-    problems = yield from find_problems(record.manifest, stored)
+    problems = yield from find_problems(record, stored)
     if problems:
         raise (yield from unusable(view, record, problems))
 
 
-def _check_identity(record: LogRecord, manifest: Manifest) -> None:
-    if (manifest.epoch, manifest.id, manifest.kind) != (record.epoch, record.id, record.kind.value):
-        raise SnapshotCorrupt(
-            f"{record.manifest} is the manifest of {manifest.kind} {manifest.epoch}-{manifest.id}, "
-            f"but the log names it for {record.kind} {record.epoch}-{record.id}"
-        )
-
-
 def _what_is_there(view: LogView) -> str:
     names = ", ".join(str(record.manifest) for record in reversed(view.completions))
-    return f"start from one of {names}" if names else "nothing was completed at this place yet"
+    there = f"the log names {names}; `streamjob snapshots verify` tells which of them are whole"
+    return there if names else "nothing was completed at this place yet"

@@ -5,12 +5,16 @@ Savepoints neither count nor are subsumed, for they belong to their user.
 
 The log is kept from the oldest retained checkpoint on, whether the last claim lies below or above it: an epoch may last
 for years. Every record carries epoch, owner and attempt, so the highest one tells who holds the log without the claim.
+It also says which number is the oldest (`LogRecord.oldest`), and only what lies below that is pruned: whatever is
+missing above was lost.
 
-Pruning leaves free numbers below the run, and what is written there late must never count. Call *first(n)* the record
-that was created first under number n. It was created while n - 1 was the highest number, by a writer that had read or
-written first(n - 1): a stale writer finds its number taken or, pruned, something above it (`exists_above`; the highest
-record is never pruned, so this stays true), and stops or reads again. Every other record that anybody ever tries to
-create under n was composed on first(n - 1) as well:
+Pruning leaves free numbers below the run, and what is written there late must never count. Readers do not look below
+`oldest`. The rest of this is for logs whose highest record is of version 1, which does not have it.
+
+Call *first(n)* the record that was created first under number n. It was created while n - 1 was the highest number, by
+a writer that had read or written first(n - 1): a stale writer finds its number taken or, pruned, something above it
+(`exists_above`; the highest record is never pruned, so this stays true), and stops or reads again. Every other record
+that anybody ever tries to create under n was composed on first(n - 1) as well:
 
 - a claim, of the epoch behind that of first(n - 1), which lost the number: a sleeping claimer;
 - a completion of the epoch, owner and attempt of first(n - 1), when first(n) is the next claim: a sleeping completer;
@@ -52,6 +56,7 @@ def prune_below(held: Claim) -> LogSeq:
     """Return the number below which the log's records are superfluous.
 
     What stays are the records of all retained checkpoints, so that they exist, and all above the oldest of them; from
-    the claim on if none is retained. The newest completion and the highest record are always among them.
+    the claim on if none is retained. The newest completion and the highest record are always among them. Nothing is
+    superfluous that the highest record still counts to the log.
     """
-    return held.retained[0].seq if held.retained else held.record.seq
+    return min(held.oldest, held.retained[0].seq if held.retained else held.record.seq)

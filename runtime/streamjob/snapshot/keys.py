@@ -7,6 +7,8 @@ import re
 from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 
 LOG_PREFIX = Key("log/")
+COPIES_PREFIX = Key("log-copies/")
+"""Apart from the log, whose readers list it for records."""
 CHECKPOINTS_PREFIX = Key("checkpoints/")
 SHARED_PREFIX = Key("shared/")
 SAVEPOINTS_PREFIX = Key("savepoints/")
@@ -14,6 +16,7 @@ SAVEPOINTS_PREFIX = Key("savepoints/")
 STAGED_PREFIX = Key("staged/")
 
 _LOG = re.compile(r"log/(\d{20})\.json")
+_COPY = re.compile(r"log-copies/(\d{20})\.json")
 _MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
 _MARKER = re.compile(r"(checkpoints/\d+-\d+)/claimed\.json")
 _SHARED = re.compile(r"shared/([0-9a-f]{2})/(\d+)-([0-9a-f]{64})(?:-(\d+))?")
@@ -33,6 +36,17 @@ def log_record(seq: LogSeq) -> Key:
 def log_seq(key: Key) -> LogSeq | None:
     """Return the number of the log record at `key`, or None for any other object."""
     match = _LOG.fullmatch(key)
+    return LogSeq(int(match[1])) if match else None
+
+
+def record_copy(seq: LogSeq) -> Key:
+    """Return the key of the copy of a log record."""
+    return Key(f"{COPIES_PREFIX}{seq:020d}.json")
+
+
+def copied_seq(key: Key) -> LogSeq | None:
+    """Return the number of the log record whose copy is at `key`, or None for any other object."""
+    match = _COPY.fullmatch(key)
     return LogSeq(int(match[1])) if match else None
 
 

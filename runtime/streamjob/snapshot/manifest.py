@@ -10,12 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.snapshot.state_form import StateForm
 
-MANIFEST_FORMAT_VERSION: Literal[1] = 1
+MANIFEST_FORMAT_VERSION: Literal[2] = 2
 
 
 class Part(BaseModel):
-    """Base of the manifest's parts: immutable, camelCase in JSON, unknown fields ignored."""
+    """Base of the manifest's parts: immutable, camelCase in JSON.
+
+    Defaults are for version 1, and for whoever makes a manifest; in version 2 every field is stored, and none is
+    missing or unknown (`protocol.decoding`).
+    """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
@@ -56,7 +61,8 @@ class InputState(Part):
 class ChainState(Part):
     """A chain after one published and committed batch; `batch` -1 means that it had not run one yet.
 
-    `stateful` has Spark's names of its stateful operators, by Spark's numbers of them.
+    `stateful` has Spark's names of its stateful operators, by Spark's numbers of them, and `forms`, in the same order,
+    the forms in which they keep their state; older versions wrote none.
     """
 
     uid: ChainUid
@@ -65,6 +71,7 @@ class ChainState(Part):
     watermark: int | None = None
     inputs: tuple[InputState, ...] = ()
     stateful: tuple[str, ...] = ()
+    forms: tuple[StateForm, ...] = ()
     files: tuple[FileRef, ...] = ()
 
 
@@ -136,7 +143,7 @@ class Manifest(Part):
     without secrets), so that a restore can be checked and sinks can be built from the snapshot alone.
     """
 
-    format_version: Literal[1] = MANIFEST_FORMAT_VERSION
+    format_version: Literal[1, 2] = MANIFEST_FORMAT_VERSION
     job: str
     namespace: str
     id: CheckpointId
@@ -152,6 +159,10 @@ class Manifest(Part):
     channels: tuple[ChannelState, ...] = ()
     sources: tuple[SourceState, ...] = ()
     sinks: tuple[SinkState, ...] = ()
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return the fields as they are stored, as JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
 
     def files(self) -> Iterator[FileRef]:
         """Yield every file of every chain, and every segment in flight; once, however many channels it is in."""

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, Store, StoreError
+from streamjob.store.hashing import Part, ReadRange, hash_parts
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -68,7 +69,18 @@ class Delete:
     keys: tuple[Key, ...]
 
 
-StoreEffect: TypeAlias = Get | GetUri | Put | PutIfAbsent | List | Delete
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """Hash parts of objects. Reply: list of SHA-256 in hexadecimal digits, None for a part that is not there.
+
+    `note` says what is under way, for whoever waits.
+    """
+
+    parts: tuple[Part, ...]
+    note: str
+
+
+StoreEffect: TypeAlias = Get | GetUri | Put | PutIfAbsent | List | Delete | Hash
 
 Program: TypeAlias = Generator[StoreEffect, object, T]
 """A step of the protocol that needs nothing but a store, and returns a T."""
@@ -137,6 +149,8 @@ def drive(
     program: Generator[StoreEffect | E, object, T],
     *,
     fetch: Callable[[str], bytes] | None = None,
+    fetch_range: ReadRange | None = None,
+    progress: Callable[[str], None] | None = None,
     perform: Callable[[E], object] | None = None,
     guard: AbstractContextManager[object] | None = None,
 ) -> T:
@@ -144,6 +158,8 @@ def drive(
 
     Args:
         fetch: reads an absolute URI outside the store's root. Raises ObjectMissing, StoreUnavailable.
+        fetch_range: reads a part of it; without, the whole is read. Raises as `Store.get_range` does.
+        progress: is told what is under way where that takes long, in words.
         perform: performs the effects that are not the store's, and returns their reply.
         guard: entered whenever the program itself runs, and left while an effect is performed: a lock, for programs
             that share memory with other threads. It is entered many times.
@@ -160,7 +176,7 @@ def drive(
             return result
         reply, error = None, None
         try:
-            reply = _perform(store, effect, fetch, perform)
+            reply = _perform(store, effect, fetch, fetch_range, progress, perform)
         except Exception as raised:
             error = raised
 
@@ -169,6 +185,8 @@ def _perform(
     store: Store,
     effect: StoreEffect | E,
     fetch: Callable[[str], bytes] | None,
+    fetch_range: ReadRange | None,
+    progress: Callable[[str], None] | None,
     perform: Callable[[E], object] | None,
 ) -> object:
     match effect:
@@ -191,7 +209,29 @@ def _perform(
         case Delete(keys):
             store.delete(keys)
             return None
+        case Hash():
+            if progress is not None:
+                progress(effect.note)
+            return _hash(store, effect, fetch, fetch_range)
         case other:
             if perform is None:
                 raise TypeError(f"nobody performs {other!r}")
             return perform(other)
+
+
+def _hash(
+    store: Store, effect: Hash, fetch: Callable[[str], bytes] | None, fetch_range: ReadRange | None
+) -> list[str | None]:
+    def is_inside(reference: str) -> bool:
+        return "://" not in reference or reference.startswith(store.uri)
+
+    def read(reference: str, offset: int, length: int) -> bytes:
+        if is_inside(reference):
+            return store.get_range(Key(reference.removeprefix(store.uri)), offset, length)
+        if fetch_range is not None:
+            return fetch_range(reference, offset, length)
+        if fetch is None:
+            raise StoreError(f"{reference} lies outside {store.uri} and cannot be read from here")
+        return fetch(reference)[offset : offset + length]
+
+    return hash_parts(effect.parts, read, is_inside)

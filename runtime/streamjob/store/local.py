@@ -194,7 +194,8 @@ class LocalStore:
         if inside or not directory.is_dir():
             self._make(directory.parent)
             with contextlib.suppress(FileExistsError):
-                directory.mkdir()
+                # Snapshots hold the job's data.
+                directory.mkdir(mode=0o700)
             # Also when it existed: its maker may not have come to this yet.
             _sync_directory(directory.parent)
         self._synced.add(directory)

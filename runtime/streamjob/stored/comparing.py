@@ -185,7 +185,9 @@ class _Comparing:
                 yield _refused(kind, uid, error)
             else:
                 what = {Kind.SOURCE: "its position is", Kind.OPERATOR: "its state is", Kind.SINK: "nothing is"}[kind]
-                why = f"{what} given up" if uid in homeless else "nothing of it is in the snapshot"
+                cost = ": what it has counted of open groups is missing in later results"
+                what = f"{what} given up{cost if kind is Kind.OPERATOR else ''}"
+                why = what if uid in homeless else "nothing of it is in the snapshot"
                 yield Finding(
                     kind=kind,
                     uid=uid,

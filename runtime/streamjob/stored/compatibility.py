@@ -56,6 +56,5 @@ def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_re
         CannotRestore: it cannot; the first of the causes in `streamjob.stored.refusals`.
     """
     comparison = compare(spec, plan, restored.manifest, restored.uri, allow_non_restored_state)
-    for error in comparison.refusals:
-        raise error
+    comparison.check()
     return comparison

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamjob.errors import CannotRestore, InvalidInput
+from streamjob.errors import CannotRestore, InvalidInput, Superseded
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.claiming import find_claimed, mark_for_deletion
-from streamjob.protocol.collector import CannotCollect
+from streamjob.protocol.collector import CannotCollect, records_below
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_manifest
+from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim, verify
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
@@ -62,6 +62,7 @@ def delete_snapshot(
         CannotDelete: it is the newest completion, it is still needed, another job has claimed it, or a permission above
             is missing.
         CannotCollect: a manifest that stays cannot be read, so nobody knows what it needs; nothing was deleted.
+        LogDamaged: the log is damaged; nothing was deleted.
         Superseded: another owner has claimed the log meanwhile; its files are that owner's to delete.
         StoreUnavailable, StoreDenied: not everything was deleted; what is left of a checkpoint without its manifest is
             garbage that the job's next owner sweeps.
@@ -118,7 +119,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
     for record in doomed:
         assert record.manifest is not None
         try:
-            freed |= {own_key(name) for name in (yield from read_manifest(record.manifest)).objects()}
+            freed |= {own_key(name) for name in (yield from read_completed(record)).objects()}
         except CannotRestore:
             # Nobody knows its files any more; the next owner's sweep finds them by what the others need.
             continue
@@ -130,7 +131,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
     yield from verify(held)
     yield from delete(manifests)
     yield from delete((*sorted(files), *(Key(keys.claim_marker(manifest)) for manifest in manifests)))
-    pruned = yield from _prune(held, kept, newest)
+    pruned = yield from _prune(identity, kept, newest, now)
     ids = tuple(record.id for record in doomed if record.id is not None)
     return Deleted(ids, len(manifests) + len(files) + pruned)
 
@@ -143,7 +144,7 @@ def _needs(record: LogRecord, newest: LogRecord, oldest_doomed: LogSeq) -> Progr
     try:
         if is_uri(record.manifest):
             return set()
-        manifest = yield from read_manifest(record.manifest)
+        manifest = yield from read_completed(record)
     except CannotRestore as error:
         if record.seq < oldest_doomed:
             # Deleted before: what is older than the oldest that is retained.
@@ -177,13 +178,17 @@ def _is_earlier(key: Key, held: Claim) -> bool:
     return epoch is not None and epoch < held.epoch
 
 
-def _prune(held: Claim, kept: list[LogRecord], newest: LogRecord) -> Program[int]:
+def _prune(identity: Identity, kept: list[LogRecord], newest: LogRecord, now: float) -> Program[int]:
     """Prune the log below the oldest checkpoint that stays, and never the newest completion."""
     checkpoints = [record.seq for record in kept if record.kind is not RecordKind.SAVEPOINT]
-    below = min([*checkpoints, newest.seq, held.record.seq])
-    found = yield from list_all(keys.LOG_PREFIX)
-    superfluous = tuple(info.key for info in found if (seq := keys.log_seq(info.key)) is not None and seq < below)
-    yield from delete(superfluous)
+    # Only what a record of the log has given up is superfluous.
+    try:
+        held = yield from claim(identity, now, again=True, oldest=min([*checkpoints, newest.seq]))
+    except Superseded:
+        # The next owner prunes.
+        return 0
+    superfluous = yield from records_below(held.oldest)
+    yield from delete(tuple(sorted(superfluous)))
     return len(superfluous)
 
 

@@ -16,7 +16,8 @@ from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, open_location
 
-_IN_A_LOG = re.compile(rf"([^/]+)/([^/]+)/({keys.LOG_PREFIX}|{keys.CHECKPOINTS_PREFIX}|{keys.SHARED_PREFIX}).+")
+_OF_A_JOB = (keys.LOG_PREFIX, keys.COPIES_PREFIX, keys.CHECKPOINTS_PREFIX)
+_IN_A_LOG = re.compile(rf"([^/]+)/([^/]+)/({'|'.join((*_OF_A_JOB, keys.SHARED_PREFIX))}).+")
 _IN_A_JOB = re.compile(rf"(?:^|.*/){keys.CHECKPOINTS_PREFIX}\d+-\d+/{re.escape(MANIFEST_NAME)}")
 
 
@@ -68,11 +69,11 @@ def find_jobs(
     if name is not None:
         job = JobId(namespace or "default", name)
         store = place.job(job.namespace, job.name).store(environment)
-        if not _any(store, keys.LOG_PREFIX):
+        if not _holds_job(store):
             raise NothingStored(f"{store.uri} holds no log of a job", "check location, --namespace and --name")
         return (JobPlace(job, store),)
     store = place.store(environment)
-    if _any(store, keys.LOG_PREFIX):
+    if _holds_job(store):
         return (JobPlace(_whose(store), store),)
     found = [job for job in _jobs_below(store) if namespace in (None, job.namespace)]
     store.close()
@@ -104,6 +105,11 @@ def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -
     return SnapshotPlace(Location(root), Key(keys.CHECKPOINTS_PREFIX + rest))
 
 
+def _holds_job(store: Store, root: str = "") -> bool:
+    """Return whether a job's log is at a place, or was: reading says what is wrong if its records were lost."""
+    return any(_any(store, root + prefix) for prefix in _OF_A_JOB)
+
+
 def _any(store: Store, prefix: str) -> bool:
     return next(iter(store.list(prefix)), None) is not None
 
@@ -118,7 +124,7 @@ def _jobs_below(store: Store) -> list[JobId]:
             match = _IN_A_LOG.fullmatch(entry.key)
             if match is not None:
                 root = f"{match[1]}/{match[2]}"
-                if _any(store, f"{root}/{keys.LOG_PREFIX}"):
+                if _holds_job(store, f"{root}/"):
                     found.append(JobId(match[1], match[2]))
                 # "0" follows the slash: all keys below the root sort before this.
                 after = f"{root}0"

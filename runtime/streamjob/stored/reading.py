@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import CheckpointId, Key
 from streamjob.protocol.log import LogView, read
-from streamjob.protocol.manifests import SnapshotMissing, decode_manifest, is_uri, read_manifest
+from streamjob.protocol.manifests import SnapshotMissing, decode_completed, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
@@ -92,7 +92,7 @@ def read_job(place: JobPlace) -> JobSnapshots:
     What is wrong with a manifest is noted in its snapshot; what is wrong with the log is raised.
 
     Raises:
-        UnknownRecordVersion, CorruptRecord, ForeignLog: the log cannot be read.
+        UnknownRecordVersion, LogDamaged, ForeignLog: the log cannot be read.
         StoreUnavailable, StoreDenied: the store cannot be asked.
     """
     view = drive(place.store, read(place.job))
@@ -128,13 +128,9 @@ def _read(references: References, store: Store, record: LogRecord, view: LogView
     if not is_uri(record.manifest) and keys.manifest_ids(Key(record.manifest)) and record.manifest not in stored:
         return _without(found, f"{record.manifest} does not exist", gone=not is_newest)
     try:
-        manifest = _manifest_of(references, record.manifest)
+        manifest = _manifest_of(references, record)
     except CannotRestore as error:
         return _without(found, error.what, gone=False)
-    if (manifest.epoch, manifest.id, manifest.kind) != (record.epoch, record.id, record.kind.value):
-        return _without(
-            found, f"{record.manifest} is the manifest of {manifest.kind} {manifest.epoch}-{manifest.id}", gone=False
-        )
     return StoredSnapshot(uri=uri, home=home, newest=is_newest, record=record, manifest=manifest)
 
 
@@ -149,14 +145,15 @@ def _without(snapshot: StoredSnapshot, problem: str, *, gone: bool) -> StoredSna
     )
 
 
-def _manifest_of(references: References, reference: str) -> Manifest:
-    store, key = references.find(reference)
+def _manifest_of(references: References, record: LogRecord) -> Manifest:
+    assert record.manifest is not None
+    store, key = references.find(record.manifest)
     try:
-        return decode_manifest(reference, store.get(key))
+        return decode_completed(record, store.get(key))
     except ObjectMissing as error:
-        raise SnapshotMissing(f"{reference} does not exist") from error
+        raise SnapshotMissing(f"{record.manifest} does not exist") from error
     except StoreDenied as error:
-        raise SnapshotMissing(f"{reference} cannot be read: {error.what}") from error
+        raise SnapshotMissing(f"{record.manifest} cannot be read: {error.what}") from error
 
 
 def _note_holes(snapshots: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:

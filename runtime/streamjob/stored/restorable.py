@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamjob.errors import CannotRestore
 from streamjob.ids import Key
 from streamjob.job.load import LoadedJob
 from streamjob.protocol.log import JobId, read
-from streamjob.protocol.restore import LATEST, NONE, ClaimMode, Resolution, resolve
+from streamjob.protocol.restore import LATEST, NONE, ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
@@ -26,11 +27,19 @@ STATE_DIRECTORY = ".streamjob"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A snapshot to start from: its manifest, the manifest's URI, and what finds the objects that it refers to."""
+    """A snapshot to start from: its manifest, the manifest's URI, and what finds the objects that it refers to.
+
+    `foreign`: the job's own log does not name it. `finished`: the log ends with it, and the job with the log: a start
+    publishes what is left of it, and ends. `explain` returns the error for a snapshot whose files turned out
+    to be unusable, given the problem; None if there is nothing to add.
+    """
 
     manifest: Manifest
     uri: str
     locate: Callable[[str], tuple[Store, Key]]
+    foreign: bool = False
+    finished: bool = False
+    explain: Callable[[str], CannotRestore | None] = lambda problem: None
 
 
 def job_place(loaded: LoadedJob, location: str | None) -> Location:
@@ -45,7 +54,12 @@ def job_place(loaded: LoadedJob, location: str | None) -> Location:
 
 @contextmanager
 def opened(
-    loaded: LoadedJob, wanted: str, location: str | None = None, namespace: str | None = None, name: str | None = None
+    loaded: LoadedJob,
+    wanted: str,
+    location: str | None = None,
+    namespace: str | None = None,
+    name: str | None = None,
+    progress: Callable[[str], None] = lambda note: None,
 ) -> Iterator[Found | None]:
     """Yield the snapshot that a job would start from; None if it would start from nothing.
 
@@ -55,6 +69,7 @@ def opened(
         location: the place of the job's snapshots; None for the one that the job file implies.
         namespace: the job's; None for that of the file.
         name: the job's name in the store; None for that of the file.
+        progress: is told what is under way where that takes long.
 
     Raises:
         CannotRestore: the snapshot cannot be used.
@@ -69,18 +84,36 @@ def opened(
         found, key = references.find(uri)
         return found.get(key)
 
+    def fetch_range(uri: str, offset: int, length: int) -> bytes:
+        found, key = references.find(uri)
+        return found.get_range(key, offset, length)
+
+    def explain(problem: str) -> CannotRestore | None:
+        record = resolution.record
+        if record is None or record != view.newest:
+            return None
+        program = unusable(view, record, [problem])
+        return drive(store, program, fetch=fetch, fetch_range=fetch_range, progress=progress)
+
     try:
         named = wanted if wanted in (LATEST, NONE) else snapshot_reference(wanted)
         view = drive(store, read(job))
         program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM)
-        resolution = drive(store, program, fetch=fetch)
+        resolution = drive(store, program, fetch=fetch, fetch_range=fetch_range, progress=progress)
         if resolution.manifest is None:
             yield None
             return
         home = _home(resolution, store)
         own = References(home) if home is not store else references
         reference = resolution.reference or ""
-        yield Found(resolution.manifest, reference if "://" in reference else store.uri + reference, own.find)
+        yield Found(
+            resolution.manifest,
+            reference if "://" in reference else store.uri + reference,
+            own.find,
+            foreign=resolution.record is None,
+            finished=view.finished and not resolution.fork,
+            explain=explain,
+        )
         if own is not references:
             own.close()
             home.close()

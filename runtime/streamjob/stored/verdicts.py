@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from streamjob.errors import CannotRestore
+from streamjob.errors import StreamJobError
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.stored.refusals import NonRestoredState
 
@@ -52,7 +52,7 @@ class Finding:
     uid: str
     verdict: Verdict
     why: str
-    refusal: CannotRestore | None = None
+    refusal: StreamJobError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Comparison:
     changed: frozenset[ChainUid] = frozenset()
 
     @property
-    def refusals(self) -> tuple[CannotRestore, ...]:
+    def refusals(self) -> tuple[StreamJobError, ...]:
         """Why the job cannot start; none if it can. A cause that concerns several parts is there once.
 
         State without a place comes first: what is new is often what the snapshot has by another uid.
@@ -103,8 +103,27 @@ class Comparison:
 
     def decided(self, findings: Iterable[Finding]) -> Comparison:
         """Return the comparison with what Spark has found of some parts in the place of what it said of them."""
+        return replace(self.noting(findings), undecided={})
+
+    def noting(self, findings: Iterable[Finding]) -> Comparison:
+        """Return the comparison with what was found of some parts in the place of what it said of them.
+
+        What it refuses it goes on to refuse; a part that it does not know comes last.
+        """
         better = {(each.kind, each.uid): each for each in findings}
-        merged = tuple(
-            better.get((each.kind, each.uid), each) if each.refusal is None else each for each in self.findings
-        )
-        return replace(self, findings=merged, undecided={})
+        merged = [better.pop((each.kind, each.uid), each) if each.refusal is None else each for each in self.findings]
+        known = {(each.kind, each.uid) for each in self.findings}
+        return replace(self, findings=(*merged, *(each for key, each in better.items() if key not in known)))
+
+    def adding(self, kind: Kind, notes: Mapping[str, str]) -> Comparison:
+        """Return the comparison with a note, by uid, behind the reasons that it gives for parts of a kind."""
+        told = [
+            replace(each, why=f"{each.why}; {notes[each.uid]}") if each.kind is kind and each.uid in notes else each
+            for each in self.findings
+        ]
+        return replace(self, findings=tuple(told))
+
+    def check(self) -> None:
+        """Raise the first of the refusals; return if the job can start."""
+        for error in self.refusals:
+            raise error

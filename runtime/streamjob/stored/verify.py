@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
+from streamjob.protocol.repair import plan_repair
+from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
+from streamjob.store.effects import drive
 from streamjob.store.names import InvalidKey
 from streamjob.store.opening import References
+from streamjob.stored.places import JobPlace
 from streamjob.stored.reading import StoredSnapshot
 
 _WHOLE_BELOW = 32 << 20
@@ -88,6 +92,19 @@ def verify(
         len(objects),
         sum(each.end for each in objects.values()),
     )
+
+
+def differing_copies(place: JobPlace) -> list[str]:
+    """Return, one sentence each, which copies of records of a whole log are not what the records are.
+
+    Raises:
+        StoreUnavailable, StoreDenied: the store cannot be asked.
+    """
+    plan = drive(place.store, plan_repair(place.job))
+    return [
+        f"{keys.record_copy(seq)} is not what {keys.log_record(seq)} is: `streamjob log repair` writes it again"
+        for seq in sorted(plan.copies)
+    ]
 
 
 def _add(objects: dict[str, _Object], references: References, number: int, file: FileRef) -> None:

@@ -6,8 +6,9 @@ from enum import Enum
 from typing import TypeVar
 
 from streamjob.ids import Key
-from streamjob.store.base import ObjectInfo, ObjectMissing, StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, List, Page, Program, Put, PutIfAbsent, StoreEffect
+from streamjob.store.base import ObjectInfo, ObjectMissing, StoreError, StoreUnavailable
+from streamjob.store.effects import Delete, Get, GetUri, Hash, List, Page, Program, Put, PutIfAbsent, StoreEffect
+from streamjob.store.hashing import hash_parts
 
 T = TypeVar("T")
 
@@ -96,6 +97,14 @@ class SimulatedStore:
                 for key in keys:
                     self.objects.pop(key, None)
                 return None
+            case Hash(parts):
+                return hash_parts(parts, self._read_range, lambda _: True)
+
+    def _read_range(self, reference: str, offset: int, length: int) -> bytes:
+        part = self._read(Key(reference.removeprefix(self.root)))[offset : offset + length]
+        if len(part) != length:
+            raise StoreError(f"{self.root}{reference} ends before byte {offset + length}")
+        return part
 
     def _read(self, key: Key) -> bytes:
         try:

@@ -20,7 +20,7 @@ from uuid import uuid4
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob.sink import Staged
+from streamjob.sink import Staged, StagedRowsGone
 from streamjob.testing.interception import Crash
 from streamjob.testing.sink_harness import Row, SinkHarness
 
@@ -112,6 +112,27 @@ class SinkConformance(SinkHarness):
         self._commit(self._open(2), 1, staged)
 
         self._expect()
+
+    def test_a_commit_of_staged_rows_that_are_gone_is_refused(self) -> None:
+        staged = self._stage(self._open(1), 0, range(10))
+        self.lose_staged(self.place)
+
+        for epoch in (2, 3):
+            with pytest.raises(StagedRowsGone):
+                self._commit(self._open(epoch), 1, staged)
+        self._expect()
+
+    def test_rows_that_were_published_are_not_missed_where_they_were_staged(self) -> None:
+        sink = self._open(1)
+        published, lost = self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))
+        self._commit(sink, 1, published)
+        self.lose_staged(self.place)
+        later = self._open(2)
+        self._commit(later, 1, published)
+        with pytest.raises(StagedRowsGone):
+            self._commit(later, 2, lost)
+
+        self._expect(range(10))
 
     def test_a_commit_that_crashed_anywhere_is_completed_by_the_next_epoch(self) -> None:
         for staged in self._interrupted_commits(_crash):

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
-from fastapi import Body, FastAPI, HTTPException, Query, Response
+from fastapi import Body, FastAPI, HTTPException, Path, Query, Response
 from fastapi.openapi.utils import get_openapi
+from pydantic import StringConstraints
 
 from streamjob.client.models import (
     Accepted,
@@ -30,8 +31,10 @@ from streamjob.client.models import (
 )
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob_runtime.api import problems
+from streamjob_runtime.api.admission import LIMITS
 from streamjob_runtime.api.auth import OPEN_PATHS, BearerToken
-from streamjob_runtime.api.control import JobControl, TriggerIdReused
+from streamjob_runtime.api.control import JobControl, TooManyRequests, TriggerIdReused
+from streamjob_runtime.api.guard import WholeBody
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,14 +55,23 @@ class Triggering:
         self._lock = threading.Lock()
         self._unseen: OrderedDict[TriggerId, None] = OrderedDict()
         self._seen = threading.Condition(self._lock)
+        self._waiting: list[TriggerId] = []
 
     def ask(self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None]) -> TriggerId:
-        """Make the request unless it was made before, and return its id. Raises TriggerIdReused."""
+        """Make the request unless it was made before, and return its id.
+
+        Raises:
+            TriggerIdReused: the id belongs to a request of another kind.
+            TooManyRequests: too many requests have no outcome yet; a stop is taken nevertheless.
+        """
         trigger_id = requested or TriggerId(str(uuid.uuid4()))
         with self._lock:
             known = self._control.trigger(trigger_id)
             if known is None:
+                if kind != "stop":
+                    self._refuse_too_many(kind)
                 call(trigger_id)
+                self._waiting.append(trigger_id)
                 self._unseen[trigger_id] = None
                 while len(self._unseen) > _REMEMBERED:
                     self._unseen.popitem(last=False)
@@ -69,6 +81,14 @@ class Triggering:
                     f"Choose another id for the {kind}.",
                 )
         return trigger_id
+
+    def _refuse_too_many(self, kind: str) -> None:
+        views = ((each, self._control.trigger(each)) for each in self._waiting)
+        self._waiting = [each for each, view in views if view is not None and view.state not in _ENDED]
+        if len(self._waiting) >= LIMITS.waiting_triggers:
+            raise TooManyRequests(
+                f"{len(self._waiting)} requests have no outcome yet", f"Ask for the {kind} when some of them have."
+            )
 
     def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return what became of a request."""
@@ -114,10 +134,12 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
         responses={401: _problem("No valid token.")},
     )
     problems.install(app)
+    # The last one added is asked first: no body is read without the token.
+    app.add_middleware(WholeBody)
     app.add_middleware(BearerToken, token=token)
     _add_views(app, control, triggering)
     _add_requests(app, control, triggering)
-    _add_probes(app, control, metrics)
+    add_probes(app, control, metrics)
     _describe(app)
     return app
 
@@ -127,17 +149,23 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
+_TOO_MANY: dict[int | str, dict[str, Any]] = {429: _problem("Too many requests have no outcome yet.")}
 _INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
 
 
 _Include = Annotated[
     str,
-    Query(description=f"Parts that are to be in the answer too, with commas between: {', '.join(_PARTS)}."),
+    Query(
+        max_length=200, description=f"Parts that are to be in the answer too, with commas between: {', '.join(_PARTS)}."
+    ),
 ]
 _Wanted = Annotated[
-    Sequence[str],
-    Query(description="Trigger id of a request whose outcome is to be in the answer too; may be repeated."),
+    Sequence[Annotated[str, StringConstraints(max_length=128)]],
+    Query(
+        max_length=_REMEMBERED,
+        description="Trigger id of a request whose outcome is to be in the answer too; may be repeated.",
+    ),
 ]
 
 
@@ -156,7 +184,7 @@ def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> Non
         return control.checkpoints()
 
     @app.get("/v1/checkpoints/{checkpoint_id}", tags=["checkpoints"], responses=_UNKNOWN)
-    def checkpoint(checkpoint_id: int) -> CheckpointDetail:
+    def checkpoint(checkpoint_id: Annotated[int, Path(ge=0, lt=1 << 63)]) -> CheckpointDetail:
         """One checkpoint of the history, with the part of every chain."""
         found = control.checkpoint(CheckpointId(checkpoint_id))
         if found is None:
@@ -169,13 +197,13 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         response.headers["Location"] = f"/v1/triggers/{trigger_id}"
         return Accepted(trigger_id=trigger_id)
 
-    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID)
+    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
     def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
         """Ask for a checkpoint."""
         wanted = request or CheckpointRequest()
         return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
 
-    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID)
+    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
     def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
         """Ask for a savepoint."""
         wanted = request or SavepointRequest()
@@ -211,7 +239,8 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         return found
 
 
-def _add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) -> None:
+def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) -> None:
+    """Add what monitoring asks for: `/healthz`, `/readyz` and `/metrics`."""
     unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
 
     def probe(response: Response, answer: tuple[bool, str]) -> HealthView:

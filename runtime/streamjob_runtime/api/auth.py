@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamjob.client.models import Problem
 from streamjob.errors import InvalidInput
+from streamjob_runtime.api.guard import trust_connection
 from streamjob_runtime.api.problems import problem_response
 
 TOKEN_FILE_VARIABLE = "STREAMJOB_TOKEN_FILE"
@@ -78,7 +79,10 @@ class BearerToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS or self._authorized(scope):
+        authorized = scope["type"] == "http" and self._authorized(scope)
+        if authorized:
+            trust_connection(scope)
+        if authorized or scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
         problem = Problem(

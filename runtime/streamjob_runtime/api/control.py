@@ -46,6 +46,13 @@ class TriggerIdReused(RequestRefused):
     title = "Trigger id used before"
 
 
+class TooManyRequests(RequestRefused):
+    """Too many requests have no outcome yet."""
+
+    status = 429
+    title = "Too many requests"
+
+
 class InvalidChange(RequestRefused):
     """A well-formed request whose values cannot be used.
 

@@ -23,12 +23,12 @@ from streamjob_runtime.from_spark.reading import describe, query_place, read_que
 from streamjob_runtime.spark_checkpoint.hold import Hold
 from streamjob_runtime.upload.uploader import hash_file
 
-Judge = Callable[[LoadedJob, Found, Comparison, bool], Comparison]
-"""Asks Spark what the graphs do not tell: `streamjob_runtime.judging.judge`."""
+Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
+"""Asks the sinks and Spark what the graphs do not tell: `streamjob_runtime.examining.examine`."""
 
 
 def check_query(
-    named: str, loaded: LoadedJob, plan: Plan, job: JobId, allow: bool, judge: Judge | None, clock: Clock
+    named: str, loaded: LoadedJob, plan: Plan, job: JobId, allow: bool, examine: Examine | None, clock: Clock
 ) -> tuple[str, Comparison]:
     """Compare a job with a plain query; return the checkpoint's URI, and what becomes of each part.
 
@@ -40,7 +40,7 @@ def check_query(
         plan: its chains.
         job: the job in its store.
         allow: state that the job has no place for is given up.
-        judge: asks Spark; None to leave that out.
+        examine: asks the sinks and Spark; None to leave that out.
         clock: seconds since 1970.
 
     Raises:
@@ -63,8 +63,8 @@ def check_query(
                 manifest.model_copy(update={"chains": (state,)}), place.uri, lambda object_: (store, Key(object_))
             )
             compared = compare(loaded.spec, plan, found.manifest, place.uri, allow)
-            if judge is not None and compared.undecided and not compared.refusals:
-                compared = judge(loaded, found, compared, allow)
+            if examine is not None:
+                compared = examine(loaded, found, compared, allow, job)
             return place.uri, compared
     except NotTaken as error:
         findings = tuple(_refused(error, loaded.spec))

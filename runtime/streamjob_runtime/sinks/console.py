@@ -16,6 +16,7 @@ from streamjob_runtime.sinks.errors import UnusableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _ROW_IN_PARTITION = (1 << 33) - 1
 """The low bits of Spark's `monotonically_increasing_id`."""
@@ -44,6 +45,10 @@ class ConsoleSink(AtLeastOnceSink):
         truncate = context.options.get("truncate", "true").lower()
         widths = {"true": 20, "false": 0}
         self._width = widths[truncate] if truncate in widths else _number(self._name, "truncate", truncate)
+
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Read the options. Raises as `open` does."""
+        self.open(context)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Print the batch's first rows; all of it is computed, in one Spark action."""

@@ -67,6 +67,12 @@ class DeltaSink(AtLeastOnceSink):
         self._path = option(context.options, "path") or ""
         self._columns = self._read_columns()
 
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the table and the rows, and make nothing. Raises as `open` does."""
+        self.open(context)
+        if schema is not None and self._columns is not None:
+            self.check_schema(schema)
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows fit the table; make it if there is none.
 

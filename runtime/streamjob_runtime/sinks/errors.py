@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.sink import StagedRowsGone as StagedRowsGone
 
 
 class UnusableSink(InvalidInput):
@@ -31,10 +32,6 @@ class UnusableTable(InvalidInput):
 
 class RowsRefused(StreamJobError):
     """The place refuses rows, such as a number that is too large for its column."""
-
-
-class StagedRowsGone(StreamJobError):
-    """Rows of a completed checkpoint are neither published nor where they were staged, or are damaged."""
 
 
 class DatabaseRefuses(InvalidInput):

@@ -70,10 +70,19 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
         UnusablePlace, PlaceTaken, PlaceFull: the file sink's path cannot be used.
         MissingVariable: an option refers to an environment variable that is not set.
     """
-    options = resolve_options(spec, surroundings.directory, surroundings.environ)
-    sink = _sink(spec, options, surroundings)
-    sink.open(surroundings.context(spec.uid, options))
+    sink, context = make_sink(spec, surroundings)
+    sink.open(context)
     return sink
+
+
+def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, SinkContext]:
+    """Return the sink, not opened, and what it is to be opened with.
+
+    Raises:
+        UnusableSink, MissingExtra, MissingVariable: see `build_sink`.
+    """
+    options = resolve_options(spec, surroundings.directory, surroundings.environ)
+    return _sink(spec, options, surroundings), surroundings.context(spec.uid, options)
 
 
 def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> Sink:
@@ -81,6 +90,17 @@ def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurrounding
 
     Raises:
         UnusableSink: the snapshot does not describe a sink, or see `build_sink`.
+    """
+    made, context = make_sink_from_graph(sink, surroundings)
+    made.open(context)
+    return made
+
+
+def make_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> tuple[Sink, SinkContext]:
+    """Return a sink of a graph, not opened, and what it is to be opened with.
+
+    Raises:
+        UnusableSink: the graph does not describe a sink, or see `make_sink`.
     """
     known = {name for key, each in SinkSpec.model_fields.items() for name in (key, each.alias) if name}
     try:
@@ -90,7 +110,7 @@ def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurrounding
             f"sink {sink.get('uid') or sink.get('name')} of the snapshot cannot be read: {error}",
             "start from a snapshot that this version or an older one wrote",
         ) from error
-    return build_sink(spec, surroundings)
+    return make_sink(spec, surroundings)
 
 
 def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurroundings) -> Sink:

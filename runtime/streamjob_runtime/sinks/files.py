@@ -6,23 +6,27 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
+from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.newest_files import NewestFiles
 from streamjob_runtime.sinks.parts import holds_no_row, is_candidate, rows_by_footer
 from streamjob_runtime.sinks.places import Move, Place, PlacedFile, place_full
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 OWN = "_streamjob"
 OWNER = f"{OWN}/owner.json"
+COMMITTED = f"{OWN}/committed"
 STAGED = f"{OWN}/staged"
 PUBLISHED = f"{OWN}/published"
 
@@ -31,6 +35,10 @@ _WRITER_OPTIONS = {
     # Version 2 would save 2 ms a batch, and can leave a failed attempt's files among those of the next.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
+# The version of `owner.json` from which on a sink notes at its place what it commits.
+_WITH_RECORDS = 2
+# A day of lists at a checkpoint each ten seconds: for readers that take checkpoints as a whole. The job needs none.
+_LISTS_KEPT = 10_000
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -66,6 +74,23 @@ class FileSink:
         self._place = place
         self._partition_by = tuple(partition_by)
         self._context: SinkContext | None = None
+        self._records = CommitRecords(place, COMMITTED)
+        self._lists = NewestFiles(place, PUBLISHED, _LISTS_KEPT)
+        self._older = False
+
+    @property
+    def label(self) -> str:
+        """What to call the sink's place in a message: its path."""
+        return self._place.label
+
+    def staged(self) -> tuple[str, ...]:
+        """Return the directories of the batches that are staged, relative to the place.
+
+        Raises:
+            OSError: the place cannot be read.
+        """
+        epochs = (f"{STAGED}/{name}" for name in self._place.directories(STAGED))
+        return tuple(f"{epoch}/{name}" for epoch in epochs for name in self._place.directories(epoch))
 
     def open(self, context: SinkContext) -> None:
         """Check the place and take it for this job's sink.
@@ -75,9 +100,30 @@ class FileSink:
             UnusablePlace: it is no directory, or must not be written to.
             PlaceFull: no space is left.
         """
+        self._check_owner(context)
         self._place.prepare()
         self._take(context)
         self._context = context
+
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the place, and leave it as it is. Raises as `open` does."""
+        self._check_owner(context)
+        self._place.check()
+        if schema is not None:
+            self.check_schema(schema)
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that the rows have the columns that become directories.
+
+        Raises:
+            UnusableSink: they lack one.
+        """
+        missing = [each for each in self._partition_by if each.lower() not in map(str.lower, schema.names)]
+        if missing:
+            raise UnusableSink(
+                f"sink path {self._place.label}: the rows have no column {missing[0]!r} to partition by",
+                f"name columns of theirs: {', '.join(schema.names)}",
+            )
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch below `_streamjob/staged/<epoch>/`, in one Spark action.
@@ -106,21 +152,31 @@ class FileSink:
 
         Raises:
             UnreadableCommittable: a committable is not this sink's.
+            StagedRowsGone: a file is neither staged nor was published, or has another size; nothing is published then.
             PlaceFull: no space is left.
         """
         batches = [self._parsed(committable) for committable in committables]
-        # The directories go last: without one, all is visible and listed already, or a consumer's by now.
-        if not any(self._place.exists(batch.directory) for batch in batches):
+        if not batches:
             return
         files = [(batch, file) for batch in batches for file in batch.files]
         moves = [
             Move(f"{batch.directory}/{file.path}", _visible_name(checkpoint, number, batch.id, file.path))
             for number, (batch, file) in enumerate(files)
         ]
+        identities = [batch.id for batch in batches]
+        there = any(self._place.exists(batch.directory) for batch in batches)
+        if not self._records.covers(checkpoint, identities):
+            if not self._older:
+                self._check(checkpoint, [(move, file.size) for move, (_, file) in zip(moves, files, strict=True)])
+            self._older = False
+            self._records.add(checkpoint, identities)
+        # The directories go last: without one, all is visible and listed already, or a consumer's by now.
+        if not there:
+            return
         self._place.publish(moves)
         listed = [{"path": move.visible, "size": file.size} for move, (_, file) in zip(moves, files, strict=True)]
         content = {"formatVersion": 1, "checkpoint": checkpoint, "files": listed}
-        self._place.write(f"{PUBLISHED}/{checkpoint}.json", json.dumps(content, indent=1).encode())
+        self._lists.write(f"{checkpoint}.json", json.dumps(content, indent=1).encode())
         for batch in batches:
             self._place.discard(batch.directory)
 
@@ -144,17 +200,46 @@ class FileSink:
         return self._context
 
     def _take(self, context: SinkContext) -> None:
-        mine = {"job": context.job, "namespace": context.namespace, "sink": context.uid}
-        content = json.dumps({"formatVersion": 1, **mine}, indent=1).encode()
+        content = json.dumps({"formatVersion": _WITH_RECORDS, **_claim(context)}, indent=1).encode()
         if self._place.create(OWNER, content):
             return
+        owner = self._check_owner(context)
+        # What an older version was committing there has no record: what is gone counts as published.
+        self._older = owner.get("formatVersion", 1) < _WITH_RECORDS and not self._place.exists(COMMITTED)
+
+    def _check_owner(self, context: SinkContext) -> dict[str, Any]:
         stored = self._place.read(OWNER)
-        owner = json.loads(stored) if stored else {}
+        if stored is None:
+            return {}
+        owner: dict[str, Any] = json.loads(stored) if stored else {}
+        mine = _claim(context)
         if any(owner.get(key) != value for key, value in mine.items()):
             raise PlaceTaken(
                 f"sink path {self._place.label}: belongs to {_owner_name(owner)}, and {_owner_name(mine)} asks for it",
                 f"give each sink its own path, or delete {OWNER} there if the former owner is gone for good",
             )
+        return owner
+
+    def _check(self, checkpoint: CheckpointId, moves: Sequence[tuple[Move, int]]) -> None:
+        """Refuse to publish a checkpoint of which a file is lost or damaged."""
+        listed: frozenset[str] | None = None
+        for move, size in moves:
+            if self._place.size(move.staged) == size:
+                continue
+            listed = self._listed(checkpoint) if listed is None else listed
+            if self._place.size(move.staged) is None and (move.visible in listed or self._place.exists(move.visible)):
+                continue
+            raise StagedRowsGone(
+                f"sink path {self._place.label}: rows of checkpoint {checkpoint} are neither published nor whole in "
+                f"{move.staged}",
+                "bring that file back; or give these rows up, and start from that checkpoint (--from) at another "
+                "--location",
+            )
+
+    def _listed(self, checkpoint: CheckpointId) -> frozenset[str]:
+        """Return the files that are listed as published with a checkpoint."""
+        stored = self._lists.read(f"{checkpoint}.json")
+        return frozenset(file["path"] for file in json.loads(stored)["files"]) if stored else frozenset()
 
     def _write(self, batch: DataFrame, directory: str) -> None:
         options = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
@@ -179,7 +264,8 @@ class FileSink:
     def _parsed(self, committable: JsonValue) -> _StagedBatch:
         batch = read_committable(_StagedBatch, committable, f"sink path {self._place.label}")
         names = [batch.directory, *(file.path for file in batch.files)]
-        if any(".." in PurePosixPath(name).parts or name.startswith("/") for name in names):
+        outside = any(".." in PurePosixPath(name).parts or name.startswith("/") for name in names)
+        if outside or "/" in batch.id:
             raise UnreadableCommittable(f"sink path {self._place.label}: a committable names files outside of the path")
         return batch
 
@@ -190,6 +276,10 @@ def _visible_name(checkpoint: CheckpointId, number: int, identity: str, staged: 
     # Spark counts a partition directory's files behind a dot: it is no suffix.
     suffixes = "".join(suffix for suffix in path.suffixes if not re.fullmatch(r"\.c\d+", suffix))
     return (path.parent / f"part-{checkpoint}-{number}-{identity}{suffixes}").as_posix()
+
+
+def _claim(context: SinkContext) -> dict[str, str]:
+    return {"job": context.job, "namespace": context.namespace, "sink": context.uid}
 
 
 def _owner_name(owner: dict[str, str]) -> str:

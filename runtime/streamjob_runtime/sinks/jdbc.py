@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from streamjob.sink import SinkContext
+
 _NOT_FOUND = ("42", "S0")
 """Classes of SQLSTATE for a table that is not there, or that may be written and not read."""
 _REFUSED = ("28", "3D")
@@ -38,6 +40,12 @@ class JdbcSink(BatchSink):
     def __init__(self, name: str) -> None:
         super().__init__("jdbc")
         self._label = f"sink {name}"
+
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the database and the rows, with Spark. Raises as `check_schema` does."""
+        self.open(context)
+        if schema is not None:
+            self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
         """Find the driver, and check that the table has the rows' columns; a table that is missing is made by Spark.

@@ -64,6 +64,10 @@ class Place(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Check, as far as that changes nothing, that `prepare` could make the place. Raises as that does."""
+        ...
+
     def create(self, name: str, content: bytes) -> bool:
         """Create a file unless it exists, atomically; return whether this call created it."""
         ...
@@ -80,8 +84,20 @@ class Place(Protocol):
         """Return whether there is anything under a directory's name."""
         ...
 
+    def size(self, name: str) -> int | None:
+        """Return a file's size in bytes, None if there is no such file."""
+        ...
+
     def directories(self, directory: str) -> Sequence[str]:
         """Return the names of the directories right below a directory, without their parents."""
+        ...
+
+    def files(self, directory: str) -> Sequence[str]:
+        """Return the names of the files right below a directory, without their parents, the oldest first."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Delete a file; one that does not exist is deleted already."""
         ...
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
@@ -92,7 +108,10 @@ class Place(Protocol):
         ...
 
     def publish(self, moves: Sequence[Move]) -> None:
-        """Make staged files visible, each atomically, and lastingly. One that is gone was published before."""
+        """Make staged files visible, each atomically, and lastingly; skip those that are gone.
+
+        The caller knows that each was there: one that is gone was published before.
+        """
         ...
 
     def discard(self, directory: str) -> None:
@@ -137,6 +156,14 @@ class LocalPlace:
             probe.write_bytes(b"")
             probe.unlink()
 
+    def check(self) -> None:
+        with _explained(self._root):
+            above = next(each for each in (self._root, *self._root.parents) if each.exists())
+            if not above.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     def create(self, name: str, content: bytes) -> bool:
         with _explained(self._root), self._written(content) as temporary:
             target = self._root / name
@@ -156,13 +183,20 @@ class LocalPlace:
             _sync_directory(target.parent)
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return (self._root / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        with _explained(self._root):
+            try:
+                return (self._root / name).read_bytes()
+            except FileNotFoundError:
+                return None
 
     def exists(self, directory: str) -> bool:
         return (self._root / directory).exists()
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self._root / name).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def directories(self, directory: str) -> Sequence[str]:
         try:
@@ -170,6 +204,17 @@ class LocalPlace:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return ()
+
+    def files(self, directory: str) -> Sequence[str]:
+        try:
+            with os.scandir(self._root / directory) as entries:
+                found = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if entry.is_file()]
+        except FileNotFoundError:
+            return ()
+        return [name for _, name in sorted(found)]
+
+    def remove(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
         found: list[PlacedFile] = []

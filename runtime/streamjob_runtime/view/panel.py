@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
+from streamjob.client.inputs import behind, holding_back, unread_records
 from streamjob.client.models import (
     ChainView,
     CheckpointDetail,
@@ -73,14 +74,15 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
     job = look.job
     style = _STATE_STYLES[job.state]
     several, sources = len(job.chains) > 1, _sources(job)
-    most = max(2, canvas.height - _FRAME_LINES - _OTHER_LINES - len(sources) - len(job.sinks) - 2)
+    others = _OTHER_LINES + bool(_dropped_late(job))
+    most = max(2, canvas.height - _FRAME_LINES - others - len(sources) - len(job.sinks) - 2)
     lines = rows_of_chains(job, most) + 3 if several else len(job.chains) * 2
-    used = _FRAME_LINES + lines + len(sources) + len(job.sinks) + _OTHER_LINES
+    used = _FRAME_LINES + lines + len(sources) + len(job.sinks) + others
     sections = [
         _header(job, now),
         _records(job, rates, canvas),
         *([chain_rows(job, most=most, narrow=canvas.narrow)] if several else []),
-        *([_inputs(sources)] if sources else []),
+        *([_inputs(job, sources)] if sources else []),
         _checkpoints(look, now, canvas, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))),
         *([_outputs(job, canvas)] if job.sinks else []),
     ]
@@ -143,7 +145,13 @@ def _records(job: JobView, rates: Sequence[float], canvas: Canvas) -> Renderable
     batch = _batch(job.chains[0]) if len(job.chains) == 1 else Text("")
     table.add_row("records in", formatting.count(job.records_in), _rate(rate_in), spark)
     table.add_row("records out", formatting.count(job.records_out), _rate(rate_out), batch)
+    if late := _dropped_late(job):
+        table.add_row("dropped as late", Text(formatting.count(late), style="yellow"))
     return table
+
+
+def _dropped_late(job: JobView) -> int:
+    return sum(records for chain in job.chains for records in chain.records_dropped_late.values())
 
 
 def _rate(per_second: float) -> Text:
@@ -163,21 +171,24 @@ def _sources(job: JobView) -> list[InputView]:
     return list(sources.values())
 
 
-def _inputs(sources: Sequence[InputView]) -> Table:
+def _inputs(job: JobView, sources: Sequence[InputView]) -> Table:
     table = _grid()
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    behind = {source.uid: formatting.lag(source.lag_ms, source.watermark_ms) for source in sources}
-    lags = any(lag != formatting.ABSENT for lag in behind.values())
-    counted = any(source.lag_records is not None for source in sources)
+    chains = {source.uid: chain for chain in job.chains for source in chain.inputs}
+    lag = {source.uid: behind(chains[source.uid], source) for source in sources}
+    lags = any(each != formatting.ABSENT for each in lag.values())
+    left = {source.uid: unread_records(job, source) for source in sources}
+    counted = any(left.values())
     unread = [Text("unread", style="dim")] if counted else []
     table.add_row(Text("input"), Text("watermark", style="dim"), Text("lag" if lags else "", style="dim"), *unread)
     for source in sources:
         table.add_row(
             Text(source.uid, style="not dim"),
             formatting.event_time(source.watermark_ms),
-            Text("ended", style="green") if source.ended else Text(behind[source.uid] if lags else ""),
-            *([formatting.count(source.lag_records)] if source.lag_records is not None else []),
+            Text("ended", style="green") if source.ended else Text(lag[source.uid] if lags else ""),
+            *([left[source.uid]] if counted else []),
+            *([Text(holding_back(source), style="yellow")] if source.holds_watermark_back else []),
         )
     return table
 

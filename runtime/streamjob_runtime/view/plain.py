@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
+from streamjob.client.inputs import holding_back, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.view.chains import inputs_of
 from streamjob_runtime.view.events import Look, events
@@ -75,13 +76,22 @@ def progress_line(job: JobView, now: float) -> str:
     if watermarks:
         parts.append(f"watermark {', '.join(watermarks.values())}")
     unread = {
-        source.uid: f"{source.uid} {formatting.count(source.lag_records)}"
+        source.uid: f"{source.uid} {left}"
         for chain in job.chains
         for source in chain.inputs
-        if source.lag_records is not None
+        if (left := unread_records(job, source))
     }
     if unread:
         parts.append(f"unread {', '.join(unread.values())}")
+    held_back = {
+        source.uid: f"{source.uid} {holding_back(source)}"
+        for chain in job.chains
+        for source in chain.inputs
+        if source.holds_watermark_back
+    }
+    parts += held_back.values()
+    if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
+        parts.append(f"dropped as late {formatting.count(late)}")
     last = job.last_checkpoint
     if last is None:
         parts.append("no checkpoint yet")

@@ -130,9 +130,11 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> No
         "chain": None,
         "watermarkMs": 1_362_398_400_000,
         "lagMs": 337_601_734_000,
+        "idleSeconds": None,
+        "holdsWatermarkBack": False,
         "ended": True,
-        "partitions": [],
         "lagRecords": None,
+        "partitions": [],
         "offsetReportFailures": None,
     }
     assert JobView.model_validate_json(answer.content) == a_job()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import runpy
@@ -12,15 +13,21 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 from tests.integration.charts.conftest import Render
 from tests.integration.charts.rendered import CHART, ROOT, Refused
+from tests.unit.operator.manifests.samples import pod
 
 from streamjob_operator import __main__ as command
+from streamjob_operator.admission.server import PATH
 from streamjob_operator.settings import LeaseSettings, Settings
 
 pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
 
 DIGEST = "sha256:" + "0" * 64
+
+
+AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
 def settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> Settings:
@@ -144,6 +151,140 @@ def test_a_monitor_without_a_service_is_refused(render: Render) -> None:
         render({"metrics": {"service": {"enabled": False}, "serviceMonitor": {"enabled": True}}})
 
 
+@pytest.mark.parametrize(
+    ("namespaces", "selector"),
+    [
+        pytest.param([], {"any": True}, id="cluster-wide"),
+        pytest.param(["orders", "fraud"], {"matchNames": ["orders", "fraud"]}, id="namespaced"),
+    ],
+)
+def test_a_monitor_finds_the_drivers_of_jobs(render: Render, namespaces: list[str], selector: dict[str, Any]) -> None:
+    told = {"enabled": True, "interval": "30s", "labels": {"for": "us"}}
+    monitor = render({"watchNamespaces": namespaces, "metrics": {"podMonitor": told}}).one("PodMonitor")
+    driver = pod()
+    ports = {each["name"] for each in driver["spec"]["containers"][0]["ports"]}
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= driver["metadata"]["labels"].items()
+    assert set(monitor["spec"]["podTargetLabels"]) <= set(driver["metadata"]["labels"])
+    assert monitor["spec"]["namespaceSelector"] == selector
+    assert monitor["metadata"]["labels"]["for"] == "us"
+    assert endpoint == {"port": "metrics", "interval": "30s"}
+    assert "metrics" in ports
+
+
+def test_service_accounts_of_jobs_are_not_limited_unless_asked_for(render: Render) -> None:
+    assert render().all("ValidatingAdmissionPolicy") == []
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "limited"),
+    [
+        pytest.param([], {}, id="cluster-wide"),
+        pytest.param(
+            ["orders"],
+            {
+                "matchResources": {
+                    "namespaceSelector": {
+                        "matchExpressions": [
+                            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["orders"]}
+                        ]
+                    }
+                }
+            },
+            id="namespaced",
+        ),
+    ],
+)
+def test_a_policy_limits_the_service_accounts_of_jobs(
+    render: Render, namespaces: list[str], limited: dict[str, Any]
+) -> None:
+    told = {"restrict": True, "allowed": ["etl", "reporting"]}
+    rendered = render({"watchNamespaces": namespaces, "driverServiceAccounts": told})
+    policy, binding = rendered.one("ValidatingAdmissionPolicy"), rendered.one("ValidatingAdmissionPolicyBinding")
+    variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
+
+    assert variables["allowed"] == "['', 'default', 'etl', 'reporting']"
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"], **limited}
+
+
+def test_the_webhook_is_off_unless_asked_for(render: Render) -> None:
+    rendered = render()
+
+    assert rendered.all("ValidatingWebhookConfiguration") == []
+    assert "STREAMJOB_ADMISSION_CERTIFICATE" not in rendered.environment
+
+
+def test_the_webhook_asks_the_controllers_pods_with_a_certificate_that_it_trusts(render: Render) -> None:
+    rendered = render({"admission": {"enabled": True}})
+    (webhook,) = rendered.one("ValidatingWebhookConfiguration")["webhooks"]
+    services = {each["metadata"]["name"]: each for each in rendered.all("Service")}
+    asked = webhook["clientConfig"]["service"]
+    secret = rendered.one("Secret")
+    mounts = {each["name"]: each["mountPath"] for each in rendered.container["volumeMounts"]}
+    volumes = {each["name"]: each for each in rendered.pod["volumes"]}
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
+    authority = x509.load_pem_x509_certificate(base64.b64decode(webhook["clientConfig"]["caBundle"]))
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+
+    assert asked == {"name": "streamjob-admission", "namespace": "system", "path": PATH, "port": 443}
+    assert services[asked["name"]]["spec"]["ports"] == [{"name": "admission", "port": 443, "targetPort": "admission"}]
+    assert {"name": "admission", "containerPort": Settings().admission_port} in rendered.container["ports"]
+    assert {"ports": [{"port": "admission"}]} in rendered.one("NetworkPolicy")["spec"]["ingress"]
+    assert rendered.environment["STREAMJOB_ADMISSION_CERTIFICATE"] == mounts["admission"]
+    assert volumes["admission"]["secret"]["secretName"] == secret["metadata"]["name"]
+    assert "streamjob-admission.system.svc" in names.get_values_for_type(x509.DNSName)
+    certificate.verify_directly_issued_by(authority)
+
+
+def test_the_webhook_is_asked_about_new_specs_of_watched_namespaces_only(render: Render) -> None:
+    rendered = render({"watchNamespaces": ["orders"], "admission": {"enabled": True, "failurePolicy": "Fail"}})
+    (webhook,) = rendered.one("ValidatingWebhookConfiguration")["webhooks"]
+    (rule,) = webhook["rules"]
+
+    assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["streamjobs"])
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Fail", 5, "None")
+    assert [each["expression"] for each in webhook["matchConditions"]] == [
+        "request.operation == 'CREATE' || object.spec != oldObject.spec"
+    ]
+    assert webhook["namespaceSelector"] == {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["orders"]}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "authority"),
+    [
+        pytest.param({"certificate": {"secretName": "mine", "caBundle": AUTHORITY}}, AUTHORITY, id="a bundle"),
+        pytest.param(
+            {"certificate": {"secretName": "mine"}, "annotations": {"cert-manager.io/inject-ca-from": "system/mine"}},
+            None,
+            id="an annotation",
+        ),
+    ],
+)
+def test_the_webhook_takes_a_certificate_of_ones_own(
+    render: Render, given: dict[str, Any], authority: str | None
+) -> None:
+    rendered = render({"admission": {"enabled": True, **given}})
+    configuration = rendered.one("ValidatingWebhookConfiguration")
+    bundle = configuration["webhooks"][0]["clientConfig"].get("caBundle")
+
+    assert rendered.all("Secret") == []
+    assert "mine" in [each.get("secret", {}).get("secretName") for each in rendered.pod["volumes"]]
+    assert (None if bundle is None else base64.b64decode(bundle).decode()) == authority
+    assert configuration["metadata"].get("annotations", {}) == given.get("annotations", {})
+
+
+@pytest.mark.parametrize(
+    "certificate", [{"secretName": "mine"}, {"caBundle": AUTHORITY}], ids=["no authority", "no certificate"]
+)
+def test_half_a_certificate_is_refused(render: Render, certificate: dict[str, str]) -> None:
+    with pytest.raises(Refused, match=r"admission\.certificate\.\w+ needs admission\.certificate\.\w+"):
+        render({"admission": {"enabled": True, "certificate": certificate}})
+
+
 def test_several_replicas_prefer_nodes_of_their_own_unless_told_otherwise(render: Render) -> None:
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     told: dict[str, Any] = {"nodeAffinity": {}}
@@ -161,6 +302,8 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
             "reconcileInterval": "1m",
             "concurrency": 5,
             "allowAmbientCredentials": True,
+            "networkPolicy": {"driverMetricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
+            "admission": {"enabled": True},
         },
         release="blue",
     )
@@ -178,6 +321,8 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
         ambient_credentials=True,
         own_namespace="system",
         own_labels=rendered.one("Deployment")["spec"]["selector"]["matchLabels"],
+        driver_metrics_from=({"podSelector": {"matchLabels": {"app": "prometheus"}}},),
+        admission_certificate=Path("/etc/streamjob/admission"),
     )
 
 
@@ -251,6 +396,9 @@ def test_volumes_variables_and_placement_reach_the_pod(render: Render) -> None:
         pytest.param({"image": {"pullPolicy": "Sometimes"}}, id="an unknown pull policy"),
         pytest.param({"resources": {"memory": "1Gi"}}, id="resources without requests or limits"),
         pytest.param({"podDisruptionBudget": {"maxUnavailable": "half"}}, id="a budget that is neither"),
+        pytest.param({"admission": {"failurePolicy": "Retry"}}, id="an unknown failure policy"),
+        pytest.param({"admission": {"timeoutSeconds": 31}}, id="a longer time than an API server waits"),
+        pytest.param({"admission": {"certificate": {"caBundle": "LS0t"}}}, id="an authority that is not in PEM"),
     ],
 )
 def test_wrong_values_are_refused(render: Render, values: dict[str, Any]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.integration.charts.conftest import Render
+from tests.integration.charts.rendered import ROOT
 
 import streamjob_operator
 from streamjob_operator.cluster import kinds
@@ -70,6 +72,23 @@ def test_it_may_do_what_the_controller_asks_for_and_nothing_else(render: Render,
 
     assert allowed - owner == set(requests()) | set(watches()) | set(DRIVER) | set(FINALIZER)
     assert owner < allowed
+
+
+@MODES
+def test_the_table_of_rights_in_the_documents_is_the_charts(render: Render, values: dict[str, Any]) -> None:
+    given = {(resource, verb) for _, _, resource, verb in render(values).rights()}
+
+    assert set(documented()) == given
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Yield resources and verbs of the table in the how-to."""
+    text = (ROOT / "docs" / "how-to" / "install-the-controller.md").read_text()
+    table = text.partition("| Resource | Verbs |")[2].partition("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        _, resources, verbs, *_ = row.split("|")
+        for resource in re.findall(r"`([a-z/]+)`", resources):
+            yield from ((resource, verb.strip()) for verb in verbs.partition(";")[0].split(",") if "own" not in verb)
 
 
 @MODES

@@ -81,14 +81,14 @@ class JobProcess:
         self._signal_all(signal.SIGCONT)
 
     def _signal_all(self, number: signal.Signals) -> int:
-        members = _session(self._process.pid)
+        members = members_of(self._process.pid)
         for pid in members:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         return len(members)
 
 
-def _session(leader: int) -> list[int]:
+def members_of(leader: int) -> list[int]:
     """Return the processes of a session, the leader first; Python workers have groups of their own, not sessions."""
     members = []
     for entry in Path("/proc").iterdir():

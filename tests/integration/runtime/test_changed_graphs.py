@@ -15,12 +15,13 @@ from tests.integration.runtime.purchases import write_job
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.comparing import compare
 from streamjob.stored.refusals import NewStateInOldChain, NonRestoredState, StateChanged
 from streamjob.stored.restorable import opened
 from streamjob.stored.verdicts import Comparison
-from streamjob_runtime.judging import judge_with
+from streamjob_runtime.examining import examine_with
 from streamjob_runtime.ledger import RestoreFrom
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ WINDOWS = (
     "SELECT {key} AS k, max(at) AS at, unix_seconds(window.start) - 1767268800 AS start, count(*) AS rows "
     "FROM {of} GROUP BY {key}, window(at, '1 minute')"
 )
+LISTS = WINDOWS.replace("count(*)", "size(collect_list(struct({what})))")
 CUT, ROWS = 80, 180
 """How many of the rows, a second apart, the first life reads, and how many there are."""
 ALL = Counter({(f"k{key}", start, 20): 1 for key in range(3) for start in (0, 60, 120)})
@@ -166,6 +168,33 @@ CHANGES = {
         {"counts": "refused"},
         refused=StateChanged,
     ),
+    "an aggregate of another type": Change(
+        FUSED,
+        (clean(), counts(sql=WINDOWS.format(of="clean", key="k").replace("max(at)", "max(double(at))"))),
+        {"counts": "refused"},
+        refused=StateChanged,
+    ),
+    "a window is longer": Change(
+        FUSED,
+        (clean(), counts(sql=WINDOWS.format(of="clean", key="k").replace("'1 minute'", "'2 minutes'"))),
+        {"counts": "refused"},
+        refused=StateChanged,
+    ),
+    "a list collects other things": Change(
+        (clean(), counts(sql=LISTS.format(of="clean", key="k", what="n"))),
+        (clean(), counts(sql=LISTS.format(of="clean", key="k", what="k, n"))),
+        {"counts": "refused"},
+        refused=StateChanged,
+    ),
+    "a list collects another type that is made before": Change(
+        (clean(), counts(sql=LISTS.format(of="clean", key="k", what="n"))),
+        (
+            clean(sql="SELECT k, string(n) AS n, at FROM events"),
+            counts(sql=LISTS.format(of="clean", key="k", what="n")),
+        ),
+        {"counts": "refused"},
+        refused=StateChanged,
+    ),
     "an operator with state is added to a chain": Change(
         FUSED,
         (sql("clean", ["events"], "SELECT DISTINCT k, n, at FROM events"), counts()),
@@ -217,9 +246,11 @@ def checked(spark: SparkSession, file: Path, uri: str, change: Change, scratch: 
     with opened(loaded, uri, str(scratch / "none")) as found:
         assert found is not None
         compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, change.allow)
-        if compared.undecided and not compared.refusals:
+        if not compared.refusals:
             spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-            compared = judge_with(spark, scratch / "check", loaded, found, compared, change.allow)
+            compared = examine_with(
+                spark, scratch / "check", loaded, found, compared, change.allow, JobId("default", "job")
+            )
         return compared
 
 

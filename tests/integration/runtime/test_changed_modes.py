@@ -14,12 +14,13 @@ from tests.integration.runtime.purchases import write_job
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.comparing import compare
 from streamjob.stored.refusals import OutputModeChanged
 from streamjob.stored.restorable import opened
 from streamjob.stored.verdicts import Comparison
-from streamjob_runtime.judging import judge_with
+from streamjob_runtime.examining import examine_with
 from streamjob_runtime.ledger import RestoreFrom
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ def check(spark: SparkSession, file: Path, uri: str, scratch: Path) -> Compariso
     with opened(loaded, uri, str(scratch / "none")) as found:
         assert found is not None
         compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, False)
-        if compared.undecided and not compared.refusals:
+        if not compared.refusals:
             spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-            compared = judge_with(spark, scratch / "check", loaded, found, compared, False)
+            compared = examine_with(spark, scratch / "check", loaded, found, compared, False, JobId("default", "job"))
         return compared
 
 

@@ -27,7 +27,7 @@ from tests.integration.runtime.graphs import (
 from tests.integration.runtime.purchases import write_job
 
 from streamjob.errors import ExitCode
-from streamjob.ids import TriggerId
+from streamjob.ids import OperatorUid, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.outputs import Outputs
@@ -83,6 +83,14 @@ def test_open_windows_fire_before_the_cut_and_event_time_goes_on_behind_it(
     add_rows(tmp_path / "rows", 2, [*later, late])
     with running(spark, one) as resumed:
         read(resumed, "counts", 4)
+
+        def dropped() -> dict[OperatorUid, int]:
+            resumed.control.observe()
+            (chain,) = resumed.control.job().chains
+            return chain.records_dropped_late
+
+        resumed.wait_for(lambda: sum(dropped().values()) > 0, "a row that is dropped as late")
+        assert dropped() == {"counts": 1}
         drain(resumed)
     assert rows_of(output(tmp_path, "counts")) - counted(rows) == counted(later)
 

@@ -28,9 +28,9 @@ from streamjob.stored.restorable import Found
 from streamjob.stored.verdicts import Comparison
 from streamjob.stored.verify import verify
 from streamjob_runtime.clock import steady_clock
+from streamjob_runtime.examining import examine_with
 from streamjob_runtime.from_spark import check_query, take_over
 from streamjob_runtime.from_spark.errors import OtherState
-from streamjob_runtime.judging import judge_with
 from streamjob_runtime.ledger import RestoreFrom
 from streamjob_runtime.spark_checkpoint import force_batch
 
@@ -130,12 +130,14 @@ def copied(directory: Path, place: str) -> str:
 def checked(spark: SparkSession, named: str, loaded: LoadedJob, scratch: Path) -> Comparison:
     """Return what `streamjob check` says."""
 
-    def judge(of: LoadedJob, found: Found, compared: Comparison, allow: bool) -> Comparison:
+    def examine(of: LoadedJob, found: Found, compared: Comparison, allow: bool, job: JobId) -> Comparison:
+        if compared.refusals:
+            return compared
         spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-        return judge_with(spark, scratch, of, found, compared, allow)
+        return examine_with(spark, scratch, of, found, compared, allow, job)
 
     job = JobId("default", "graph")
-    return check_query(named, loaded, plan(loaded.spec), job, False, judge, steady_clock())[1]
+    return check_query(named, loaded, plan(loaded.spec), job, False, examine, steady_clock())[1]
 
 
 def changing(directory: Path, taken: Taken, query: str, place: Path) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import pytest
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import write_job
 
-from streamjob.errors import InvalidInput
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.job.load import load_job
+from streamjob_runtime.validating import validate_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +85,63 @@ def test_a_source_that_spark_refuses_is_named(spark: SparkSession, tmp_path: Pat
         pytest.raises(InvalidInput, match="'ticks'"),
     ):
         job.wait(30)
+
+
+def test_validate_names_all_that_spark_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_job(
+        tmp_path,
+        {
+            "name": "job",
+            "sources": [{"name": "events", "format": "rate"}],
+            "operators": [
+                {"name": "column", "inputs": ["events"], "sql": "SELECT vlaue FROM events"},
+                {"name": "function", "inputs": ["events"], "sql": "SELECT uper(value) AS v FROM events"},
+                {"name": "types", "inputs": ["events"], "sql": "SELECT value + array(1) AS v FROM events"},
+                {"name": "behind", "inputs": ["column"], "sql": "SELECT * FROM column"},
+            ],
+            "sinks": [
+                {"name": f"to-{name}", "input": name, "format": "json", "options": {"path": name}}
+                for name in ("function", "types", "behind")
+            ],
+        },
+    )
+
+    with pytest.raises(InvalidJob) as refused:
+        validate_with(spark, tmp_path / "scratch", load_job(file))
+
+    named = [str(problem).partition(":")[0] for problem in refused.value.problems]
+    assert named == ["operator 'column'", "operator 'function'", "operator 'types'"]
+    for words in ("vlaue", "uper", "array"):
+        assert words in str(refused.value).lower()
+
+
+def test_validate_names_what_spark_cannot_run_together(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    file = write_job(
+        tmp_path,
+        {
+            "name": "job",
+            "sources": [{"name": "events", "format": "rate"}],
+            "operators": [{"name": "endless", "inputs": ["events"], "python": "steps:endless"}],
+            "sinks": [{"name": "out", "input": "endless", "format": "json", "options": {"path": "out"}}],
+        },
+    )
+
+    with pytest.raises(InvalidInput, match="as one query"):
+        validate_with(spark, tmp_path / "scratch", load_job(file))
+
+
+def test_validate_leaves_everything_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_job(
+        tmp_path,
+        {
+            "name": "job",
+            "sources": [{"name": "events", "format": "rate"}],
+            "operators": [{"name": "kept", "inputs": ["events"], "sql": "SELECT value FROM events"}],
+            "sinks": [{"name": "out", "input": "kept", "format": "json", "options": {"path": "out"}}],
+        },
+    )
+
+    validate_with(spark, tmp_path / "scratch", load_job(file))
+
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "scratch") == [file.name]

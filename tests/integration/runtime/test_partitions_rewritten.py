@@ -31,10 +31,16 @@ from tests.integration.runtime.stories import records_read
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import BatchId, TriggerId
+from streamjob.job.load import load_job
+from streamjob.job.plan import plan
 from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest
+from streamjob.stored.comparing import compare
+from streamjob.stored.restorable import opened as found_to_start_from
 from streamjob.stored.rewriting import StateNotRewritable, StateRewrittenWrongly
 from streamjob_runtime import rewriting
+from streamjob_runtime.examining import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -235,6 +241,8 @@ def test_state_that_cannot_be_rewritten_is_refused_and_the_job_goes_on_as_it_was
 
     assert isinstance(error, StateNotRewritable)
     assert re.search(reason, error.what)
+    with pytest.raises(StateNotRewritable, match=reason):
+        check(spark, with_partitions(before, 4), tmp_path / "check")
     add_file(tmp_path, 1)
     stop_behind_batch(spark, before, 1)
 
@@ -252,6 +260,16 @@ def refused(spark: SparkSession, once: Life) -> StreamJobError:
         running_job.wait()
     assert error.value.exit_code is ExitCode.CANNOT_RESTORE
     return error.value
+
+
+def check(spark: SparkSession, once: Life, scratch: Path) -> None:
+    """Ask as `streamjob check` does."""
+    loaded = load_job(once.file, once.overrides)
+    with found_to_start_from(loaded, "latest", once.location, name=once.name) as found:
+        assert found is not None
+        compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, False)
+        spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
+        examine_with(spark, scratch, loaded, found, compared, False, JobId("default", once.name))
 
 
 def rewrites(runs: JobRuns) -> bool:

@@ -16,7 +16,13 @@ from tests.integration.runtime.processes import PROGRAM, JobRuns
 from tests.integration.runtime.purchases import Purchases, write_job
 
 from streamjob.errors import ExitCode, StreamJobError
+from streamjob.ids import Attempt, Owner
+from streamjob.protocol.log import JobId
+from streamjob.protocol.ownership import Identity, claim
 from streamjob.snapshot.record import LogRecord
+from streamjob.snapshot.sealing import CHECKSUM, sealed
+from streamjob.store import LocalStore
+from streamjob.store.effects import drive
 from streamjob_runtime.ledger import RestoreFrom
 
 if TYPE_CHECKING:
@@ -68,16 +74,14 @@ class Copy:
         content: dict[str, Any] = json.loads(self.manifest_file(position).read_bytes())
         return content
 
+    def objects(self, position: int) -> set[str]:
+        """Return the objects that a checkpoint refers to."""
+        return {file["object"] for chain in self.manifest(position)["chains"] for file in chain["files"]}
+
     def only_in_newest(self) -> Path:
         """Return an object that the newest checkpoint needs, and no older one does."""
-        older = {
-            file["object"]
-            for number in range(len(self.completions()) - 1)
-            for chain in self.manifest(number)["chains"]
-            for file in chain["files"]
-        }
-        mine: list[str] = [file["object"] for chain in self.manifest()["chains"] for file in chain["files"]]
-        return self.root / next(name for name in mine if name not in older)
+        older = {name for number in range(len(self.completions()) - 1) for name in self.objects(number)}
+        return self.root / min(self.objects(-1) - older)
 
     def start(self, spark: SparkSession, **life: Any) -> tuple[int, str]:
         """Start the job, which must not get far; return the exit code and what is said."""
@@ -111,7 +115,9 @@ def flip(file: Path) -> None:
 
 
 def change(file: Path, **fields: Any) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_bytes()), **fields}))
+    stored = json.loads(file.read_bytes())
+    del stored[CHECKSUM]
+    file.write_bytes(sealed({**stored, **fields}))
 
 
 @pytest.mark.parametrize(
@@ -197,12 +203,21 @@ def test_a_snapshot_that_is_required_must_be_there(copy: Copy, spark: SparkSessi
     assert "a snapshot is required" in output
 
 
+def test_an_older_checkpoint_that_shares_the_damaged_object_is_not_offered(copy: Copy, spark: SparkSession) -> None:
+    shared = min(copy.objects(-1) & copy.objects(-2))
+    flip(copy.root / shared)
+    whole = [n for n in range(len(copy.completions())) if shared not in copy.objects(n)]
+    offer = f"checkpoint {copy.completions()[whole[-1]].id} is whole" if whole else "no older completion is whole"
+
+    code, output = copy.start(spark)
+
+    assert code == CANNOT_RESTORE, output
+    assert offer in output
+
+
 def test_a_lower_attempt_than_the_last_claims_is_superseded(copy: Copy) -> None:
-    claim = json.loads(copy.log[-1].read_bytes())
-    name = f"{claim['seq'] + 1:020d}.json"
-    record = {key: claim[key] for key in ("formatVersion", "owner", "job", "namespace", "time")}
-    record |= {"seq": claim["seq"] + 1, "kind": "claim", "epoch": claim["epoch"] + 1, "attempt": 7}
-    (copy.root / "log" / name).write_text(json.dumps(record))
+    job = JobId("default", "purchases")
+    drive(LocalStore(copy.root), claim(Identity(job=job, owner=Owner("another"), attempt=Attempt(7)), 0.0))
     log = copy.log
 
     code, output = copy.run("--attempt", "6")
@@ -210,6 +225,25 @@ def test_a_lower_attempt_than_the_last_claims_is_superseded(copy: Copy) -> None:
     assert code == SUPERSEDED, output
     assert "attempt 7" in output
     assert copy.log == log
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("spark.driver.extraJavaOptions=-agentlib:nothing", "Java does not start: "),
+        ("spark.memory.fraction=much", "Spark refuses its settings: "),
+    ],
+)
+def test_a_spark_that_cannot_start_is_invalid_input_without_a_restart(copy: Copy, setting: str, words: str) -> None:
+    name, _, value = setting.partition("=")
+    job = json.loads(copy.file.read_text())
+    copy.file.write_text(json.dumps({**job, "sparkConf": {**job.get("sparkConf", {}), name: value}}))
+
+    code, output = copy.run()
+
+    assert code == INVALID, output
+    assert words in output
+    assert "The job failed" not in output
 
 
 def test_a_process_says_what_is_wrong_and_ends_with_the_code_of_it(copy: Copy) -> None:

@@ -149,3 +149,33 @@ def test_a_stop_between_two_restarts_ends_the_job(purchases: Purchases, spark: S
         assert job.stop() is ExitCode.OK
 
     assert job.state is JobState.STOPPED
+
+
+def test_a_query_that_outlives_the_loss_of_its_connection_does_not_block_the_restart(
+    purchases: Purchases, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    followed, stop = StreamingQuery.awaitTermination, StreamingQuery.stop
+    lost: list[str] = []
+
+    def lose_connection(query: StreamingQuery, *seconds: float) -> bool | None:
+        if not lost:
+            lost.append("await")
+            raise OSError("Too many open files")
+        return followed(query, *seconds)  # type: ignore[arg-type]
+
+    def fail_once(query: StreamingQuery) -> None:
+        if "stop" not in lost:
+            lost.append("stop")
+            raise OSError("Too many open files")
+        stop(query)
+
+    monkeypatch.setattr(StreamingQuery, "awaitTermination", lose_connection)
+    monkeypatch.setattr(StreamingQuery, "stop", fail_once)
+    file = write_job(tmp_path / "job", purchases.job())
+
+    with running(spark, Life(file=file, location=str(tmp_path / "store"))) as job:
+        job.wait_for(lambda: job.control.job().restarts == 1 and job.state is JobState.RUNNING, "the restart")
+
+    assert lost == ["await", "stop"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from uuid import uuid4
 
 from pydantic import JsonValue
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import struct, to_json
 
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.sink import SinkContext, Staged
+from streamjob.sink import SinkContext, Staged, StagedRowsGone
 
 
 class SqliteSink:
@@ -23,22 +23,25 @@ class SqliteSink:
         self.database = context.options["path"]
         with closing(sqlite3.connect(self.database)) as connection, connection:
             connection.execute("CREATE TABLE IF NOT EXISTS rows (row TEXT)")
-            connection.execute("CREATE TABLE IF NOT EXISTS staged (epoch INT, batch INT, row TEXT)")
+            connection.execute("CREATE TABLE IF NOT EXISTS staged (epoch INT, batch TEXT, row TEXT)")
+            connection.execute("CREATE TABLE IF NOT EXISTS published (batch TEXT PRIMARY KEY)")
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        rows = [(self.epoch, batch_id, row) for (row,) in batch.select(to_json(struct("*"))).collect()]
+        name = uuid4().hex  # the same batch may be staged again, in another epoch
+        rows = [(self.epoch, name, row) for (row,) in batch.select(to_json(struct("*"))).collect()]
         with closing(sqlite3.connect(self.database)) as connection, connection:
             connection.executemany("INSERT INTO staged VALUES (?, ?, ?)", rows)
-        committable: JsonValue = {"epoch": self.epoch, "batch": batch_id}
-        return Staged(committable if rows else None, len(rows))
+        return Staged(name if rows else None, len(rows))
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        covered = json.dumps(committables)
-        below = "(SELECT value ->> 'epoch', value ->> 'batch' FROM json_each(?))"
         with closing(sqlite3.connect(self.database)) as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")  # what is published is no longer staged, in one transaction
-            connection.execute(f"INSERT INTO rows SELECT row FROM staged WHERE (epoch, batch) IN {below}", [covered])
-            connection.execute(f"DELETE FROM staged WHERE (epoch, batch) IN {below}", [covered])
+            connection.execute("BEGIN IMMEDIATE")  # the rows and the note that they are published, in one transaction
+            for name in committables:
+                if not connection.execute("INSERT OR IGNORE INTO published VALUES (?)", [name]).rowcount:
+                    continue  # published before
+                if not connection.execute("INSERT INTO rows SELECT row FROM staged WHERE batch = ?", [name]).rowcount:
+                    raise StagedRowsGone(f"rows of checkpoint {checkpoint} are not in {self.database}", "bring it back")
+                connection.execute("DELETE FROM staged WHERE batch = ?", [name])
 
     def abort(self) -> None:
         with closing(sqlite3.connect(self.database)) as connection, connection:

@@ -39,6 +39,9 @@ class TestSqliteSink(SinkConformance):
     def consume(self, place: Path) -> None:
         self._query(place, "DELETE FROM rows")
 
+    def lose_staged(self, place: Path) -> None:
+        self._query(place, "DELETE FROM staged")
+
     def leftovers(self, place: Path) -> int:
         return len(self._query(place, "SELECT batch FROM staged"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,6 +38,9 @@ class FileSinkConformance(SinkConformance):
         for file in place.rglob("part-*"):
             if "_streamjob" not in file.parts:
                 file.unlink()
+
+    def lose_staged(self, place: Path) -> None:
+        shutil.rmtree(place / "_streamjob/staged")
 
     def leftovers(self, place: Path) -> int:
         return len([path for path in place.glob("_streamjob/staged/**/*") if path.is_file()])

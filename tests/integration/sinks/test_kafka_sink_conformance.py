@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.sinks.topics import Topics
 
-from streamjob.ids import BatchId
+from streamjob.ids import BatchId, Key
 from streamjob.sink import Sink, Staged
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.sink_harness import Row
@@ -77,6 +77,9 @@ class TestKafka(SinkConformance):
 
     def consume(self, place: Path) -> None:
         self.topics.empty()
+
+    def lose_staged(self, place: Path) -> None:
+        self.store.delete([Key(key) for key in self.topics.staged_objects()])
 
     def leftovers(self, place: Path) -> int:
         return len(self.topics.staged_objects())

@@ -45,6 +45,10 @@ class TestInsert(SinkConformance):
     def consume(self, place: Path) -> None:
         self.database.execute("DELETE FROM report")
 
+    def lose_staged(self, place: Path) -> None:
+        for table in self.database.staging_tables():
+            self.database.execute(f"DROP TABLE streamjob.{table}")
+
     def leftovers(self, place: Path) -> int:
         return len(self.database.staging_tables())
 

@@ -34,6 +34,7 @@ BEHAVIOURS = (
     "stubborn",
     "failing",
     "no-image",
+    "no-account",
 )
 EXAMPLES = int(os.environ.get("STREAMJOB_SIMULATIONS", "100"))
 LONG = 4000
@@ -108,6 +109,8 @@ class Happens:
             happens[self.what]()
         elif self.what.startswith("store"):
             world.store_up = self.what.endswith("up")
+        elif self.what.startswith("pods"):
+            world.rejects = self.what.endswith("rejected")
         elif self.what.startswith("api"):
             world.api_up = self.what.endswith("up")
         else:
@@ -137,7 +140,7 @@ lives = st.builds(
 troubles = st.sampled_from(
     [
         "kill", "evict", "lose node", "give node up", "store down", "store up", "api down", "api up", "savepoint fails",
-        "crash behind savepoint",
+        "crash behind savepoint", "pods are rejected", "pods are taken",
     ]
 )  # fmt: skip
 looks = st.one_of(
@@ -167,6 +170,7 @@ def come_to_rest(world: World) -> None:
     """Let the world be fair until nothing changes any more."""
     world.store_up = world.api_up = True
     world.next_fault = None
+    world.rejects = False
     world.give_node_up()
     quiet_since, last = world.now, None
     start = world.now

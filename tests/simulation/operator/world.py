@@ -13,7 +13,7 @@ from typing import Any
 from tests.simulation.operator.runtime import Log, Process, Start
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions import Decision, Limits, Resource, decide, wanted_triggers
+from streamjob_operator.decisions import Decision, Limits, Resource, decide, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
@@ -30,15 +30,19 @@ from streamjob_operator.decisions.actions import (
     StopJob,
 )
 from streamjob_operator.decisions.memory import Memory, memory_of
-from streamjob_operator.observation import DriverPod, KnownSnapshot, Observation, PodPhase, Reach, StoredLog
+from streamjob_operator.observation import Admission, DriverPod, KnownSnapshot, Observation, PodPhase, Reach, StoredLog
 from streamjob_operator.observing import log_as_remembered, log_of_driver
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
-from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
 from streamjob_operator.resources.streamjob import StreamJobSpec
 from streamjob_operator.revision import Revision, revision_of
 
 GRACE = 30
+REJECTION = 'pods "job-driver" is forbidden: error looking up service account a/b: serviceaccount "b" not found'
+FOR_ANOTHER_POD = {
+    TriggerPurpose.UPGRADE, TriggerPurpose.REDEPLOY, TriggerPurpose.RESTART, TriggerPurpose.ROLLBACK
+}  # fmt: skip
 NAME = "job"
 
 
@@ -105,6 +109,8 @@ class World:
     store_up: bool = True
     in_reach: bool = True
     api_up: bool = True
+    rejects: bool = False
+    rejection: Admission | None = None
     disposed: bool = False
     stop_ids: set[str] = field(default_factory=set)
     resets: list[float] = field(default_factory=list)
@@ -194,6 +200,7 @@ class World:
         read = self.history[max(0, len(self.history) - 1 - life.stale)]
         resource = self.resource(read)
         decision = decide(resource, self.observe(read), self.limits)
+        self._check_stop(resource, decision)
         self.tick(life.between)
         if life.dies_at == 0:
             return decision
@@ -246,8 +253,14 @@ class World:
             reach=Reach.STORE if self.in_reach else Reach.NO_CREDENTIALS,
             snapshots=tuple(self.snapshots.values()),
             revisions=tuple(self.revisions.values()),
+            admissions=self._admissions(status),
             finalizer=read.finalizer,
         )
+
+    def takes(self, revision: str) -> bool:
+        """Whether the API server takes the pod of a revision."""
+        behaviour = (self.revisions[revision].content.get("job") or {}).get("behaviour")
+        return not self.rejects and behaviour != "no-account"
 
     # What must always hold.
 
@@ -312,6 +325,34 @@ class World:
         assert not missing, f"savepoints without a StreamSnapshot: {missing}"
 
     # Inside.
+
+    def _admissions(self, status: StreamJobStatus) -> tuple[Admission, ...]:
+        wanted = wanted_trials(status, self.now) & self.revisions.keys()
+        runs = any(pod.attempt == status.job_status.attempt for pod in self.pods)
+        found = [
+            Admission(revision=each, time=self.now, rejection=None if self.takes(each) else REJECTION)
+            for each in sorted(wanted)
+            if runs
+        ]
+        if self.rejection is not None and self.rejection.revision not in {each.revision for each in found}:
+            found.append(self.rejection)
+        return tuple(found)
+
+    def _check_stop(self, resource: Resource, decision: Decision) -> None:
+        """A driver that runs is stopped only for a pod that the API server takes."""
+        old, new = memory_of(resource.status), memory_of(decision.status)
+        begins = new.stop is not None and new.stop.next_try is None and (
+            old.stop is None or old.stop.next_try is not None
+        )  # fmt: skip
+        pod = next((pod for pod in self.pods if pod.attempt == new.attempt), None)
+        runs = pod is not None and not pod.node_lost and pod.process is not None and pod.process.alive
+        if not begins or new.stop is None or new.stop.purpose not in FOR_ANOTHER_POD or not runs:
+            return
+        comes = {
+            TriggerPurpose.RESTART: new.revision, TriggerPurpose.ROLLBACK: new.stable_revision
+        }.get(new.stop.purpose, new.stop.revision)  # fmt: skip
+        assert comes is not None
+        assert self.takes(comes), f"the driver is stopped for a pod of {comes}, which is rejected"
 
     def _note_recording(self, action: CreateSnapshot) -> None:
         """A savepoint of a stop is recorded under one name, and as what the status says it is."""
@@ -426,6 +467,10 @@ class World:
         if any(pod.name == name for pod in self.pods):
             return
         self._uids += 1
+        self.rejection = None
+        if not self.takes(action.revision):
+            self.rejection = Admission(revision=action.revision, time=self.now, rejection=REJECTION)
+            return
         revision = self.revisions[action.revision]
         process = None
         if (revision.content.get("job") or {}).get("behaviour") != "no-image":

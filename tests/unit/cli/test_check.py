@@ -11,9 +11,18 @@ from tests.unit.runtime.test_restoring import FUSED, SPLIT, job, query, snapshot
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
-from streamjob.ids import Key
+from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.job.spec import JobSpec
+from streamjob.protocol.manifests import encode_manifest
+from streamjob.sink import SinkContext
 from streamjob.store.local import LocalStore
+from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.places import LocalPlace
+
+FILED = FUSED.model_copy(
+    update={"sinks": (FUSED.sinks[0].model_copy(update={"format": "parquet", "options": {"path": "out"}}),)}
+)
+"""The fused job, which writes files."""
 
 
 @pytest.fixture
@@ -21,7 +30,7 @@ def savepoint(tmp_path: Path) -> str:
     """Return the URI of a savepoint of the fused job."""
     manifest = snapshot(FUSED).model_copy(update={"kind": "savepoint"})
     place = tmp_path / "savepoints" / "job-3-a"
-    LocalStore(place).put(Key("manifest.json"), manifest.model_dump_json(by_alias=True).encode())
+    LocalStore(place).put(Key("manifest.json"), encode_manifest(manifest))
     return place.as_uri()
 
 
@@ -100,3 +109,52 @@ def test_a_snapshot_that_is_not_there_ends_with_3(tmp_path: Path) -> None:
     done = check(tmp_path, FUSED, "--from", str(tmp_path / "savepoints" / "none"))
 
     assert done.exit_code == 3, done.output
+
+
+def test_the_place_of_another_sink_is_refused_as_a_start_would_refuse_it(tmp_path: Path, savepoint: str) -> None:
+    taken(tmp_path / "out", "report")
+
+    done = check(tmp_path, FILED, "--from", savepoint, "--json")
+
+    assert done.exit_code == 2, done.output
+    found = objects(done.stdout)["to-counts"]
+    assert (found["verdict"], found["cause"]) == ("refused", "PlaceTaken")
+    assert "belongs to sink report of job default/job" in found["why"]
+
+
+def test_a_job_that_begins_anew_is_refused_where_a_start_would_refuse_it(tmp_path: Path) -> None:
+    taken(tmp_path / "out", "report")
+
+    done = check(tmp_path, FILED, "--from", "latest", "--location", str(tmp_path / "empty"))
+
+    assert done.exit_code == 2, done.output
+    assert "belongs to sink report of job default/job" in done.output
+
+
+def test_a_check_leaves_the_place_of_a_sink_as_it_is(tmp_path: Path, savepoint: str) -> None:
+    assert check(tmp_path, FILED, "--from", savepoint).exit_code == 0
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_batches_that_stay_staged_where_the_other_jobs_sink_wrote_are_named(tmp_path: Path) -> None:
+    former = FILED.sinks[0].model_copy(update={"delivery": "exactly-once"})
+    manifest = snapshot(FILED.model_copy(update={"sinks": (former,)})).model_copy(update={"kind": "savepoint"})
+    LocalStore(tmp_path / "savepoint").put(Key("manifest.json"), encode_manifest(manifest))
+    (tmp_path / "out/_streamjob/staged/2/7-u").mkdir(parents=True)
+    elsewhere = FILED.sinks[0].model_copy(update={"options": {"path": "fresh"}})
+
+    told = {}
+    for name, spec in (("there", FILED), ("elsewhere", FILED.model_copy(update={"sinks": (elsewhere,)}))):
+        done = check(tmp_path, spec, "--from", str(tmp_path / "savepoint"), "--json")
+        assert done.exit_code == 0, done.output
+        told[name] = objects(done.stdout)["to-counts"]["why"]
+
+    assert f"stay at its former path {tmp_path / 'out'}: _streamjob/staged/2/7-u. Only the job" in told["elsewhere"]
+    assert "it goes on behind what is published" in told["elsewhere"]
+    assert "staged" not in told["there"]
+
+
+def taken(path: Path, sink: str) -> None:
+    """Let a sink of the job own a path."""
+    FileSink("parquet", LocalPlace(path)).open(SinkContext("job", "default", OperatorUid(sink), Epoch(1), {}))

@@ -9,6 +9,7 @@ from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, wit
 
 from streamjob.cli.tables import print_status
 from streamjob.client.models import CheckpointsView, JobState, JobView, RewritingView, SnapshotKind
+from streamjob_runtime.view.plain import progress_line
 
 
 def _lines(job: JobView, statistics: CheckpointsView) -> list[str]:
@@ -66,6 +67,51 @@ def test_a_finished_chain_says_so() -> None:
 
 def test_the_lag_of_an_archive_is_not_shown() -> None:
     assert "flights flights 2013-03-04 12:00:00 –" in _lines(a_job(), checkpoints())
+
+
+def _with_first_input(job: JobView, **changes: object) -> JobView:
+    chain = job.chains[0]
+    inputs = (chain.inputs[0].model_copy(update=changes), *chain.inputs[1:])
+    return job.model_copy(update={"chains": (chain.model_copy(update={"inputs": inputs}), *job.chains[1:])})
+
+
+def test_a_lag_is_unknown_until_the_chain_has_run_a_batch() -> None:
+    job = _with_first_input(a_job(), watermark_ms=None, lag_ms=None)
+    first = job.model_copy(update={"chains": (job.chains[0].model_copy(update={"last_batch_ms": None}),)})
+
+    assert "flights flights – unknown" in _lines(first, checkpoints())
+    assert "flights flights – –" in _lines(job, checkpoints())
+
+
+def test_what_is_unread_of_a_topic_is_unknown_until_a_batch_has_told_it() -> None:
+    graph = {"sources": [{"uid": "flights", "format": "kafka"}, {"uid": "weather", "format": "csv"}]}
+
+    lines = _lines(_with_first_input(a_job(graph=graph), lag_ms=60_000), checkpoints())
+
+    assert "chain input watermark lag unread" in lines
+    assert "flights flights 2013-03-04 12:00:00 1m 00s unknown" in lines
+    assert "flights weather 2013-03-04 12:00:00 ended" in lines
+    assert "chain input watermark lag" in _lines(a_job(), checkpoints())
+
+
+def test_an_idle_input_that_holds_the_watermark_back_is_named() -> None:
+    job = _with_first_input(a_job(), lag_ms=60_000, holds_watermark_back=True, idle_seconds=134.0)
+
+    line = "flights flights 2013-03-04 12:00:00 1m 00s idle for 2m 14s, holds the watermark back"
+    assert line in _lines(job, checkpoints())
+    assert "flights idle for 2m 14s, holds the watermark back" in progress_line(job, NOW)
+
+
+def test_records_that_were_dropped_as_late_are_shown_for_each_operator() -> None:
+    chain = a_job().chains[0].model_copy(update={"records_dropped_late": {"hours": 1200, "report": 0}})
+    job = a_job(chains=(chain,))
+
+    lines = _lines(job, checkpoints())
+
+    assert "chain operator dropped as late" in lines
+    assert "flights hours 1,200" in lines
+    assert "dropped as late 1,200" in progress_line(job, NOW)
+    assert not [line for line in _lines(a_job(), checkpoints()) if "late" in line]
 
 
 def test_snapshots_are_called_by_their_kind() -> None:

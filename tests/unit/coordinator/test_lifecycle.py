@@ -19,6 +19,9 @@ def walk(*states: JobState) -> Lifecycle:
     [
         (JobState.RESTORING, JobState.RUNNING, JobState.FINISHING, JobState.FINISHED),
         (JobState.RESTORING, JobState.FINISHED),
+        (JobState.RUNNING, JobState.RESTARTING, JobState.RUNNING),
+        (JobState.RESTARTING, JobState.RESTARTING, JobState.RESTORING),
+        (JobState.STOPPING, JobState.STOPPED),
         (JobState.RESTORING, JobState.RUNNING, JobState.STOPPING, JobState.STOPPED),
         (JobState.RESTORING, JobState.RUNNING, JobState.STOPPING, JobState.RESTARTING, JobState.RESTORING),
         (JobState.RESTORING, JobState.RUNNING, JobState.RESTARTING, JobState.RESTORING, JobState.RUNNING),

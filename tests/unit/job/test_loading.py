@@ -220,6 +220,22 @@ spec:
     assert "spec.job: has the name 'arrivals', but its StreamJob is 'departures'" in problems_of(file)
 
 
+def test_a_schedule_of_a_resource_that_never_fires_is_a_problem(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "job.yaml",
+        """\
+apiVersion: streamjob.io/v1alpha1
+kind: StreamJob
+metadata: {name: departures}
+spec:
+  savepoints: {schedule: 0 0 31 2 *}
+  job: {sources: [{name: a, format: rate}], sinks: [{name: out, input: a, format: console}]}
+""",
+    )
+
+    assert "spec.savepoints.schedule: schedule '0 0 31 2 *' never fires" in problems_of(file)
+
+
 def test_overrides_reach_every_field(tmp_path: Path) -> None:
     spec = load(
         tmp_path,
@@ -253,7 +269,7 @@ def test_overrides_reach_a_python_job_too(tmp_path: Path) -> None:
         ("sources.a=1", "names 'a' and none of its fields"),
         ("name.x=1", "there is nothing below it that could have a field 'x'"),
         ("paralelism=1", "has no field 'paralelism'\n    fix: did you mean 'parallelism'?"),
-        ("sources.a.options.x={", "the value is not YAML"),
+        ("sources.a.options.x={", "the value cannot be read as YAML"),
     ],
 )
 def test_an_override_that_cannot_be_applied_is_a_problem(tmp_path: Path, override: str, said: str) -> None:
@@ -347,8 +363,12 @@ def test_a_module_that_fails_to_import_is_a_problem_of_its_operator(tmp_path: Pa
     [
         ("job.yaml", "", "file: is empty"),
         ("job.yaml", "- a\n- b\n", "job: is not a mapping"),
-        ("job.yaml", "name: [\n", "file: is not YAML: line 2, column 1"),
-        ("job.yaml", "name: a\nname: b\n", "file: is not YAML: line 2, column 1: the key 'name' is there twice"),
+        ("job.yaml", "name: [\n", "file: cannot be read as YAML: line 2, column 1"),
+        (
+            "job.yaml",
+            "name: a\nname: b\n",
+            "file: cannot be read as YAML: line 2, column 1: the key 'name' is there twice",
+        ),
         ("job.yaml", "name: a\n---\nname: b\n", "file: holds 0 jobs"),
         ("job.yaml", "apiVersion: v1\nkind: Pod\n", "file: is a resource of kind 'Pod'"),
         (

@@ -18,10 +18,58 @@ from streamjob.job.options import is_secret, redacted, secrets_in
         "catalog.token",
         "catalog.s3.secret-access-key",
         "storage.AWS_SECRET_ACCESS_KEY",
+        "connectionString",
+        "spark.cosmos.connection-string",
+        "dsn",
+        "db.dsn",
+        "pwd",
+        "userPwd",
+        "sas",
+        "fs.azure.sas.fixed.token.account.blob.core.windows.net",
+        "fs.azure.account.key.account.dfs.core.windows.net",
+        "auth",
+        "authorization",
+        "rest.auth.header",
+        "authToken",
+        "header.Authorization",
+        "header",
+        "headers.X-Api",
+        "headers",
+        "bearer",
+        "pem",
+        "ssl.privateKeyPem",
+        "aws_access_key_id",
+        "accessKeyId",
+        "cookie",
+        "jwt",
+        "apiKey",
     ],
 )
 def test_the_values_of_options_named_for_a_secret_are_secrets(name: str) -> None:
     assert secrets_in({name: "hunter2", "path": "s3://bucket/t", "user": "me"}) == {"hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("header", "true"),
+        ("includeHeaders", "FALSE"),
+        ("spark.authenticate", "true"),
+        ("author", "me"),
+        ("authority", "me"),
+        ("rest.auth.type", "oauth2"),
+        ("kafka.sasl.mechanism", "PLAIN"),
+        ("kafka.ssl.keystore.type", "PEM"),
+        ("fs.s3a.aws.credentials.provider", "a.b.Provider"),
+        ("path", "in"),
+        ("keyspace", "a"),
+        ("failOnDataLoss", "false"),
+        ("dbtable", "tokens"),
+    ],
+)
+def test_options_of_other_names_and_booleans_are_no_secrets(name: str, value: str) -> None:
+    assert not is_secret(name, value)
+    assert secrets_in({name: value}) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ def test_what_the_views_know_is_there_when_it_is_asked_for(source: Source) -> No
     assert watermark == WATERMARK_MS / 1000
 
 
+def test_late_records_are_counted_and_an_input_that_holds_the_watermark_back_is_told(source: Source) -> None:
+    (chain,) = source.job.chains
+    inputs = (chain.inputs[0].model_copy(update={"holds_watermark_back": True}), *chain.inputs[1:])
+    changed = chain.model_copy(update={"inputs": inputs, "records_dropped_late": {"hours": 7}})
+    source.job = a_job(chains=(changed,))
+
+    assert source.value("streamjob_records_dropped_late_total", chain="flights", operator="hours") == 7
+    assert source.value("streamjob_watermark_held_back", chain="flights", input="flights") == 1
+    assert source.value("streamjob_watermark_held_back", chain="flights", input="weather") == 0
+
+
 def test_checkpoints_are_counted_by_their_outcome(source: Source) -> None:
     assert source.value("streamjob_checkpoints_total", outcome="completed") == 2
     assert source.value("streamjob_checkpoints_total", outcome="failed") == 1

@@ -63,7 +63,7 @@ class Life:
 
     def __post_init__(self) -> None:
         identity = Identity(job=JOB, owner=Owner(f"owner-{id(self)}"), attempt=Attempt(0))
-        self.held: Claim = drive(self.store, claim(identity, 1.0))
+        self.held: Claim = drive(self.store, claim(identity, 1.0, num_retained=self.num_retained))
         self.resolution: Resolution = self.resolve(self.wanted)
         self.recovered = self.recover()
         self.registry = self.resolution.registry(self.held)
@@ -142,6 +142,10 @@ def spoil(store: FaultyStore, manifest: Manifest, how: str) -> None:
             store.delete([Key(next(manifest.files()).object)])
         case "file truncated":
             store.put(Key(next(manifest.files()).object), b"")
+        case "file altered":
+            file = Key(next(manifest.files()).object)
+            content = store.get(file)
+            store.put(file, bytes([content[0] ^ 1]) + content[1:])
         case "unknown version":
             store.put(key, b'{"formatVersion": 9}')
         case "another's manifest":

@@ -81,6 +81,7 @@ def test_a_manifest_with_channels_is_read_as_it_was_written() -> None:
 def test_a_manifest_of_a_release_without_channels_is_still_read() -> None:
     fields = json.loads(encode_manifest(manifest_of(1, 3)))
     fields["channels"] = [{"from": "a", "to": "b", "entries": []}]
+    fields["formatVersion"] = 1
 
     (read,) = decode_manifest("manifest.json", json.dumps(fields).encode()).channels
     assert (read.consumed, read.next, read.ended, read.entries) == (0, 0, False, ())
@@ -150,9 +151,8 @@ def test_a_missing_segment_is_a_problem_of_the_snapshot(store: FaultyStore) -> N
     life = Life(store)
     uploaded = life.refer(life.begin().id, "one")
     manifest = with_channels(manifest_of(life.held.epoch, life.last), channel(segment(uploaded)))
-    life.complete(manifest)
-    key = keys.manifest(manifest.epoch, manifest.id)
-    assert drive(store, find_problems(key, {uploaded.object: 3})) == ()
+    record = life.complete(manifest).record
+    assert drive(store, find_problems(record, {uploaded.object: 3})) == ()
 
     store.delete([Key(uploaded.object)])
-    assert drive(store, find_problems(key, {})) == (f"{uploaded.object} does not exist",)
+    assert drive(store, find_problems(record, {})) == (f"{uploaded.object} does not exist",)

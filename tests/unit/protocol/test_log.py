@@ -8,23 +8,24 @@ import pytest
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, Owner
+from streamjob.protocol.creating import TRIES, OutcomeUnknown
 from streamjob.protocol.log import (
-    CorruptRecord,
     ForeignLog,
     JobId,
+    LogDamaged,
     LogView,
     UnknownRecordVersion,
     encode_record,
     find_highest,
     read,
+    sha256_of,
 )
+from streamjob.protocol.manifests import NamedManifest
 from streamjob.protocol.ownership import (
-    TRIES,
     Claim,
     Completion,
     Identity,
     IllegalStep,
-    OutcomeUnknown,
     claim,
     complete,
     verify,
@@ -43,6 +44,10 @@ def identity(owner: str = "one", attempt: int = 0) -> Identity:
     return Identity(job=JOB, owner=Owner(owner), attempt=Attempt(attempt))
 
 
+def named(place: str) -> NamedManifest:
+    return NamedManifest.of(place, b"manifest")
+
+
 def record(seq: int, epoch: int, checkpoint: int | None = None, owner: str = "one") -> LogRecord:
     return LogRecord(
         seq=LogSeq(seq),
@@ -52,6 +57,8 @@ def record(seq: int, epoch: int, checkpoint: int | None = None, owner: str = "on
         attempt=Attempt(0),
         id=None if checkpoint is None else CheckpointId(checkpoint),
         manifest=None if checkpoint is None else keys.manifest(Epoch(epoch), CheckpointId(checkpoint)),
+        manifest_size=None if checkpoint is None else 8,
+        manifest_sha256=None if checkpoint is None else sha256_of(b"manifest"),
         time=1.0,
         job=JOB.name,
         namespace=JOB.namespace,
@@ -59,8 +66,22 @@ def record(seq: int, epoch: int, checkpoint: int | None = None, owner: str = "on
 
 
 def write(store: FaultyStore, *records: LogRecord) -> None:
+    """Write records, each on top of the one before, and the first one as if all below it had been pruned."""
+    below, last_id = "of a pruned record", CheckpointId(0)
     for written in records:
-        store.put(keys.log_record(written.seq), encode_record(written))
+        last_id = max(last_id, written.id or CheckpointId(0))
+        linked = {"oldest": records[0].seq, "last_id": last_id, "previous": below if written.seq else None}
+        content = encode_record(written.model_copy(update=linked))
+        store.put(keys.log_record(written.seq), content)
+        below = sha256_of(content)
+
+
+def write_version_1(store: FaultyStore, *records: LogRecord) -> None:
+    new = {"manifest_size", "manifest_sha256"}
+    for written in records:
+        old = written.model_copy(update={"format_version": 1})
+        content = old.model_dump_json(by_alias=True, exclude_none=True, exclude=new).encode()
+        store.put(keys.log_record(written.seq), content)
 
 
 def checkpoint(
@@ -68,7 +89,7 @@ def checkpoint(
 ) -> Completion:
     """Complete and publish a checkpoint."""
     manifest = keys.manifest(held.epoch, CheckpointId(number))
-    completion = drive(store, complete(held, kind, CheckpointId(number), manifest, now))
+    completion = drive(store, complete(held, kind, CheckpointId(number), named(manifest), now))
     held.published(CheckpointId(number))
     return completion
 
@@ -101,26 +122,26 @@ def test_a_claim_knows_the_completions_below_it(store: FaultyStore) -> None:
     assert second.unpublished == second.newest == second.below.newest
 
 
-def test_only_the_dense_run_that_ends_at_the_highest_record_counts(store: FaultyStore) -> None:
-    write(store, record(0, 1), record(1, 1, 1), record(5, 3), record(6, 3, 8))
+def test_in_version_1_only_the_dense_run_that_ends_at_the_highest_record_counts(store: FaultyStore) -> None:
+    write_version_1(store, record(0, 1), record(1, 1, 1), record(5, 3), record(6, 3, 8))
 
     assert seqs(drive(store, read(JOB))) == [5, 6]
 
 
-def test_a_completion_that_a_sleeper_wrote_into_the_pruned_part_does_not_count(store: FaultyStore) -> None:
-    write(store, record(4, 1, 3), record(5, 3, owner="three"), record(6, 3, 8, owner="three"))
+def test_in_version_1_a_completion_that_a_sleeper_wrote_into_the_pruned_part_does_not_count(store: FaultyStore) -> None:
+    write_version_1(store, record(4, 1, 3), record(5, 3, owner="three"), record(6, 3, 8, owner="three"))
 
     assert seqs(drive(store, read(JOB))) == [5, 6]
 
 
-def test_a_completion_below_a_completion_of_another_epoch_does_not_count(store: FaultyStore) -> None:
-    write(store, record(4, 1, 3), record(5, 2, 8, owner="two"))
+def test_in_version_1_a_completion_below_a_completion_of_another_epoch_does_not_count(store: FaultyStore) -> None:
+    write_version_1(store, record(4, 1, 3), record(5, 2, 8, owner="two"))
 
     assert seqs(drive(store, read(JOB))) == [5]
 
 
-def test_a_completion_of_the_epoch_by_another_owner_does_not_count(store: FaultyStore) -> None:
-    write(store, record(4, 2, owner="sleeper"), record(5, 2, 8, owner="two"))
+def test_in_version_1_a_completion_of_the_epoch_by_another_owner_does_not_count(store: FaultyStore) -> None:
+    write_version_1(store, record(4, 2, owner="sleeper"), record(5, 2, 8, owner="two"))
 
     assert seqs(drive(store, read(JOB))) == [5]
 
@@ -136,13 +157,13 @@ def test_a_reader_goes_back_as_far_as_it_needs_and_no_further(store: FaultyStore
 
 
 def test_a_reader_reads_again_if_the_log_is_pruned_under_it(store: FaultyStore) -> None:
-    write(store, record(0, 1), record(1, 1, 1))
+    write_version_1(store, record(0, 1), record(1, 1, 1))
     reading = read(JOB)
     effect = next(reading)
     while isinstance(effect, List):
         effect = reading.send(drive(store, _once(effect)))
     # Between the listing and the first read a successor claims, completes and prunes.
-    write(store, record(2, 2, owner="two"), record(3, 2, 2, owner="two"))
+    write_version_1(store, record(2, 2, owner="two"), record(3, 2, 2, owner="two"))
     store.delete([keys.log_record(LogSeq(0))])
 
     assert seqs(drive(store, _resumed(reading, effect))) == [1, 2, 3]
@@ -172,9 +193,9 @@ def test_a_hint_saves_the_search(store: FaultyStore) -> None:
 
 
 def test_a_record_of_an_unknown_version_is_refused(store: FaultyStore) -> None:
-    store.put(keys.log_record(LogSeq(0)), b'{"formatVersion": 2, "seq": 0}')
+    store.put(keys.log_record(LogSeq(0)), b'{"formatVersion": 3, "seq": 0}')
 
-    with pytest.raises(UnknownRecordVersion, match="format version 2") as raised:
+    with pytest.raises(UnknownRecordVersion, match="format version 3") as raised:
         drive(store, claim(identity(), 1.0))
     assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
 
@@ -184,17 +205,18 @@ def test_a_record_of_an_unknown_version_is_refused(store: FaultyStore) -> None:
     [
         b"",
         b"[]",
+        b"{}",
         b"\xff\xfe",
         b'{"formatVersion": 1}',
         encode_record(record(7, 1)),
         encode_record(record(0, 1, 1).model_copy(update={"manifest": None})),
     ],
-    ids=["empty", "list", "bytes", "fields missing", "another number", "completion without manifest"],
+    ids=["empty", "list", "no version", "bytes", "fields missing", "another number", "completion without manifest"],
 )
 def test_what_is_no_record_is_refused(store: FaultyStore, content: bytes) -> None:
     store.put(keys.log_record(LogSeq(0)), content)
 
-    with pytest.raises(CorruptRecord, match=r"log/0{20}\.json"):
+    with pytest.raises(LogDamaged, match=r"log/0{20}\.json"):
         drive(store, claim(identity(), 1.0))
 
 
@@ -365,7 +387,7 @@ def test_a_refusal_behind_an_unknown_outcome_does_not_settle_it(store: FaultySto
 
 def test_nothing_is_completed_before_the_last_completion_is_published(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
-    drive(store, complete(held, RecordKind.CHECKPOINT, CheckpointId(1), "checkpoints/1-1/manifest.json", 2.0))
+    drive(store, complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
 
     with pytest.raises(IllegalStep, match="not yet published"):
         checkpoint(store, held, 2)
@@ -402,7 +424,7 @@ def test_a_manifest_has_its_place(store: FaultyStore, kind: RecordKind, manifest
     held = drive(store, claim(identity(), 1.0))
 
     with pytest.raises(IllegalStep, match="no place"):
-        drive(store, complete(held, kind, CheckpointId(1), manifest, 2.0))
+        drive(store, complete(held, kind, CheckpointId(1), named(manifest), 2.0))
 
 
 def test_a_finished_job_is_recognised_however_often_it_is_claimed_again(store: FaultyStore) -> None:
@@ -419,7 +441,7 @@ def test_capabilities_cannot_be_made_by_hand(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
 
     with pytest.raises(IllegalStep):
-        Claim(object(), identity(), held.record, held.below)
+        Claim(object(), identity(), held.record, held.below, None)
     with pytest.raises(IllegalStep):
         Completion(object(), held, held.record)
 
@@ -435,7 +457,7 @@ def test_a_claim_is_verified_against_the_log(store: FaultyStore) -> None:
 
 def test_ones_own_completion_under_way_is_no_other_owners_claim(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
-    completing = complete(held, RecordKind.CHECKPOINT, CheckpointId(1), "checkpoints/1-1/manifest.json", 2.0)
+    completing = complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0)
     drive(store, _once(next(completing)))
 
     drive(store, verify(held))
@@ -446,7 +468,7 @@ def test_ones_own_completion_under_way_is_no_other_owners_claim(store: FaultySto
 
 def test_another_owners_record_at_the_number_under_way_is_noticed(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
-    next(complete(held, RecordKind.CHECKPOINT, CheckpointId(1), "checkpoints/1-1/manifest.json", 2.0))
+    next(complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
     drive(store, claim(identity("two"), 2.0))
 
     with pytest.raises(Superseded):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import Life, key_of, manifest_of, spoil, without_recovery
+from tests.unit.protocol.life import Life, file_ref, key_of, manifest_of, spoil, without_recovery
 
 from streamjob.errors import ExitCode, Superseded
-from streamjob.ids import Key
+from streamjob.ids import CheckpointId, Key
+from streamjob.protocol import offering
 from streamjob.protocol.manifests import SnapshotCorrupt, SnapshotMissing, UnknownManifestVersion, encode_manifest
 from streamjob.protocol.ownership import unless_superseded
-from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve
+from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve, unusable
+from streamjob.store import hashing
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
 
@@ -120,6 +122,83 @@ def test_an_older_checkpoint_that_is_not_whole_either_is_not_proposed(store: Fau
     with pytest.raises(LatestUnusable) as raised:
         without_recovery(store).resolve()
     assert "no older completion is whole" in raised.value.fix
+
+
+def test_an_older_checkpoint_with_an_altered_byte_is_not_proposed(store: FaultyStore) -> None:
+    first = Life(store, num_retained=3)
+    first.checkpoint("a")
+    spoil(store, first.checkpoint("b"), "file altered")
+    spoil(store, first.checkpoint("c"), "file missing")
+
+    with pytest.raises(LatestUnusable) as raised:
+        without_recovery(store).resolve()
+    assert "checkpoint 1 is whole: start with --from checkpoints/1-1/manifest.json" in raised.value.fix
+
+
+def test_an_older_checkpoint_that_shares_the_damaged_file_is_not_proposed(store: FaultyStore) -> None:
+    first = Life(store)
+    first.checkpoint("a")
+    newest = first.checkpoint("a", "b")
+    spoil(store, newest, "file altered")
+    reader = without_recovery(store)
+    assert reader.held.below.newest is not None
+    program = unusable(reader.held.below, reader.held.below.newest, ["a file is damaged"])
+
+    assert "no older completion is whole" in drive(store, program).fix
+
+
+def test_the_offer_of_a_savepoint_reads_the_files_that_it_carries(store: FaultyStore) -> None:
+    content = "a" * 20
+    place = "s3://savepoints/job-2-x/manifest.json"
+    objects = {"s3://savepoints/job-2-x/files/1": content.encode()}
+    first = Life(store)
+    spoil(store, first.checkpoint("a"), "file missing")
+    manifest = manifest_of(1, 2, (file_ref("a" * 10, "files/1"), file_ref("a" * 5, "files/1", 15)), "savepoint")
+    objects[place] = encode_manifest(manifest)
+    first.registry.begin(CheckpointId(2))
+    first.complete(manifest, place)
+    first.last = CheckpointId(2)
+    spoil(store, first.checkpoint("b"), "file missing")
+    reader = without_recovery(store)
+
+    def offered() -> str:
+        program = resolve(reader.held.below, root=store.uri)
+        with pytest.raises(LatestUnusable) as raised:
+            drive(store, program, fetch=lambda uri: objects[uri])
+        return raised.value.fix
+
+    assert f"savepoint 2 is whole: start with --from {place}" in offered()
+    objects["s3://savepoints/job-2-x/files/1"] = (content[:-1] + "b").encode()
+    assert "no older completion is whole" in offered()
+
+
+def test_the_search_for_a_whole_checkpoint_reads_pieces_and_says_how_far_it_is(
+    store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offering, "_BATCH_PARTS", 1)
+    monkeypatch.setattr(hashing, "_PIECE", 1000)
+    first = Life(store)
+    first.checkpoint("a" * 100_000, "b" * 50_000)
+    spoil(store, first.checkpoint("c"), "file missing")
+    reader = without_recovery(store)
+    read: list[int] = []
+    get_range = store.get_range
+
+    def counted(key: Key, offset: int, length: int) -> bytes:
+        read.append(length)
+        return get_range(key, offset, length)
+
+    monkeypatch.setattr(store, "get_range", counted)
+    notes: list[str] = []
+
+    with pytest.raises(LatestUnusable, match="is unusable") as raised:
+        drive(store, resolve(reader.held.below, root=store.uri), progress=notes.append)
+    assert "checkpoint 1 is whole" in raised.value.fix
+    assert (max(read), sum(read)) == (1000, 150_000)
+    assert notes == [
+        "Verifying checkpoint 1, to offer it: 0.0 of 0.1 MB",
+        "Verifying checkpoint 1, to offer it: 0.1 of 0.1 MB",
+    ]
 
 
 @pytest.mark.parametrize(

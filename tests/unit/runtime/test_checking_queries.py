@@ -81,7 +81,7 @@ def test_whether_the_state_fits_is_left_to_spark_also_at_a_start(query: Query, t
 def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state(query: Query, taker: Taker) -> None:
     asked: list[dict[str, bytes]] = []
 
-    def judge(_: LoadedJob, found: Found, so_far: Comparison, __: bool) -> Comparison:
+    def examine(_: LoadedJob, found: Found, so_far: Comparison, __: bool, ___: JobId) -> Comparison:
         files = found.manifest.chains[0].files
         located = {file.path: found.locate(file.object) for file in files}
         asked.append({path: store.get(key) for path, (store, key) in located.items()})
@@ -90,7 +90,7 @@ def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state
 
     loaded = taker.job()
     job = JobId("default", "departures")
-    check_query(f"spark:{query.make().root}", loaded, plan(loaded.spec), job, False, judge, lambda: 5.0)
+    check_query(f"spark:{query.make().root}", loaded, plan(loaded.spec), job, False, examine, lambda: 5.0)
 
     (files,) = asked
     assert files["state/0/1/_metadata/schema"] == b"schema"

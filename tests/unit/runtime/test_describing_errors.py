@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 from streamjob.errors import Superseded
-from streamjob_runtime.chain import describe
+from streamjob_runtime.describing import describe
 
 
 def test_an_error_for_people_is_told_in_its_own_words() -> None:
@@ -20,7 +23,7 @@ def test_of_a_trace_of_python_the_last_frame_is_told() -> None:
     trace = [
         "An exception was thrown from the Python worker.",
         "Traceback (most recent call last):",
-        '  File "/opt/worker.py", line 1, in main',
+        '  File "/opt/var/jober.py", line 1, in main',
         "    process()",
         "    ^^^^^^^^^",
         '  File "/job/steps.py", line 12, in check',
@@ -33,3 +36,29 @@ def test_of_a_trace_of_python_the_last_frame_is_told() -> None:
 
 def test_an_error_without_words_is_told_by_its_class() -> None:
     assert describe(ValueError()) == "ValueError"
+
+
+def test_a_full_disk_is_told_with_the_path_that_the_error_names() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/var/job/1/counts/state/0/1.delta")
+
+    assert describe(full).startswith("no space left at /var/job/1/counts/state/0/1.delta; free space there. ")
+    failed = RuntimeError("the batch failed")
+    failed.__cause__ = full
+    assert describe(failed).startswith("no space left at /var/job/1/counts/state/0/1.delta; ")
+
+
+def test_a_full_disk_is_told_with_the_work_directory_where_java_names_no_path() -> None:
+    stack = "\n\tat org.apache.Task\nCaused by: java.io.IOException: No space left on device"
+
+    told = describe(RuntimeError(f"[STREAM_FAILED] a task failed{stack}"), Path("/var/job/1"))
+    assert told == "no space left at /var/job/1; free space there. RuntimeError: [STREAM_FAILED] a task failed"
+    java = "java.io.FileNotFoundException: /var/job/spark/blockmgr-1/0c/temp_1 (No space left on device)"
+    assert describe(RuntimeError(java), Path("/var/job")).startswith(
+        "no space left at /var/job/spark/blockmgr-1/0c/temp_1;"
+    )
+
+
+def test_any_other_error_names_no_disk() -> None:
+    assert describe(OSError(errno.EACCES, "Permission denied", "/var/job")) == (
+        "PermissionError: [Errno 13] Permission denied: '/var/job'"
+    )

@@ -15,6 +15,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime import runner as runner_module
+from streamjob_runtime.ending import EpochNotEnded
 from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome
 from streamjob_runtime.ledger import RestoreFrom
 from streamjob_runtime.runner import Runner, RunOptions
@@ -36,6 +37,7 @@ def run_epoch(runner: Runner, number: int, held: Path | None, monkeypatch: pytes
     class FakeEpoch:
         coordinator = None
         held = None
+        left: tuple[str, ...] = ()
 
         def __init__(self, **_: Any) -> None:
             pass
@@ -104,6 +106,7 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
         coordinator = None
         restored = None
         held = None
+        left: tuple[str, ...] = ()
 
         def __init__(self, *, on_restored: Any, **_: Any) -> None:
             self._on_restored = on_restored
@@ -150,3 +153,32 @@ def test_a_stop_while_no_epoch_runs_is_told_to_have_taken_place(
         status = runner.triggers.status(TriggerId(trigger_id))
         assert status is not None
         assert status.state is TriggerState.COMPLETED
+
+
+def test_no_epoch_begins_while_the_one_before_has_a_query_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    class LeftEpoch:
+        coordinator = None
+        restored = None
+        held = None
+        left = ("the query of chain 'clean' is active",)
+
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def run(self) -> EpochOutcome:
+            begun.append(1)
+            return EpochOutcome(EpochEnd.FAILED, "the goods are on fire")
+
+    runner = runner_in(tmp_path)
+    monkeypatch.setattr(runner_module, "Epoch", LeftEpoch)
+    monkeypatch.setattr(runner, "_claim", lambda: SimpleNamespace(epoch=1, newest_epoch=None))
+
+    with pytest.raises(EpochNotEnded, match="'clean' is active"):
+        runner.run()
+
+    assert begun == [1]
+    assert runner.lifecycle.state is JobState.FAILED

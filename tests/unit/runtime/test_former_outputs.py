@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
-from streamjob.ids import BatchId, CheckpointId, OperatorUid
+from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.protocol.publishing import Recovered
 from streamjob.sink import Sink, SinkContext, Staged
+from streamjob_runtime.output_recovery import recover_output
 from streamjob_runtime.outputs import FormerOutputs, Outputs
 from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.factory import SinkSurroundings
 
 KEPT, GONE = OperatorUid("kept"), OperatorUid("gone")
 FIVE = CheckpointId(5)
@@ -88,3 +93,21 @@ def test_a_sink_whose_code_is_gone_with_it_keeps_the_job_from_starting_only_whil
     outputs.abort(GONE)
     with pytest.raises(UnusableSink):
         outputs.commit(GONE, FIVE, ["a"])
+
+
+def test_a_start_from_another_jobs_snapshot_leaves_what_that_has_staged_and_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    staged = tmp_path / "theirs" / "_streamjob" / "staged" / "4" / "7-u"
+    staged.mkdir(parents=True)
+    graph = {"sinks": [{"name": "s", "uid": "s", "input": "i", "format": "csv", "options": {"path": "theirs"}}]}
+    resolution: Any = SimpleNamespace(fork=False, manifest=SimpleNamespace(graph=graph))
+    ledger: Any = SimpleNamespace(newest_manifest=lambda: None, recover=lambda *_, fork: Recovered(None))
+    now = [{**graph["sinks"][0], "options": {"path": "mine"}}]
+
+    recover_output(ledger, Outputs({}), now, SinkSurroundings("job", "default", Epoch(1), tmp_path), resolution)
+
+    assert staged.exists()
+    assert (
+        f"Sink s of the snapshot: batches that it has staged stay at its former path {tmp_path}/theirs" in caplog.text
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from streamjob_runtime import java, spark_holder
+from streamjob_runtime import class_data, java, spark_holder
 from streamjob_runtime.java import find_java
+from streamjob_runtime.jvm_start import why_not_started
 from streamjob_runtime.session import FIXED, SessionSettings, start_session
 from streamjob_runtime.spark_holder import SparkGone, SparkHolder
 
@@ -140,7 +142,38 @@ def test_a_jobs_own_jars_and_java_options_are_kept(tmp_path: Path) -> None:
     conf = settings(tmp_path, **{"spark.jars": "/lib/mine.jar", options: "-Dmine=1"}).spark_conf()
 
     assert conf["spark.jars"].endswith(",/lib/mine.jar")
-    assert conf[options].startswith("-Dmine=1 ")
+    assert "-Dmine=1" in shlex.split(conf[options])
+
+
+def test_java_keeps_its_temporary_files_where_they_go_with_the_process(tmp_path: Path) -> None:
+    workdir = tmp_path / 'my "own" \\ directory'
+
+    options = shlex.split(settings(workdir).spark_conf()["spark.driver.extraJavaOptions"])
+
+    assert f"-Djava.io.tmpdir={workdir / 'tmp'}" in options
+    assert "-XX:-UsePerfData" in options
+
+
+def test_a_job_may_name_another_directory_of_temporary_files(tmp_path: Path) -> None:
+    options = "spark.driver.extraJavaOptions"
+
+    conf = settings(tmp_path, **{options: "-Djava.io.tmpdir=/mine"}).spark_conf()
+
+    named = [each for each in shlex.split(conf[options]) if each.startswith("-Djava.io.tmpdir=")]
+    assert named[-1] == "-Djava.io.tmpdir=/mine"  # Java takes the last one.
+
+
+def test_the_archive_of_classes_may_be_where_a_name_has_blanks(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    found_java = find_java({"JAVA_HOME": str(home), "PATH": ""}, tmp_path / "wrapper")
+    environment = {class_data.DIRECTORY_VARIABLE: str(tmp_path / "two words")}
+
+    made = class_data.java_options(found_java, {**environment, class_data.TRAIN_VARIABLE: "1"})
+    target = class_data.archive(found_java, environment)
+    target.touch()
+
+    assert shlex.split(made)[0] == f"-XX:ArchiveClassesAtExit={target}"
+    assert shlex.split(class_data.java_options(found_java, environment)) == [f"-XX:SharedArchiveFile={target}"]
 
 
 class FakeSession:
@@ -205,3 +238,30 @@ def test_a_value_of_numpy_is_told_from_others_without_importing_pandas() -> None
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_a_java_that_does_not_start_is_invalid_input_and_is_quoted(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\necho \"Unrecognized VM option 'NoSuch' of $*\" >&2\nexit 1\n")
+    program.chmod(0o755)
+    conf = {"spark.driver.extraJavaOptions": "-XX:NoSuch", "spark.driver.memory": "1g"}
+    exited = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+
+    error = why_not_started(exited, java.Java(tmp_path, program, 21), conf)
+
+    assert error is not None
+    assert error.exit_code == 2
+    assert error.what == "Java does not start: Unrecognized VM option 'NoSuch' of -Xmx1g -XX:NoSuch -version"
+    assert "spark.driver.extraJavaOptions" in error.fix
+
+
+def test_settings_that_spark_refuses_are_invalid_input_and_any_other_error_is_not(tmp_path: Path) -> None:
+    class IllegalArgumentException(Exception):
+        pass
+
+    nowhere = java.Java(tmp_path, tmp_path / "none", 21)
+    error = why_not_started(IllegalArgumentException("System memory 1 must be at least 2\nat x"), nowhere, {})
+
+    assert error is not None
+    assert error.what == "Spark refuses its settings: System memory 1 must be at least 2"
+    assert why_not_started(RuntimeError("the port is taken"), nowhere, {}) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.errors import CannotRestore
+from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import plan
@@ -403,7 +403,7 @@ def test_all_causes_are_told_and_not_only_the_first() -> None:
         sources=[source("raw", uid="events") | {"format": "parquet"}],
     )
 
-    causes: list[type[CannotRestore]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
+    causes: list[type[StreamJobError]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
 
     assert causes == [NonRestoredState, SourceFormatChanged]
 

@@ -25,6 +25,7 @@ from streamjob.protocol.triggers import CheckpointProperties, Triggers
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.api.control import InvalidChange
+from streamjob_runtime.chain_views import held_back_by
 from streamjob_runtime.control import RunningJob
 from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.publication import Publication
@@ -73,8 +74,16 @@ class Reports:
         self.reports: list[Any] = []
         self._jsq = SimpleNamespace(recentProgress=lambda: list(self.reports))
 
-    def add(self, rows: int, *, from_chains: int = 0, positions: object = None, latest: object = None) -> None:
-        """Report one more batch."""
+    def add(
+        self,
+        rows: int,
+        *,
+        from_chains: int = 0,
+        positions: object = None,
+        latest: object = None,
+        late: int | None = None,
+    ) -> None:
+        """Report one more batch, of a query with a watermark if rows were late."""
         batch = len(self.reports)
         sources = [
             {
@@ -90,6 +99,8 @@ class Reports:
             "numInputRows": rows,
             "durationMs": {"triggerExecution": 250, "addBatch": 1},
             "sources": sources,
+            "eventTime": {} if late is None else {"watermark": "2013-01-01T00:00:00.000Z"},
+            "stateOperators": [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": late or 0}],
         }
         self.reports.append(SimpleNamespace(batchId=lambda: batch, json=lambda: json.dumps(report)))
 
@@ -454,6 +465,70 @@ def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: Worl
         ("orders", 1, 40, 0),
     ]
     assert source.lag_records == 3
+
+
+def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(world: World) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100}})
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert [each.lag for each in source.partitions] == [3, None]
+    assert source.lag_records is None
+
+
+def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_and_epochs(world: World) -> None:
+    world.begin_epoch()
+    assert world.chain(SLOW).records_dropped_late == {}
+    world.chains[SLOW].query.add(30, late=2)
+    world.chains[SLOW].query.add(30, late=0)
+    world.chains[CLEAN].query.add(30)
+    world.control.observe()
+    assert world.chain(SLOW).records_dropped_late == {"slow": 2}
+    assert world.chain(CLEAN).records_dropped_late == {}
+    world.begin_epoch()
+    world.chains[SLOW].query.add(30, late=3)
+    world.control.observe()
+
+    assert world.chain(SLOW).records_dropped_late == {"slow": 5}
+
+
+def test_an_input_tells_how_long_it_has_brought_no_record(world: World) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    assert world.chain(FLIGHTS).inputs[0].idle_seconds == 30
+    world.chains[FLIGHTS].query.add(30)
+    world.control.observe()
+
+    assert world.chain(FLIGHTS).inputs[0].idle_seconds == 0
+    assert not world.chain(FLIGHTS).inputs[0].holds_watermark_back
+
+
+FAST, SILENT, OTHER = OperatorUid("fast"), OperatorUid("silent"), OperatorUid("other")
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "idle", "ended", "held_back"),
+    [
+        ({FAST: 5000, SILENT: 0}, {SILENT: 60.0}, (), {SILENT}),
+        ({FAST: 5000, SILENT: 4000, OTHER: 4500}, {SILENT: 60.0, OTHER: 60.0}, (), {SILENT}),
+        ({FAST: 5000, SILENT: 4000}, {SILENT: 3.0}, (), set()),
+        ({FAST: 5000, SILENT: 4000}, {SILENT: 60.0}, (SILENT,), set()),
+        ({FAST: 5000, SILENT: 5000}, {FAST: 60.0, SILENT: 60.0}, (), set()),
+        ({SILENT: 0}, {SILENT: 60.0}, (), set()),
+        ({}, {}, (), set()),
+    ],
+    ids=["never a record", "the last of several", "not idle yet", "ended", "all idle", "alone", "no watermark"],
+)
+def test_an_idle_input_whose_watermark_is_behind_the_others_holds_it_back(
+    watermarks: dict[OperatorUid, int],
+    idle: dict[OperatorUid, float],
+    ended: tuple[OperatorUid, ...],
+    held_back: set[OperatorUid],
+) -> None:
+    assert held_back_by(watermarks, idle, ended) == held_back
 
 
 def test_a_source_without_partitions_has_no_lag_in_records(world: World) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
+from pyspark.sql.types import StringType, StructField, StructType
 
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.errors import PlaceTaken, UnreadableCommittable
+from streamjob_runtime.sinks import commit_records, files
+from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.places import LocalPlace
 
@@ -66,6 +70,114 @@ def test_what_was_published_and_removed_is_not_even_listed_again(tmp_path: Path)
     assert not (tmp_path / "_streamjob/published/3.json").exists()
 
 
+def test_a_commit_of_a_staged_file_that_is_gone_is_refused_and_publishes_nothing(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv", "part-00001-x-c000.csv")
+    sink = opened(tmp_path)
+    (tmp_path / batch["directory"] / "part-00001-x-c000.csv").unlink()
+
+    with pytest.raises(StagedRowsGone) as refused:
+        sink.commit(CheckpointId(3), [batch])
+    assert "rows of checkpoint 3 are neither published nor whole in _streamjob/staged/1/0-u/part-00001" in str(
+        refused.value
+    )
+    assert visible(tmp_path) == []
+    assert not (tmp_path / "_streamjob/published/3.json").exists()
+
+
+def test_a_commit_of_a_staged_directory_that_is_gone_is_refused(tmp_path: Path) -> None:
+    whole = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    gone = staged(tmp_path, 1, 1, "v", "part-00000-y-c000.csv")
+    shutil.rmtree(tmp_path / gone["directory"])
+
+    for batches in ([gone], [whole, gone]):
+        with pytest.raises(StagedRowsGone, match="rows of checkpoint 3"):
+            opened(tmp_path).commit(CheckpointId(3), batches)
+    assert visible(tmp_path) == []
+
+
+def test_a_commit_of_a_truncated_staged_file_is_refused(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    (tmp_path / batch["directory"] / "part-00000-x-c000.csv").write_bytes(b"ro")
+
+    with pytest.raises(StagedRowsGone, match="nor whole in"):
+        opened(tmp_path).commit(CheckpointId(3), [batch])
+
+
+def test_a_file_that_is_at_its_visible_place_already_counts_as_published(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv", "part-00001-x-c000.csv")
+    (tmp_path / batch["directory"] / "part-00000-x-c000.csv").rename(tmp_path / "part-3-0-u.csv")
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+
+    assert visible(tmp_path) == ["part-3-0-u.csv", "part-3-1-u.csv"]
+
+
+def test_a_listed_file_that_a_consumer_took_counts_as_published(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+    (tmp_path / "part-3-0-u.csv").unlink()
+    shutil.rmtree(tmp_path / "_streamjob/committed")
+    opened(tmp_path, epoch=2).commit(CheckpointId(3), [batch])
+
+    assert visible(tmp_path) == []
+
+
+def test_what_an_older_version_published_without_a_record_is_not_missed_and_later_files_are(tmp_path: Path) -> None:
+    former = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    shutil.rmtree(tmp_path / former["directory"])
+    owner = {"formatVersion": 1, "job": "departures", "namespace": "default", "sink": "report"}
+    (tmp_path / "_streamjob/owner.json").write_text(json.dumps(owner))
+    sink = opened(tmp_path, epoch=2)
+    sink.commit(CheckpointId(3), [former])
+    lost = staged(tmp_path, 2, 1, "v", "part-00000-x-c000.csv")
+    shutil.rmtree(tmp_path / lost["directory"])
+
+    for each in (sink, opened(tmp_path, epoch=3)):
+        each.commit(CheckpointId(3), [former])
+        with pytest.raises(StagedRowsGone):
+            each.commit(CheckpointId(4), [lost])
+
+
+def test_the_lists_of_old_checkpoints_are_deleted_and_the_published_files_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LISTS_KEPT", 2)
+    sink = opened(tmp_path)
+    for checkpoint in (8, 9, 10, 11):
+        batch = staged(tmp_path, 1, checkpoint, f"u{checkpoint}", "part-00000-x-c000.csv")
+        sink.commit(CheckpointId(checkpoint), [batch])
+
+    assert sorted(each.name for each in (tmp_path / "_streamjob/published").iterdir()) == ["10.json", "11.json"]
+    assert visible(tmp_path) == ["part-10-0-u10.csv", "part-11-0-u11.csv", "part-8-0-u8.csv", "part-9-0-u9.csv"]
+
+
+def test_a_checkpoint_whose_list_was_deleted_may_be_committed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LISTS_KEPT", 1)
+    batches = {number: staged(tmp_path, 1, number, f"u{number}", "part-00000-x-c000.csv") for number in (3, 4)}
+    for number, batch in batches.items():
+        opened(tmp_path).commit(CheckpointId(number), [batch])
+    (tmp_path / "part-3-0-u3.csv").unlink()
+
+    opened(tmp_path, epoch=2).commit(CheckpointId(3), [batches[3]])
+
+    assert visible(tmp_path) == ["part-4-0-u4.csv"]
+    assert [each.name for each in (tmp_path / "_streamjob/published").iterdir()] == ["4.json"]
+
+
+def test_the_records_of_old_commits_are_deleted_also_those_of_former_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_records, "_RECORDS_KEPT", 2)
+    for checkpoint, epoch in ((7, 1), (8, 1), (1, 2), (2, 2)):
+        batch = staged(tmp_path, epoch, checkpoint, f"u{checkpoint}", "part-00000-x-c000.csv")
+        opened(tmp_path, epoch).commit(CheckpointId(checkpoint), [batch])
+        for record in (tmp_path / "_streamjob/committed").iterdir():
+            os.utime(record, ns=(0, record.stat().st_mtime_ns - 1_000_000_000))
+
+    assert sorted(each.name for each in (tmp_path / "_streamjob/committed").iterdir()) == ["1-u1.json", "2-u2.json"]
+
+
 def test_abort_discards_lower_epochs_only(tmp_path: Path) -> None:
     for epoch in (1, 9, 10, 11):
         staged(tmp_path, epoch, 0, "u", "part-00000-x-c000.csv")
@@ -106,6 +218,7 @@ def test_a_directory_with_other_peoples_files_is_fine(tmp_path: Path) -> None:
         None,
         {"formatVersion": 2, "directory": "d", "id": "u", "files": []},
         {"formatVersion": 1, "directory": "../elsewhere", "id": "u", "files": []},
+        {"formatVersion": 1, "directory": "d", "id": "/../../elsewhere", "files": []},
         {"formatVersion": 1, "directory": "d", "id": "u", "files": [{"path": "/etc/passwd", "size": 1}]},
         {"formatVersion": 1, "directory": "d", "id": "u", "files": [{"path": "a/../../b", "size": 1}]},
     ],
@@ -120,3 +233,13 @@ def test_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     opened(tmp_path).commit(CheckpointId(1), [batch])
 
     assert visible(tmp_path) == ["part-1-0-u.csv"]
+
+
+def test_rows_without_a_column_to_partition_by_are_refused_before_the_first_batch(tmp_path: Path) -> None:
+    sink = FileSink("parquet", LocalPlace(tmp_path), ("day",))
+    context = SinkContext("departures", "default", OperatorUid("report"), Epoch(1), {})
+
+    with pytest.raises(UnusableSink, match="no column 'day'"):
+        sink.preview(context, StructType([StructField("k", StringType())]))
+    sink.preview(context, StructType([StructField("Day", StringType())]))
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -67,6 +68,13 @@ def test_a_write_that_the_file_system_refuses_has_a_clear_error_and_leaves_no_tr
 
     assert str(tmp_path / KEY) in caught.value.what
     assert files(tmp_path) == []
+
+
+def test_only_its_owner_reads_what_it_stores(tmp_path: Path) -> None:
+    LocalStore(tmp_path / "store" / "job").put(KEY, b"{}")
+
+    for made in (tmp_path / "store", tmp_path / "store" / "job", tmp_path / "store" / "job" / "log"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
 def test_a_failed_replacement_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

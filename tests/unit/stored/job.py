@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import encode_manifest
+from streamjob.protocol.manifests import NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim, complete
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, InputState, Manifest, SinkState, SourceState
@@ -90,10 +90,14 @@ class Job:
             }
         )
 
-    def complete(self, number: int, *files: FileRef, kind: RecordKind = RecordKind.CHECKPOINT) -> Completion:
+    def complete(
+        self, number: int, *files: FileRef, kind: RecordKind = RecordKind.CHECKPOINT, **changes: Any
+    ) -> Completion:
+        """Complete a checkpoint; `changes` are of the manifest."""
         key = keys.manifest(self.held.epoch, CheckpointId(number))
-        self.store.put(key, encode_manifest(self.manifest(number, kind.value, files)))
-        return self._record(kind, number, key)
+        content = encode_manifest(self.manifest(number, kind.value, files).model_copy(update=changes))
+        self.store.put(key, content)
+        return self._record(kind, number, key, content)
 
     def savepoint(self, number: int, content: bytes, place: str | None = None) -> Path:
         """Take a savepoint in a directory of its own, beside the jobs; `place` is that directory's URI in the log."""
@@ -101,11 +105,14 @@ class Job:
         store = LocalStore(directory)
         store.put(Key("files/1"), content)
         file = FileRef(path="state", object="files/1", length=len(content), sha256=sha256(content))
-        store.put(Key("manifest.json"), encode_manifest(self.manifest(number, "savepoint", (file,))))
-        self._record(RecordKind.SAVEPOINT, number, f"{place}/manifest.json" if place else f"{store.uri}manifest.json")
+        manifest = encode_manifest(self.manifest(number, "savepoint", (file,)))
+        store.put(Key("manifest.json"), manifest)
+        named = f"{place}/manifest.json" if place else f"{store.uri}manifest.json"
+        self._record(RecordKind.SAVEPOINT, number, named, manifest)
         return directory
 
-    def _record(self, kind: RecordKind, number: int, manifest: str) -> Completion:
+    def _record(self, kind: RecordKind, number: int, place: str, content: bytes) -> Completion:
+        manifest = NamedManifest.of(place, content)
         done = drive(self.store, complete(self.held, kind, CheckpointId(number), manifest, self.time))
         self.held.published(CheckpointId(number))
         return done

@@ -8,10 +8,6 @@ from typing import Any
 
 from tests.unit.stored.job import Job
 
-from streamjob.ids import CheckpointId
-from streamjob.protocol.manifests import encode_manifest
-from streamjob.snapshot import keys
-
 
 def metadata(number: int, name: str, *stores: str, properties: Mapping[str, Any] | None = None) -> bytes:
     """What Spark writes of a stateful operator."""
@@ -38,9 +34,4 @@ def join() -> dict[str, bytes]:
 
 def with_state(job: Job, number: int, files: Mapping[str, bytes], **changes: Any) -> None:
     """Complete a checkpoint with such files; `changes` are of the manifest."""
-    uploaded = job.upload(**files)
-    job.complete(number, *uploaded)
-    manifest = job.manifest(number, "checkpoint", uploaded)
-    job.store.put(
-        keys.manifest(job.held.epoch, CheckpointId(number)), encode_manifest(manifest.model_copy(update=changes))
-    )
+    job.complete(number, *job.upload(**files), **changes)

@@ -116,7 +116,7 @@ def test_a_snapshot_without_a_manifest_cannot_be_inspected(job: Job, run: Run) -
     result = run("inspect", job.location, 2)
 
     assert result.exit_code == 3
-    assert "format version None" in result.output
+    assert "it has no formatVersion" in result.output
 
 
 def test_a_query_needs_something_to_be_about(job: Job, run: Run) -> None:

@@ -124,9 +124,7 @@ def test_data_in_flight_is_counted_by_channel(job: Job, run: Run) -> None:
         ChannelState(source=writer, target=other, consumed=7, next=7, ended=True),
         ChannelState(source=reader, target=other, consumed=9, next=9),
     )
-    job.complete(4, file)
-    manifest = job.manifest(4, "checkpoint", (file,)).model_copy(update={"channels": channels})
-    job.store.put(keys.manifest(Epoch(1), CheckpointId(4)), encode_manifest(manifest))
+    job.complete(4, file, channels=channels)
 
     shown = lines(run("show", job.location, "--json"))[0]["channels"]
     text = [" ".join(line.split()) for line in run("show", job.location).stdout.splitlines()]

@@ -94,6 +94,15 @@ class IcebergSink:
                 "compared exactly",
             )
 
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the catalog, the table and the rows, and make nothing. Raises as `open` does."""
+        self.open(context)
+        try:
+            if schema is not None and self._opened is not None:
+                self.check_schema(schema)
+        finally:
+            self.close()
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows of a schema fit the table; make the table if it is to be made.
 

@@ -106,6 +106,17 @@ class KafkaSink:
         self._connect()
         self._disconnect()
 
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the options and, with Spark, the brokers, the topic and the rows. Raises as `open` does."""
+        self._options = parse_options(context.options, self._label)
+        if schema is None:
+            return
+        identity = identity_of(context.namespace, context.job, context.uid)
+        with self._brokers(self._spark(), self._label, self._options, transactional_id(identity)).admin() as admin:
+            if self._options.topic is not None:
+                self._check_topic(self._options.topic, admin)
+        self.check_schema(schema)
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows of a schema can become records.
 

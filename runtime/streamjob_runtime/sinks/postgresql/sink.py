@@ -92,6 +92,14 @@ class PostgresqlSink:
             self._set_up(connection)
             self._conninfo = self._server.portable(connection)
 
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the server, the table, the role's rights and the rows, and end nobody's session. Raises as `open`."""
+        self._options = parse_options(context.options, self._label)
+        with Server(self._label, self._options, f"check {context.job}").transaction() as connection:
+            self._target = self._find_target(connection)
+        if schema is not None:
+            self.check_schema(schema)
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows of a schema fit the table.
 

@@ -256,7 +256,7 @@ def test_a_spec_that_does_not_fit_is_deployed_if_its_user_wants_that(changes: di
 
     decision = compatibility(user, compatible=False)
 
-    assert decision.status.lifecycle_state is LifecycleState.UPGRADING
+    assert decision.status.reconciliation.trials
 
 
 def test_a_spec_that_fits_is_deployed() -> None:
@@ -265,7 +265,7 @@ def test_a_spec_that_fits_is_deployed() -> None:
 
     decision = compatibility(user, compatible=True)
 
-    assert decision.status.lifecycle_state is LifecycleState.UPGRADING
+    assert decision.status.reconciliation.trials
     assert is_true(decision.status.conditions, ConditionType.STATE_COMPATIBLE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from tests.simulation.operator.snapshots import SnapshotWorld
 from tests.simulation.operator.world import Life
 from tests.unit.operator.decisions.user import SPEC, merged
 
-from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
 from streamjob_operator.resources.status import LifecycleState
+from streamjob_operator.snapshotting import NamedSavepoint, SnapshotDecision, SnapshotSituation, decide_snapshot
 
 DISPOSED = {"savepoint": {"disposeOnDelete": True}}
 
@@ -150,6 +153,79 @@ def test_a_snapshot_waits_while_its_job_is_restarted() -> None:
     wait(world, lambda: world.state_of("one") is SnapshotState.COMPLETED)
 
     assert world.status.job_status.attempt == 2
+
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _looked_at(named: NamedSavepoint | None = None, *, path: str | None = None, **status: Any) -> SnapshotDecision:
+    """Return the decision about a StreamSnapshot whose StreamJob is not there."""
+    savepoint = {} if path is None else {"path": path}
+    snapshot = StreamSnapshot.model_validate(
+        {
+            "metadata": {
+                "name": "one",
+                "namespace": "shop",
+                "uid": "u",
+                "generation": 1,
+                "creationTimestamp": AT.isoformat(),
+            },
+            "spec": {"jobRef": {"name": "views"}, "savepoint": savepoint},
+            "status": status,
+        }
+    )
+    return decide_snapshot(
+        SnapshotSituation(snapshot=snapshot, job=None, seen=None, finalizer=False, now=AT, named=named)
+    )
+
+
+def _ready(decision: SnapshotDecision) -> tuple[str, str]:
+    (ready,) = [each for each in decision.status.conditions if each.type == "Ready"]
+    return ready.reason, ready.message
+
+
+def test_a_snapshot_of_a_path_at_which_nothing_is_is_tried_again_and_says_so() -> None:
+    nothing = NamedSavepoint(problem="there is no savepoint at s3://bucket/old/manifest.json")
+
+    decision = _looked_at(nothing, path="s3://bucket/old")
+
+    assert decision.status.state is SnapshotState.PENDING
+    assert decision.status.next_try == AT + timedelta(seconds=10)
+    assert _ready(decision) == ("Pending", "there is no savepoint at s3://bucket/old/manifest.json")
+    assert [action.reason for action in decision.actions if isinstance(action, Emit)] == ["SnapshotError"]
+
+
+def test_a_snapshot_of_a_path_whose_store_does_not_answer_waits_without_counting_a_failure() -> None:
+    decision = _looked_at(NamedSavepoint(problem="the store does not answer", silent=True), path="s3://bucket/old")
+
+    assert (decision.status.state, decision.status.failures) == (SnapshotState.PENDING, 0)
+    assert decision.requeue is not None
+    assert _ready(decision) == ("Pending", "the store does not answer")
+
+
+def test_a_snapshot_of_a_savepoint_that_exists_tells_its_size() -> None:
+    status = _looked_at(NamedSavepoint(id=7, size_bytes=1200), path="s3://bucket/old").status
+
+    assert (status.state, status.id, status.size_bytes) == (SnapshotState.COMPLETED, 7, 1200)
+
+
+def test_a_snapshot_of_a_job_that_is_not_there_says_at_once_why_it_waits() -> None:
+    reason, message = _ready(_looked_at())
+
+    assert reason == "WaitingForJob"
+    assert message == "there is no StreamJob views; the snapshot is given up 5 minutes after it was made"
+
+
+def test_a_snapshot_of_a_suspended_job_says_at_once_why_it_waits() -> None:
+    world = stable()
+    world.apply(merged(world.stored.spec, {"suspend": True}))
+    wait(world, lambda: world.status.lifecycle_state is LifecycleState.SUSPENDED)
+    world.request("one", {"savepoint": {}})
+    world.reconcile_snapshots()
+
+    conditions = {each["type"]: each for each in world.resources["one"].status["conditions"]}
+    assert conditions["Ready"]["reason"] == "WaitingForJob"
+    assert "is suspended: the snapshot is taken once the job runs again" in conditions["Ready"]["message"]
 
 
 def test_a_snapshot_of_a_savepoint_that_exists_is_complete_at_once_whatever_its_job_does() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from tests.unit.operator.edge.fake_cluster import FakeCluster
@@ -20,10 +20,12 @@ from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob_operator.acting import Actor
+from streamjob_operator.admitting import Admissions
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.control import Answer, Drivers
-from streamjob_operator.decisions import decide, wanted_triggers
+from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
+from streamjob_operator.evaluations import Evaluations
 from streamjob_operator.main import DriverBuilder
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import Observer, SnapshotIndex, Tokens
@@ -31,12 +33,15 @@ from streamjob_operator.reconciler import Decide, JobReconciler
 from streamjob_operator.settings import Settings
 from streamjob_operator.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.storing import Snapshots
+from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Loops
 
+_Result = TypeVar("_Result")
 NAMESPACE, NAME = "a", "orders"
 LOCATION = "s3://bucket/snapshots"
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 ADDRESS = "10.0.0.1"
+_SETTINGS = Settings()
 
 SPEC: Object = {
     "job": {
@@ -63,6 +68,11 @@ def a_job(**spec: Any) -> Object:
         "metadata": {"namespace": NAMESPACE, "name": NAME, "uid": "job-uid"},
         "spec": SPEC | spec,
     }
+
+
+async def evaluated_here(function: Callable[..., _Result], *arguments: object) -> _Result:
+    """Evaluate a spec in this process."""
+    return function(*arguments)
 
 
 @dataclass
@@ -164,10 +174,17 @@ class Bench:
         before: a controller that has died, whose world this one finds.
         decide: takes the place of the real decision.
         ambient: whether the controller's own credentials serve jobs that name none.
+        settings: the controller's.
     """
 
     def __init__(
-        self, root: Path, *, before: Bench | None = None, decide: Decide = decide, ambient: bool = True
+        self,
+        root: Path,
+        *,
+        before: Bench | None = None,
+        decide: Decide = decide,
+        ambient: bool = True,
+        settings: Settings = _SETTINGS,
     ) -> None:
         self.now: float = START if before is None else before.now
         self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
@@ -181,11 +198,26 @@ class Bench:
         drivers = Drivers(send=self._send)
         stored = Snapshots(self.cluster, self._open, ambient=ambient)
         events = EventRecorder(self.cluster, now=self.time, pause=0)
-        tokens = Tokens(self.cluster)
-        observer = Observer(self.cluster, drivers, tokens, stored, self.index, wanted_triggers, self.clock)
-        actor = Actor(self.cluster, drivers, tokens, stored, events, DriverBuilder(Settings()), self.clock)
-        self.jobs = JobReconciler(self.cluster, observer.observe, decide, actor, self.metrics)
-        self.snapshots = SnapshotReconciler(self.cluster, observer, actor, stored, events, self.time)
+        self.evaluations = Evaluations(evaluated_here)
+        tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
+        admissions = Admissions(self.cluster, DriverBuilder(settings), self.clock)
+        observer = Observer(
+            self.cluster,
+            drivers,
+            tokens,
+            stored,
+            self.index,
+            admissions,
+            wanted_triggers,
+            wanted_trials,
+            self.evaluations,
+            self.clock,
+        )
+        actor = Actor(self.cluster, drivers, tokens, stored, events, admissions, self.clock)
+        self.jobs = JobReconciler(
+            self.cluster, resources, observer.observe, decide, actor, self.metrics, events, self.time
+        )
+        self.snapshots = SnapshotReconciler(self.cluster, resources, observer, actor, stored, events, self.time)
 
     def clock(self) -> float:
         return self.now

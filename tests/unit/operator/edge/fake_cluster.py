@@ -16,7 +16,8 @@ class FakeCluster:
     """Holds objects by kind, namespace and name.
 
     `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists what was
-    asked; `changed` is told of every change, as a watch is.
+    asked; `changed` is told of every change, as a watch is; `rejection` returns the error with which an object is
+    rejected, whether it is to be created or is only tried.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class FakeCluster:
         self.faults: dict[str, list[ClusterError]] = {}
         self.lost_replies: dict[str, list[ClusterError]] = {}
         self.changed: Callable[[Kind, Object], None] = lambda _kind, _thing: None
+        self.rejection: Callable[[Kind, Object], ClusterError | None] = lambda _kind, _thing: None
         self._versions: Iterator[int] = iter(range(1, 10**9))
 
     def names(self, kind: Kind) -> list[str]:
@@ -46,12 +48,17 @@ class FakeCluster:
         ]
         return [with_reply({"metadata": thing["metadata"]} if metadata_only else thing) for thing in found]
 
-    async def create(self, kind: Kind, thing: Object) -> Object:
+    async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
         meta = thing["metadata"]
-        with_reply = self._begin("create", kind, meta["name"])
+        with_reply = self._begin("try" if dry_run else "create", kind, meta["name"])
+        rejection = self.rejection(kind, thing)
+        if rejection is not None:
+            raise rejection
         key = (kind, meta["namespace"], meta["name"])
         if key in self.objects:
             raise AlreadyExists(f"{kind.plural} {meta['name']} exists")
+        if dry_run:
+            return with_reply(thing)
         version = next(self._versions)
         return with_reply(
             self._store(

@@ -16,7 +16,7 @@ from streamjob_operator.observation import Completion, DriverPod, PodPhase
 from streamjob_operator.observing import log_as_remembered
 from streamjob_operator.pods import control_url, driver_pod
 from streamjob_operator.resources.status import CheckpointStatus, CompletedCheckpoint, StreamJobStatus
-from streamjob_operator.validating import Resources
+from streamjob_operator.validating import judge
 
 
 def pod(status: Object, **meta: Any) -> Object:
@@ -152,12 +152,12 @@ def a_job(spec: Any) -> Object:
 
 
 def test_a_spec_that_cannot_be_read_is_told_by_its_fields() -> None:
-    found = Resources().read(a_job({"job": {}, "parallelism": 0, "upgradeMode": "hope"}))
+    spec, problems, revision = judge(a_job({"job": {}, "parallelism": 0, "upgradeMode": "hope"}))
 
-    assert found.spec is None
-    assert found.usable is None
-    assert any(problem.startswith("spec.parallelism: ") for problem in found.problems)
-    assert any(problem.startswith("spec.upgradeMode: ") for problem in found.problems)
+    assert spec is None
+    assert revision is None
+    assert any(problem.startswith("spec.parallelism: ") for problem in problems)
+    assert any(problem.startswith("spec.upgradeMode: ") for problem in problems)
 
 
 def test_a_job_that_is_wrong_is_told_in_the_words_of_validate() -> None:
@@ -166,10 +166,10 @@ def test_a_job_that_is_wrong_is_told_in_the_words_of_validate() -> None:
         "operators": [{"name": "half", "inputs": ["numbers"], "sql": "SELEC value FROM numbers"}],
         "sinks": [{"name": "out", "input": "halve", "format": "console"}],
     }
-    found = Resources().read(a_job({"job": job}))
+    _, problems, revision = judge(a_job({"job": job}))
 
-    assert found.usable is None
-    assert any("'halve'" in problem for problem in found.problems)
+    assert revision is None
+    assert any("'halve'" in problem for problem in problems)
 
 
 def test_modules_are_looked_for_in_the_image_and_not_here() -> None:
@@ -179,8 +179,17 @@ def test_modules_are_looked_for_in_the_image_and_not_here() -> None:
         "sinks": [{"name": "out", "input": "half", "format": "console", "delivery": "at-least-once"}],
     }
 
-    assert Resources().read(a_job({"job": job})).problems == ()
+    assert judge(a_job({"job": job}))[1] == ()
 
 
 def test_an_application_is_judged_by_its_driver() -> None:
-    assert Resources().read(a_job({"mainApplicationFile": "local:///app/job.py"})).problems == ()
+    assert judge(a_job({"mainApplicationFile": "local:///app/job.py"}))[1] == ()
+
+
+@pytest.mark.parametrize("schedule", ["0 0 31 2 *", "999999999999d"])
+def test_a_schedule_that_never_fires_is_told(schedule: str) -> None:
+    spec = {"mainApplicationFile": "local:///app/job.py", "savepoints": {"schedule": schedule}}
+    _, problems, revision = judge(a_job(spec))
+
+    assert revision is None
+    assert problems[0].startswith("spec.savepoints.schedule: ")

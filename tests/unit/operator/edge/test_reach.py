@@ -126,6 +126,39 @@ def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_pa
     assert (directory / "manifest.json").exists()
 
 
+def test_a_snapshot_of_a_place_without_a_savepoint_is_not_complete_until_there_is_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    stored = Job(tmp_path / "bucket" / "snapshots", JobId(NAMESPACE, NAME))
+    directory = stored.savepoint(1, b"state")
+    away = directory.rename(directory.with_name("away"))
+    snapshot = {
+        "apiVersion": "streamjob.io/v1alpha1",
+        "kind": "StreamSnapshot",
+        "metadata": {"namespace": NAMESPACE, "name": "old"},
+        "spec": {
+            "jobRef": {"name": NAME},
+            "savepoint": {"path": f"s3://bucket/snapshots/savepoints/{directory.name}"},
+        },
+    }
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "old")]["status"]
+        return found
+
+    async def scenario() -> None:
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+        await bench.snapshots.reconcile(NAMESPACE, "old")
+        assert status()["state"] == "Pending"
+        assert f"there is no savepoint at s3://bucket/snapshots/savepoints/{directory.name}" in status()["error"]
+        away.rename(directory)
+        bench.now += 3600
+        await bench.snapshots.reconcile(NAMESPACE, "old")
+        assert status()["state"] == "Completed"
+        assert (status()["id"], status()["sizeBytes"]) == (1, len(b"state"))
+
+    asyncio.run(scenario())
+
+
 def test_a_job_does_not_leave_a_place_of_which_nobody_knows_the_newest_snapshot(bench: Bench) -> None:
     elsewhere = {"checkpointing": {"interval": "10s", "location": "s3://elsewhere/snapshots"}}
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
+from tests.unit.operator.edge.bench import LOCATION, NAME, NAMESPACE, SPEC, Bench, a_job
 
+from streamjob.protocol.claiming import Marker
 from streamjob_operator.cluster.api import Unavailable
 from streamjob_operator.cluster.kinds import (
     CONFIG_MAP,
     CONTROLLER_REVISION,
+    NETWORK_POLICY,
     POD,
     SECRET,
     STREAM_JOB,
@@ -23,6 +26,7 @@ from streamjob_operator.decisions import Decision, Resource
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.history import KEPT
 from streamjob_operator.observation import Observation
+from streamjob_operator.settings import Settings
 from streamjob_operator.waking import Loops
 
 
@@ -43,6 +47,23 @@ async def running(bench: Bench, **spec: object) -> None:
     assert bench.driver is not None
     bench.driver.checkpoint(bench.now)
     await bench.until(lambda: bench.lifecycle == "STABLE")
+
+
+def test_a_new_driver_brings_its_jobs_network_policy_to_what_the_settings_say(tmp_path: Path) -> None:
+    before = Settings(own_namespace="streamjob", own_labels={"app": "controller"})
+    monitoring = {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}
+    first = Bench(tmp_path, settings=before)
+    asyncio.run(running(first))
+    (name,) = first.cluster.names(NETWORK_POLICY)
+
+    second = Bench(tmp_path, before=first, settings=replace(before, driver_metrics_from=(monitoring,)))
+    (driver,) = first.cluster.names(POD)
+    asyncio.run(second.cluster.delete(POD, NAMESPACE, driver))
+    asyncio.run(second.until(lambda: second.cluster.names(POD) not in ([], [driver])))
+
+    rules = second.cluster.objects[(NETWORK_POLICY, NAMESPACE, name)]["spec"]["ingress"]
+    assert second.cluster.names(NETWORK_POLICY) == [name]
+    assert [each["from"] for each in rules if each["ports"][0]["port"] == 8081] == [[monitoring]]
 
 
 def snapshot(name: str = "before-release", **spec: object) -> Object:
@@ -178,7 +199,7 @@ def test_a_schedule_that_no_clock_shows_is_told_as_a_problem(bench: Bench) -> No
             await bench.step()
 
         assert bench.condition("Stalled")["reason"] == "InvalidSpec"
-        assert "spec.savepoints.schedule: '61'" in bench.condition("Stalled")["message"]
+        assert "spec.savepoints.schedule: schedule '61 * * * *': Bad minute" in bench.condition("Stalled")["message"]
         assert bench.cluster.names(POD) == []
 
     asyncio.run(scenario())
@@ -305,7 +326,7 @@ def test_the_checkpoints_of_a_deleted_job_go_with_it_if_it_says_so(bench: Bench)
         await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
 
     asyncio.run(scenario())
-    assert [key.partition("/")[0] for key in bench.job_store.objects()] == ["log"]
+    assert [key.partition("/")[0] for key in sorted(bench.job_store.objects())] == ["log-copies", "log"]
 
 
 def test_a_savepoint_that_is_asked_for_by_a_resource_is_taken_once(bench: Bench) -> None:
@@ -389,6 +410,58 @@ def test_a_savepoint_that_is_disposed_of_goes_once_the_job_does_not_need_it(benc
     asyncio.run(scenario())
     savepoints = bench.root / "bucket" / "snapshots" / "savepoints"
     assert [path for path in savepoints.rglob("*") if path.is_file()] == []
+
+
+def test_a_deleted_savepoint_says_which_job_it_waits_for_and_goes_once_that_is_gone(bench: Bench) -> None:
+    claimant = a_job() | {"metadata": {"namespace": NAMESPACE, "name": "other", "uid": "other-uid"}}
+    root = f"{LOCATION}/{NAMESPACE}/other/"
+
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot(savepoint={"disposeOnDelete": True}))
+        await bench.until(lambda: state_of(bench) == "Completed")
+        assert bench.driver is not None
+        bench.driver.checkpoint(bench.now)
+        (manifest,) = (bench.root / "bucket" / "snapshots" / "savepoints").glob("*/manifest.json")
+        marker = Marker(kind="claim", job="other", namespace=NAMESPACE, root=root)
+        manifest.with_name("claimed.json").write_bytes(marker.encoded())
+        await bench.cluster.create(STREAM_JOB, claimant)
+
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "before-release")
+        for _ in range(5):
+            await bench.step()
+
+        assert manifest.exists()
+        conditions = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "before-release")]["status"]["conditions"]
+        told = {each["type"]: each for each in conditions}
+        assert (told["Ready"]["status"], told["Reconciling"]["status"]) == ("False", "True")
+        assert told["Reconciling"]["reason"] == "SavepointClaimed"
+        assert f"job {NAMESPACE}/other has claimed it" in told["Reconciling"]["message"]
+        assert "take its finalizer off" in told["Reconciling"]["message"]
+        assert "SavepointClaimed" in bench.events()
+
+        await bench.cluster.delete(STREAM_JOB, NAMESPACE, "other")
+        await bench.until(lambda: bench.cluster.names(STREAM_SNAPSHOT) == [])
+
+    asyncio.run(scenario())
+    savepoints = bench.root / "bucket" / "snapshots" / "savepoints"
+    assert [path for path in savepoints.rglob("*") if path.is_file()] == []
+
+
+def test_a_deleted_savepoint_that_its_job_needs_says_so_in_its_conditions(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot(savepoint={"disposeOnDelete": True}))
+        await bench.until(lambda: state_of(bench) == "Completed")
+        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "before-release")
+        await bench.step()
+
+    asyncio.run(scenario())
+    conditions = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "before-release")]["status"]["conditions"]
+    told = {each["type"]: each for each in conditions}
+    assert told["Reconciling"]["status"] == "True"
+    assert told["Reconciling"]["reason"] == "SavepointNeeded"
+    assert "once a newer checkpoint is complete" in told["Reconciling"]["message"]
 
 
 def test_a_savepoint_that_is_not_disposed_of_outlives_its_resource_and_its_job(bench: Bench) -> None:

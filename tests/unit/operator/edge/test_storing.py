@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 from tests.unit.operator.edge.fake_cluster import FakeCluster
-from tests.unit.stored.job import JOB, Job
+from tests.unit.stored.job import JOB, Job, sha256
 
 from streamjob.errors import InvalidInput, Superseded
 from streamjob.ids import CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import Marker
+from streamjob.protocol.log import JobId
 from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import FileRef
 from streamjob.snapshot.record import RecordKind
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
-from streamjob_operator.cluster.kinds import SECRET
+from streamjob_operator.cluster.api import Refused
+from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
 from streamjob_operator.disposal import NotDisposable
 from streamjob_operator.resources.base import Reference
 from streamjob_operator.resources.parts import Storage
@@ -141,11 +144,11 @@ def test_a_secret_that_is_missing_or_lacks_a_key_is_named(bench: Bench) -> None:
         asyncio.run(bench.snapshots.log("a", "b", LOCATION, storage))
 
 
-def test_disposal_leaves_one_claim_behind(job: Job, bench: Bench) -> None:
+def test_disposal_leaves_one_claim_and_its_copy_behind(job: Job, bench: Bench) -> None:
     job.store.put(keys.staged_object(OperatorUid("report"), Epoch(1), "ab"), b"rows that wait")
     bench.dispose()
 
-    assert [key.partition("/")[0] for key in job.objects()] == ["log"]
+    assert [key.partition("/")[0] for key in sorted(job.objects())] == ["log-copies", "log"]
     log = asyncio.run(bench.snapshots.log(JOB.namespace, JOB.name, LOCATION, Storage()))
     assert (log.attempt, log.newest) == (9, None)
 
@@ -161,7 +164,7 @@ def test_disposal_may_be_repeated(job: Job, bench: Bench) -> None:
     bench.dispose()
     bench.dispose()
 
-    assert len(job.objects()) == 1
+    assert len(job.objects()) == 2
 
 
 def test_a_later_driver_is_not_robbed_by_a_late_disposal(job: Job, bench: Bench) -> None:
@@ -217,13 +220,177 @@ def test_an_interrupted_deletion_of_a_savepoint_is_brought_to_its_end(job: Job, 
     assert [path for path in directory.rglob("*") if path.is_file()] == []
 
 
-def test_a_savepoint_that_another_job_has_claimed_stays(job: Job, bench: Bench) -> None:
-    directory = job.savepoint(3, b"state")
-    (directory / "claimed.json").write_bytes(Marker(kind="claim", job="other", namespace="default").encoded())
+ROOT = f"{LOCATION}/elsewhere/other/"
+"""Where the job that has claimed the savepoint keeps its own snapshots."""
 
-    with pytest.raises(NotDisposable, match="another job has claimed"):
+
+def claim(directory: Path, root: str = ROOT) -> bytes:
+    """Have another job claim a savepoint, and return its marker."""
+    marker = Marker(kind="claim", job="other", namespace="elsewhere", root=root).encoded()
+    (directory / "claimed.json").write_bytes(marker)
+    return marker
+
+
+def claimant(tmp_path: Path) -> Job:
+    return Job(tmp_path / "bucket" / "snapshots", JobId("elsewhere", "other"))
+
+
+def dispose_claimant(bench: Bench) -> None:
+    asyncio.run(bench.snapshots.dispose("elsewhere", "other", LOCATION, Storage(), attempt=9, now=1.0))
+
+
+def file_of(directory: Path) -> FileRef:
+    uri = f"{LOCATION}/savepoints/{directory.name}/files/1"
+    return FileRef(path="state", object=uri, length=5, sha256=sha256(b"state"))
+
+
+def assert_stays(bench: Bench, directory: Path, why: str) -> None:
+    marker = (directory / "claimed.json").read_bytes()
+    with pytest.raises(NotDisposable, match=why):
         delete(bench, directory)
     assert (directory / "manifest.json").exists()
+    assert (directory / "files" / "1").exists()
+    assert (directory / "claimed.json").read_bytes() == marker
+
+
+def test_a_savepoint_goes_once_the_job_that_claimed_it_has_left_nothing(job: Job, bench: Bench) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+
+    delete(bench, directory)
+
+    assert [path for path in directory.rglob("*") if path.is_file()] == []
+
+
+def test_a_savepoint_goes_once_the_job_that_claimed_it_is_disposed_of(job: Job, bench: Bench, tmp_path: Path) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    claimant(tmp_path).complete(1, file_of(directory))
+    dispose_claimant(bench)
+
+    delete(bench, directory)
+
+    assert [path for path in directory.rglob("*") if path.is_file()] == []
+
+
+def test_a_savepoint_goes_once_no_checkpoint_of_the_job_that_claimed_it_refers_to_it(
+    job: Job, bench: Bench, tmp_path: Path
+) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    other = claimant(tmp_path)
+    other.complete(1, *other.upload(state=b"own"))
+
+    delete(bench, directory)
+
+    assert not (directory / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("kind", ["suspended", "running"])
+def test_a_savepoint_stays_while_there_is_a_streamjob_that_has_claimed_it(job: Job, bench: Bench, kind: str) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    spec = {"suspend": kind == "suspended"}
+    metadata = {"namespace": "elsewhere", "name": "other"}
+    asyncio.run(bench.cluster.create(STREAM_JOB, {"metadata": metadata, "spec": spec}))
+
+    assert_stays(bench, directory, "job elsewhere/other has claimed it .* there is a StreamJob of that name")
+
+
+def test_a_savepoint_stays_while_a_job_without_a_resource_may_start_from_it(
+    job: Job, bench: Bench, tmp_path: Path
+) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    other = claimant(tmp_path)
+
+    assert_stays(bench, directory, "has not completed anything")
+
+    other.complete(1, file_of(directory))
+    assert_stays(bench, directory, "its checkpoint 1 refers to the savepoint's files")
+
+    other.complete(2, *other.upload(state=b"own"))
+    assert_stays(bench, directory, "its checkpoint 1 refers")
+
+    other.claim(attempt=2)
+    assert_stays(bench, directory, "has not completed anything")
+
+
+def test_a_savepoint_stays_for_a_job_that_comes_back_after_its_disposal(job: Job, bench: Bench, tmp_path: Path) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    other = claimant(tmp_path)
+    dispose_claimant(bench)
+    other.claim(attempt=10)
+
+    assert_stays(bench, directory, "has not completed anything")
+
+
+def test_a_savepoint_stays_for_a_start_that_meets_the_marker_while_it_is_voided(
+    job: Job, bench: Bench, tmp_path: Path
+) -> None:
+    directory = job.savepoint(3, b"state")
+    marker = claim(directory)
+    other = claimant(tmp_path)
+    dispose_claimant(bench)
+    put = LocalStore.put_if_absent
+    began: list[Key] = []
+
+    def put_behind_a_start(store: LocalStore, key: Key, content: bytes) -> bool:
+        if key == "claimed.json" and not began:
+            began.append(key)
+            other.claim(attempt=10)
+        return put(store, key, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalStore, "put_if_absent", put_behind_a_start)
+        with pytest.raises(NotDisposable, match="has not completed anything"):
+            delete(bench, directory)
+
+    assert began
+    assert (directory / "manifest.json").exists()
+    assert (directory / "claimed.json").read_bytes() == marker
+
+
+def test_a_controller_that_died_behind_the_voiding_looks_again_and_gives_the_claim_back(
+    job: Job, bench: Bench, tmp_path: Path
+) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    marker = Marker.model_validate_json((directory / "claimed.json").read_bytes())
+    voided = Marker(kind="deletion", job="departures", namespace="default", voided=marker)
+    (directory / "claimed.json").write_bytes(voided.encoded())
+    claimant(tmp_path)
+
+    with pytest.raises(NotDisposable, match="has not completed anything"):
+        delete(bench, directory)
+
+    assert Marker.model_validate_json((directory / "claimed.json").read_bytes()) == marker
+
+
+@pytest.mark.parametrize("root", ["file:///mnt/snapshots/elsewhere/other/", ""])
+def test_a_savepoint_stays_while_the_log_of_the_job_that_claimed_it_is_out_of_sight(
+    job: Job, bench: Bench, root: str
+) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory, root)
+
+    assert_stays(bench, directory, "is not to be seen")
+
+
+def test_a_savepoint_stays_while_nobody_may_say_whether_its_claimant_is_there(job: Job, bench: Bench) -> None:
+    directory = job.savepoint(3, b"state")
+    claim(directory)
+    bench.cluster.faults["list"] = [Refused("GET was answered with 403: not yours", "not yours")]
+
+    assert_stays(bench, directory, "cannot be asked: not yours")
+
+
+def test_a_savepoint_whose_marker_cannot_be_read_stays(job: Job, bench: Bench) -> None:
+    directory = job.savepoint(3, b"state")
+    (directory / "claimed.json").write_bytes(b"{}")
+
+    assert_stays(bench, directory, "is no marker")
 
 
 def test_a_checkpoint_is_not_deleted_as_a_savepoint(job: Job, bench: Bench) -> None:

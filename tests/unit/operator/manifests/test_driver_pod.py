@@ -146,14 +146,15 @@ def test_how_it_ended_is_left_where_kubernetes_reads_it() -> None:
     assert {"name": "STREAMJOB_TERMINATION_LOG", "value": built["terminationMessagePath"]} in built["env"]
 
 
-def test_probes_ask_the_control_api() -> None:
+def test_probes_and_metrics_have_a_port_of_their_own_beside_the_control_api() -> None:
     built = container(pod())
-    (port,) = built["ports"]
+    ports = {each["name"]: str(each["containerPort"]) for each in built["ports"]}
 
-    assert built["startupProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
-    assert built["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert built["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert port["containerPort"] == 8080
+    assert built["startupProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert built["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert built["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert ports == {"control": "8080", "metrics": variables(pod())["STREAMJOB_METRICS_PORT"]}
+    assert len(set(ports.values())) == 2
 
 
 def test_the_image_is_the_jobs_or_else_the_controllers_choice() -> None:

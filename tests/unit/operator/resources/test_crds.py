@@ -204,3 +204,19 @@ def test_null_goes_and_unions_are_left_to_the_controller() -> None:
     assert schema["mode"] == {"description": "Either.", "type": "string", "enum": ["a", "b"], "default": "a"}
     assert schema["count"] == {"type": "integer", "minimum": 0, "format": "int64"}
     assert schema["either"] == {"x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize("plural", ["streamjobs", "streamsnapshots"])
+def test_all_that_people_write_is_bounded(plural: str) -> None:
+    bounds = {"string": {"maxLength", "enum"}, "array": {"maxItems"}, "object": {"maxProperties", "properties"}}
+    unbounded = [
+        path
+        for path, schema in nodes(schema_of(plural, "spec"))
+        if "type" in schema and not bounds.get(schema["type"], {"type"}) & schema.keys()
+    ]
+
+    assert unbounded == []
+
+
+def test_what_the_controller_writes_is_not_cut_short() -> None:
+    assert not [path for path, schema in nodes(schema_of("streamjobs", "status")) if schema.get("maxItems") == 500]

@@ -12,6 +12,7 @@ from streamjob_operator.resources import reasons, snapshot
 CONTROLLER = Path(__file__).resolve().parents[4] / "operator" / "streamjob_operator"
 GIVING = [
     *sorted(file for file in (CONTROLLER / "decisions").glob("*.py") if file.name != "__init__.py"),
+    CONTROLLER / "failing.py",
     CONTROLLER / "snapshotting.py",
 ]
 EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}

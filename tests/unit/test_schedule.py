@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamjob_operator.decisions.schedule import BadSchedule, next_time
+from streamjob.schedule import BadSchedule, next_time
 
 
-def after(schedule: str, last: str) -> str | None:
+def after(schedule: str, last: str) -> str:
     due = next_time(schedule, datetime.fromisoformat(last).replace(tzinfo=UTC).timestamp())
-    return None if due is None else datetime.fromtimestamp(due, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(due, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 @pytest.mark.parametrize(
@@ -33,11 +36,25 @@ def test_the_next_time_is_the_first_that_the_fields_allow(schedule: str, last: s
     assert after(schedule, last) == due
 
 
-def test_a_day_that_does_not_exist_is_never_due() -> None:
-    assert after("0 0 31 2 *", "2026-11-21 00:00:00") is None
+@pytest.mark.parametrize("schedule", ["0 0 31 2 *", "0 0 30,31 feb *", "0 0 31 4,6,9,11 *", "0 0 */31 * mon#2"])
+def test_a_schedule_that_never_fires_is_refused_as_such(schedule: str) -> None:
+    with pytest.raises(BadSchedule, match="never fires"):
+        next_time(schedule, 1_800_000_000)
 
 
-@pytest.mark.parametrize("schedule", ["60 * * * *", "* 24 * * *", "* * 0 * *", "a * * * *", "* * * *", "*/0 * * * *"])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *("60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "a * * * *", "* * * *", "*/0 * * * *"),
+        *("0 0 0 * * *", "5-3 * * * *", "1//2 * * * *", "999999999999d", "0", "0s", "often", "", "1,*" * 60),
+    ],
+)
 def test_what_is_no_schedule_is_refused_with_the_part_that_is_wrong(schedule: str) -> None:
     with pytest.raises(BadSchedule):
         next_time(schedule, 0)
+
+
+@given(st.lists(st.text("0123456789*/-,#LWmonfebsat", max_size=12), min_size=5, max_size=5), st.floats(0, 2.5e11))
+def test_any_five_fields_are_due_later_or_refused(fields: list[str], last: float) -> None:
+    with contextlib.suppress(BadSchedule):
+        assert next_time(" ".join(fields), last) > last

@@ -1,0 +1,142 @@
+"""`streamjob log`: make a damaged log whole, or let its job go on from what is intact."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob.ids import Key, Owner
+
+if TYPE_CHECKING:
+    from streamjob.protocol.repair import Plan
+
+log_app = typer.Typer(
+    name="log",
+    help="Repair the log of a job.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@log_app.callback()
+def _log() -> None:
+    pass
+
+
+@log_app.command("repair")
+def repair_command(
+    location: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOCATION", help="A location, or the root of a job in it (<location>/<namespace>/<name>)."
+        ),
+    ],
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="Namespace of the job. With --name alone: default.", metavar="NS", show_default=False),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the job.", metavar="NAME", show_default=False)] = None,
+    newest: Annotated[
+        str | None,
+        typer.Option(
+            help="The checkpoint that completed last, if no readable record names it: its directory or manifest.",
+            metavar="SNAPSHOT",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this the plan is shown, and no more.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """Make a damaged log whole. Shows what it would do; --yes does it.
+
+    Records are put back from their copies. If that does not suffice, the log goes on from its newest intact completion:
+    the command claims the log, and a process that still runs the job ends as superseded. No snapshot is deleted or
+    changed. Ends with exit code 3 if the log stays damaged.
+    """
+    from streamjob.protocol.repair import plan_repair, repair
+    from streamjob.protocol.restore import normalise
+    from streamjob.store.base import StoreDenied
+    from streamjob.store.effects import drive
+    from streamjob.store.opening import References
+    from streamjob.stored.places import find_jobs
+
+    try:
+        places = find_jobs(location, namespace, name)
+    except StoreDenied as error:
+        raise InvalidInput(error.what, error.fix) from error
+    if len(places) != 1:
+        names = ", ".join(str(place.job) for place in places)
+        raise InvalidInput(f"there are several jobs: {names}", "say which one with --namespace and --name")
+    (place,) = places
+    references = References(place.store)
+
+    def fetch(uri: str) -> bytes:
+        store, key = references.find(uri)
+        return store.get(Key(key))
+
+    try:
+        told = None if newest is None else normalise(newest, place.store.uri)
+        plan = drive(place.store, plan_repair(place.job, told), fetch=fetch)
+        if not as_json:
+            _show(plan)
+        if yes:
+            drive(place.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=fetch)
+        done = yes or plan.empty
+        if as_json:
+            typer.echo(json.dumps({**_fields(plan), "done": done}, ensure_ascii=False))
+        elif not plan.empty:
+            typer.echo("done: the log is whole" if done else "nothing was changed: add --yes to do this")
+        if not done and plan.problem is not None:
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+    finally:
+        references.close()
+        place.store.close()
+
+
+def _fields(plan: Plan) -> dict[str, object]:
+    return {"job": str(plan.job), "problem": plan.problem, "steps": _steps(plan), "unnamed": list(plan.unnamed)}
+
+
+def _show(plan: Plan) -> None:
+    if plan.empty:
+        typer.echo(f"the log of job {plan.job} is whole: there is nothing to repair")
+        return
+    if plan.problem is not None:
+        typer.echo(f"the log of job {plan.job} is damaged: {plan.problem}")
+    for step in _steps(plan):
+        typer.echo(f"- {step}")
+    if plan.fence is not None:
+        for unnamed in plan.unnamed:
+            typer.echo(
+                f"{unnamed} can be read, and no readable record names it: if it was completed, add --newest {unnamed};"
+                " otherwise the job deletes it when its next checkpoint completes"
+            )
+
+
+def _steps(plan: Plan) -> list[str]:
+    """Return in words what a repair does, in order."""
+    from streamjob.snapshot import keys
+
+    steps = [f"put {keys.log_record(seq)} back from its copy" for seq in sorted(plan.restored)]
+    steps += [f"write {keys.record_copy(seq)} again from its record" for seq in sorted(plan.copies)]
+    if plan.fence is None:
+        return steps
+    steps.append(
+        f"claim the log as {keys.log_record(plan.fence.seq)}, in epoch {plan.fence.epoch}:"
+        " a process that still runs the job ends as superseded"
+    )
+    steps += [f"name {record.kind} {record.id} again: {record.manifest}" for record in plan.adopted]
+    if not plan.adopted:
+        return [*steps, "give the lost records up: no completion is known, and the job starts from nothing"]
+    last = plan.adopted[-1]
+    steps.append(
+        f"give the lost records up: the job goes on from {last.kind} {last.id}, and publishes again what it published"
+        f" behind that; the next checkpoint has an id above {plan.fence.last_id}"
+    )
+    return steps

@@ -1,0 +1,58 @@
+"""Hashes parts of objects as they are stored, a few at a time and with bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from streamjob.errors import InvalidInput
+from streamjob.store.base import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
+
+_PIECE = 8 << 20
+_THREADS = 4
+
+ReadRange = Callable[[str, int, int], bytes]
+"""Returns `length` bytes from `offset` of the object that a reference names; raises as `Store.get_range` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes of an object: `reference` is its key below the store's root or its absolute URI."""
+
+    reference: str
+    offset: int
+    length: int
+
+
+def hash_parts(parts: Sequence[Part], read: ReadRange, must_answer: Callable[[str], bool]) -> list[str | None]:
+    """Return the SHA-256 of each part in hexadecimal digits; None for one that is not there.
+
+    Args:
+        parts: what to hash; each is read in pieces of 8 MB.
+        read: reads from the objects; called from several threads.
+        must_answer: whether a store that does not answer is an error for a reference; otherwise the part is not there.
+
+    Raises:
+        StoreUnavailable, StoreDenied: a store that must answer does not.
+    """
+
+    def hashed(part: Part) -> str | None:
+        digest = hashlib.sha256()
+        end = part.offset + part.length
+        try:
+            for start in range(part.offset, end, _PIECE):
+                digest.update(read(part.reference, start, min(_PIECE, end - start)))
+        except ObjectMissing:
+            return None
+        except (StoreUnavailable, StoreDenied):
+            if must_answer(part.reference):
+                raise
+            return None
+        except (StoreError, InvalidInput):
+            return None
+        return digest.hexdigest()
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="hash") as pool:
+        return list(pool.map(hashed, parts))

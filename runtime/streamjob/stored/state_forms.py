@@ -1,0 +1,143 @@
+"""Whether a stateful operator can go on with state in the form in which a former one kept it.
+
+Spark compares names and types of the columns of its state stores. It keeps what many aggregate functions collect as
+bytes, and windows as the times at which they begin, so it takes other bytes and other windows for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from streamjob.snapshot.state_form import AggregateForm, KeyForm, StateForm, WindowForm
+
+FREE: Mapping[str, Set[str]] = {
+    "ApproxTopK": {"k"},
+    "ApproximatePercentile": {"percentageExpression"},
+    "ListAgg": {"delimiter"},
+    "Mode": {"reverseOpt"},
+    "Percentile": {"percentageExpression", "reverse"},
+    "PercentileDisc": {"percentageExpression", "reverse", "legacyCalculation"},
+}
+"""Parameters that a function uses only when it makes its result: its buffer is the same with any."""
+
+
+def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
+    """Return whether operators keep their state in forms that leave nothing to ask Spark."""
+    alike = [_comparable(each) for each in former] == [_comparable(each) for each in now]
+    return alike and not any(misfits(before, after) for before, after in zip(former, now, strict=True))
+
+
+def tells_more(form: StateForm) -> bool:
+    """Return whether a form tells of state what Spark's own schemas do not."""
+    return any(each.opaque for each in form.aggregates) or any(each.window or each.samples for each in form.keys)
+
+
+def misfits(former: StateForm, now: StateForm) -> tuple[str, ...]:
+    """Return why an operator cannot go on with state of a form; nothing if it can, as far as Spark does not tell.
+
+    Args:
+        former: the form of the state.
+        now: that of the operator.
+    """
+    if former.kind != now.kind:
+        return (f"it is of the kind {former.kind}, and the operator keeps the kind {now.kind}",)
+    return (
+        *_of_keys(former.keys, now.keys),
+        *_of_aggregates(former.aggregates, now.aggregates),
+        *_of_parameters(now.kind, former.parameters, now.parameters),
+    )
+
+
+def _comparable(form: StateForm) -> dict[str, Any]:
+    fields = form.model_dump()
+    for each in fields["aggregates"]:
+        # It names the operators that it reads, which may get other names.
+        del each["sql"]
+    return fields
+
+
+def _of_keys(former: tuple[KeyForm, ...], now: tuple[KeyForm, ...]) -> Iterator[str]:
+    if len(former) != len(now):
+        return
+    for before, after in zip(former, now, strict=True):
+        if before.window is not None and after.window is not None:
+            if before.window != after.window:
+                yield f"its windows were {_window(before.window)}, and are {_window(after.window)}"
+        elif before.samples and after.samples and before.of != after.of:
+            yield f"its key {after.name!r} was made of a column of type {before.of}, and is of one of type {after.of}"
+        elif before.samples and after.samples and before.samples != after.samples:
+            was, is_ = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])
+            yield f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {is_!r}"
+
+
+def _window(form: WindowForm) -> str:
+    if form.slide_us == 0:
+        return f"sessions with a gap of {_time(form.size_us)}"
+    words = f"{_time(form.size_us)} long"
+    if form.slide_us != form.size_us:
+        words += f" every {_time(form.slide_us)}"
+    return f"{words} from {_time(form.start_us)} on" if form.start_us else words
+
+
+def _time(microseconds: int) -> str:
+    return f"{microseconds / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"
+
+
+def _of_aggregates(former: tuple[AggregateForm, ...], now: tuple[AggregateForm, ...]) -> Iterator[str]:
+    texts = [each.sql for each in former]
+    for place, (before, after) in enumerate(zip(former, now, strict=False)):
+        if before.opaque or after.opaque:
+            if _content(before) != _content(after):
+                yield f"its {before.sql} has collected {_told(before)}, and its {after.sql} collects {_told(after)}"
+                continue
+        elif before.function != after.function:
+            yield f"its {before.sql} is now {after.sql}"
+            continue
+        if before.sql != after.sql and after.sql in texts and before.sql in [each.sql for each in now]:
+            yield (
+                f"its {after.sql} would go on from {before.sql}: it had number {texts.index(after.sql) + 1} among "
+                f"the aggregates, and has {place + 1}"
+            )
+    for missing in former[len(now) :]:
+        yield f"it has lost its {missing.sql}"
+    for added in now[len(former) :]:
+        yield f"it has no state for its {added.sql}"
+
+
+def _content(form: AggregateForm) -> tuple[Any, ...]:
+    free = FREE.get(form.function, frozenset())
+    told = {name: value for name, value in form.parameters.items() if name not in free}
+    return form.function, form.buffer, form.inputs, told
+
+
+def _told(form: AggregateForm) -> str:
+    free = FREE.get(form.function, frozenset())
+    told = [f"{name} {value}" for name, value in form.parameters.items() if name not in free]
+    return f"{', '.join(form.inputs) or 'nothing'}" + (f" with {', '.join(told)}" if told else "")
+
+
+def _of_parameters(kind: str, former: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    match kind:
+        case "join":
+            if former.get("type") != now.get("type"):
+                yield f"it was a join of the kind {former.get('type')}, and is one of the kind {now.get('type')}"
+            for side in ("left", "right"):
+                before, after = former.get(f"{side}KeepsMs"), now.get(f"{side}KeepsMs")
+                if before is not None and (after is None or after > before):
+                    longer = "for good" if after is None else f"for {after} ms"
+                    yield (
+                        f"rows of its {side} side were kept for {before} ms behind the watermark and are to be kept "
+                        f"{longer}: those that are gone would be missing"
+                    )
+        case "deduplicationWithinWatermark":
+            before, after = former.get("delayMs"), now.get("delayMs")
+            if before is not None and after is not None and after > before:
+                yield (
+                    f"its keys were kept for the watermark's delay of {before} ms, and are to be kept for {after} ms: "
+                    "duplicates of those that end earlier would pass"
+                )
+        case _:
+            for name in sorted(former.keys() | now.keys()):
+                if former.get(name) != now.get(name):
+                    yield f"its {name} was {former.get(name)}, and is {now.get(name)}"

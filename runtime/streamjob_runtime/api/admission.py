@@ -1,0 +1,112 @@
+"""Which connections may stay, and how fast new ones are taken.
+
+A connection is a stranger until a request on it has shown the token. Strangers may be many, so where there are too many
+the oldest has to go: a caller with the token sends it at once, and somebody who holds connections open does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Connection = TypeVar("Connection", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What callers may cost.
+
+    Args:
+        connections: open connections, each a file descriptor of the job's process.
+        strangers_of_a_peer: of them those of one address that have not shown the token.
+        per_second: new connections in a second, in the long run; the others wait in the kernel.
+        burst: new connections at once, after a time without any.
+        head_seconds: time for the head of the first request, and for the next request to begin and end its head.
+        request_seconds: time for the rest of a request and for its answer to be taken.
+        head_bytes: size of a request's head.
+        body_bytes: size of a request's body.
+        waiting_triggers: requests for checkpoints and savepoints that have no outcome yet.
+    """
+
+    connections: int = 128
+    strangers_of_a_peer: int = 64
+    per_second: float = 200.0
+    burst: int = 100
+    head_seconds: float = 5.0
+    request_seconds: float = 30.0
+    head_bytes: int = 16_384
+    body_bytes: int = 65_536
+    waiting_triggers: int = 100
+
+
+LIMITS = Limits()
+
+
+class Admission(Generic[Connection]):
+    """Knows the open connections of one server; used by its thread alone.
+
+    Args:
+        limits: how many there may be.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        # In the order of their arrival.
+        self._strangers: dict[Connection, str] = {}
+        self._trusted: set[Connection] = set()
+
+    def admit(self, connection: Connection, peer: str) -> Connection | None:
+        """Take a new connection in; return the one that has to be closed for it, which may be itself."""
+        self._strangers[connection] = peer
+        of_peers = Counter(self._strangers.values())
+        if of_peers[peer] > self._limits.strangers_of_a_peer:
+            return self._oldest_of(peer)
+        if len(self._strangers) + len(self._trusted) > self._limits.connections:
+            return self._oldest_of(of_peers.most_common(1)[0][0])
+        return None
+
+    def _oldest_of(self, peer: str) -> Connection:
+        return next(each for each, owner in self._strangers.items() if owner == peer)
+
+    def trust(self, connection: Connection) -> None:
+        """Note that a connection has shown the token."""
+        if self._strangers.pop(connection, None) is not None:
+            self._trusted.add(connection)
+
+    def is_trusted(self, connection: Connection) -> bool:
+        """Return whether a connection has shown the token."""
+        return connection in self._trusted
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self._strangers.pop(connection, None)
+        self._trusted.discard(connection)
+
+
+class Pace:
+    """Says how long to wait before the next connection is taken: a token bucket.
+
+    Args:
+        per_second: connections in a second, in the long run.
+        burst: connections at once, after a time without any.
+    """
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._left = float(burst)
+        self._at = float("-inf")
+
+    def take(self, now: float, cost: float = 1.0) -> float:
+        """Count one connection; return the seconds to wait before the next one.
+
+        Args:
+            now: seconds, never going back.
+            cost: its part of the work that a connection makes.
+        """
+        self._left = min(float(self._burst), self._left + (now - self._at) * self._per_second)
+        self._at = now
+        self._left -= cost
+        return max(0.0, -self._left / self._per_second)

@@ -1,0 +1,100 @@
+"""The metrics of chains and of what they read, in Prometheus' form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from streamjob.client.models import JobView
+
+
+def chain_metrics(job: JobView) -> Iterator[Metric]:
+    """Yield what the views of chains say."""
+    records_in = CounterMetricFamily("streamjob_records_in", "Records that a chain has read.", labels=["chain"])
+    records_out = CounterMetricFamily("streamjob_records_out", "Records that a chain has written.", labels=["chain"])
+    batch = GaugeMetricFamily(
+        "streamjob_batch_id", "Number of a chain's last published batch; -1 before.", labels=["chain"]
+    )
+    watermark = GaugeMetricFamily(
+        "streamjob_watermark_timestamp_seconds",
+        "Watermark of a chain's input, since 1970; absent before the first.",
+        labels=["chain", "input"],
+    )
+    lag = GaugeMetricFamily(
+        "streamjob_watermark_lag_seconds",
+        "Clock minus watermark of a chain's input; absent before the first watermark.",
+        labels=["chain", "input"],
+    )
+    dropped = CounterMetricFamily(
+        "streamjob_records_dropped_late",
+        "Records that were behind the watermark and dropped, by an operator that keeps state.",
+        labels=["chain", "operator"],
+    )
+    held_back = GaugeMetricFamily(
+        "streamjob_watermark_held_back",
+        "1 for an input that brings no record and keeps the watermark of its chain behind that of the other inputs.",
+        labels=["chain", "input"],
+    )
+    for chain in job.chains:
+        for operator, rows in chain.records_dropped_late.items():
+            dropped.add_metric([chain.uid, operator], rows)
+        records_in.add_metric([chain.uid], chain.records_in)
+        if chain.records_out is not None:
+            records_out.add_metric([chain.uid], chain.records_out)
+        batch.add_metric([chain.uid], chain.batch)
+        for source in chain.inputs:
+            if source.watermark_ms is not None:
+                watermark.add_metric([chain.uid, source.uid], source.watermark_ms / 1000)
+            if source.lag_ms is not None:
+                lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
+            held_back.add_metric([chain.uid, source.uid], float(source.holds_watermark_back))
+    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped)
+    yield from _source_metrics(job)
+    yield from _backpressure_metrics(job)
+
+
+def _source_metrics(job: JobView) -> Iterator[Metric]:
+    labels = ["source", "topic", "partition"]
+    position = GaugeMetricFamily(
+        "streamjob_source_position_offset", "Offset behind the last record that a Kafka source has read.", labels=labels
+    )
+    lag = GaugeMetricFamily(
+        "streamjob_source_lag_records",
+        "Offsets between what a Kafka source has read and the end of the partition, as its last batch found it.",
+        labels=labels,
+    )
+    failures = CounterMetricFamily(
+        "streamjob_source_offset_report_failures",
+        "Completed checkpoints whose positions a Kafka source could not report to its consumer group.",
+        labels=["source"],
+    )
+    for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
+        for each in source.partitions:
+            names = [source.uid, each.topic, str(each.partition)]
+            position.add_metric(names, each.position)
+            if each.lag is not None:
+                lag.add_metric(names, each.lag)
+        if source.offset_report_failures is not None:
+            failures.add_metric([source.uid], source.offset_report_failures)
+    yield from (position, lag, failures)
+
+
+def _backpressure_metrics(job: JobView) -> Iterator[Metric]:
+    share = GaugeMetricFamily(
+        "streamjob_backpressured_ratio",
+        "Share of the last ten seconds that a chain waited for the chains that read it, 0 to 1.",
+        labels=["chain"],
+    )
+    seconds = CounterMetricFamily(
+        "streamjob_backpressured_seconds", "Time that a chain has waited for the chains that read it.", labels=["chain"]
+    )
+    finished = GaugeMetricFamily(
+        "streamjob_chain_finished", "1 for a chain whose work is done for good, 0 for the others.", labels=["chain"]
+    )
+    for chain in job.chains:
+        share.add_metric([chain.uid], chain.backpressured)
+        seconds.add_metric([chain.uid], chain.backpressured_seconds)
+        finished.add_metric([chain.uid], float(chain.finished))
+    yield from (share, seconds, finished)

@@ -1,0 +1,54 @@
+"""What a person is told of an error."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamjob.errors import StreamJobError
+
+_LONGEST = 4000
+_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*?(?=(?:  File .*\n)(?:    .*\n)*\S)")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
+
+
+def describe(error: BaseException, near: Path | None = None) -> str:
+    """Return what a person needs to know of an error: its cause, without stacks and the query's plan.
+
+    Args:
+        error: any error.
+        near: where the code that failed writes: what is named where a full disk's error names no path.
+    """
+    if isinstance(error, StreamJobError):
+        return error.what
+    text = str(error)
+    full = _full_path(error, near)
+    for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
+        text = text.split(noise, 1)[0]
+    text = _FRAMES.sub("", text).strip()[:_LONGEST]
+    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return told if full is None else f"no space left at {full}; free space there. {told}"
+
+
+def _full_path(error: BaseException, near: Path | None) -> str | None:
+    """Return where no space is left, if that is what an error is about."""
+    for each in _causes(error):
+        if isinstance(each, OSError) and each.errno in _FULL:
+            return str(each.filename or near or "an unknown path")
+        for line in str(each).splitlines():
+            if any(words in line for words in _NO_SPACE):
+                named = _PATH.search(line)
+                return named[1] if named else str(near or "an unknown path")
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

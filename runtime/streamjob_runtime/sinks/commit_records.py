@@ -1,0 +1,58 @@
+"""What a file sink has committed, noted at its place: a missing staged file is either published already, or lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from streamjob.ids import CheckpointId
+from streamjob_runtime.sinks.newest_files import NewestFiles
+from streamjob_runtime.sinks.places import Place
+
+_RECORDS_KEPT = 1000
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    batches: tuple[str, ...]
+
+
+class CommitRecords:
+    """One file for each committed checkpoint, written before its first staged file moves.
+
+    Args:
+        place: where the sink writes.
+        directory: where the records are, relative to the place.
+    """
+
+    def __init__(self, place: Place, directory: str) -> None:
+        # Only the newest completion is committed again. The others serve a process that was superseded and wakes up,
+        # and a job that goes back to a former location.
+        self._files = NewestFiles(place, directory, _RECORDS_KEPT)
+
+    def covers(self, checkpoint: CheckpointId, batches: Sequence[str]) -> bool:
+        """Return whether a commit of these batches has begun: all of their files were there then."""
+        content = self._files.read(_name(checkpoint, batches))
+        if content is None:
+            return False
+        try:
+            return set(batches) <= set(_Record.model_validate_json(content).batches)
+        except ValidationError:
+            return False
+
+    def add(self, checkpoint: CheckpointId, batches: Sequence[str]) -> None:
+        """Note that all files of these batches are there and about to be published.
+
+        Raises:
+            PlaceFull: no space is left.
+        """
+        content = {"formatVersion": 1, "checkpoint": checkpoint, "batches": list(batches)}
+        self._files.write(_name(checkpoint, batches), json.dumps(content).encode())
+
+
+def _name(checkpoint: CheckpointId, batches: Sequence[str]) -> str:
+    # Another location of the same job counts its checkpoints from 1 again.
+    return f"{checkpoint}-{batches[0]}.json"

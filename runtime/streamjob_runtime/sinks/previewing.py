@@ -1,0 +1,34 @@
+"""Asks sinks beforehand whether they could be opened, for a check that must leave everything as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from streamjob.errors import StreamJobError
+from streamjob.job.spec import SinkSpec
+from streamjob.sink import Previews
+from streamjob.stored.verdicts import Finding, Kind, Verdict
+from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def preview_sinks(
+    sinks: Iterable[SinkSpec], surroundings: SinkSurroundings, schema: StructType | None = None
+) -> Iterator[Finding]:
+    """Yield a refusal for each sink that a start would refuse; nothing is written anywhere.
+
+    Args:
+        sinks: the sinks.
+        surroundings: the job that they would be of.
+        schema: the columns of their rows; None where Spark was not asked, and does not run.
+    """
+    for spec in sinks:
+        try:
+            sink, context = make_sink(spec, surroundings)
+            if isinstance(sink, Previews):
+                sink.preview(context, schema)
+        except StreamJobError as error:
+            yield Finding(kind=Kind.SINK, uid=spec.uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
