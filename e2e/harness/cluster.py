@@ -212,8 +212,22 @@ _API = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "Lease": "coordination.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+    "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     **dict.fromkeys(
-        ("ConfigMap", "Event", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "Secret", "Service"), "v1"
+        (
+            "ConfigMap",
+            "Event",
+            "Namespace",
+            "Node",
+            "PersistentVolumeClaim",
+            "Pod",
+            "ResourceQuota",
+            "Secret",
+            "Service",
+        ),
+        "v1",
     ),
 }
 """The version of the kinds that scenarios speak of."""

@@ -83,7 +83,7 @@ class ControllerProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "streamjob_operator", "--namespace", self._namespace.name]
-        command += [*self._options, "--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0"]
+        command += ["--host", "127.0.0.1", "--probes-port", "0", "--metrics-port", "0", *self._options]
         environment = {**os.environ, "STREAMJOB_IMAGE": self._namespace.image, "STREAMJOB_INTERVAL": "5s"}
         environment |= self._environment
         with self._log.open("a") as file:

@@ -37,7 +37,7 @@ class Release:
             **values,
         }
         # Other releases, and other tests, may have brought the resource definitions.
-        whatever = ("--take-ownership", "--force-conflicts")
+        whatever = ("--take-ownership", *(() if self._version().startswith("v3") else ("--force-conflicts",)))
         arguments = ("--install", *whatever, "--wait", "--timeout", "3m", "--values", "-")
         self._helm("upgrade", self.name, str(CHART), *arguments, given=json.dumps(wanted))
 
@@ -49,6 +49,11 @@ class Release:
         """Return what its pods have logged."""
         pods = cluster.all("Pod", self.namespace)
         return "\n".join(cluster.logs(self.namespace, pod["metadata"]["name"]) for pod in pods)
+
+    def _version(self) -> str:
+        """Return Helm's version: 3 applies on the client's side, and knows no conflicts."""
+        command = [str(HELM.find()), "version", "--template", "{{.Version}}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def _helm(self, *arguments: str, given: str | None = None) -> None:
         done = subprocess.run(

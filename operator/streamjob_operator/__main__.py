@@ -8,7 +8,8 @@ import logging
 import os
 import sys
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -94,11 +95,28 @@ def controller(
             help="KEY=VALUE,… that select the controller's pods: by network, only they reach drivers then.",
         ),
     ] = "",
+    driver_metrics_from: Annotated[
+        str,
+        typer.Option(
+            envvar="STREAMJOB_DRIVER_METRICS_FROM",
+            help="Who may read drivers' metrics: a JSON list as in a NetworkPolicy's `from`. Default: everyone.",
+        ),
+    ] = "[]",
     probes_port: Annotated[
         int, typer.Option(envvar="STREAMJOB_PROBES_PORT", help="Port of /healthz and /readyz.")
     ] = 8081,
     metrics_port: Annotated[int, typer.Option(envvar="STREAMJOB_METRICS_PORT", help="Port of /metrics.")] = 8080,
-    host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that both listen on.")] = "0.0.0.0",
+    admission_certificate: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="STREAMJOB_ADMISSION_CERTIFICATE",
+            help="Directory with tls.crt and tls.key: the admission webhook is served with them. Default: no webhook.",
+        ),
+    ] = None,
+    admission_port: Annotated[
+        int, typer.Option(envvar="STREAMJOB_ADMISSION_PORT", help="Port of the admission webhook.")
+    ] = 8443,
+    host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that all of them listen on.")] = "0.0.0.0",
     log_level: Annotated[
         LogLevel, typer.Option(envvar="STREAMJOB_LOG_LEVEL", help="Least severe messages that are logged.")
     ] = LogLevel.INFO,
@@ -129,8 +147,11 @@ def controller(
             ambient_credentials=allow_ambient_credentials,
             own_namespace=own_namespace,
             own_labels=_labels(own_labels),
+            driver_metrics_from=_peers(driver_metrics_from),
             probes_port=probes_port,
             metrics_port=metrics_port,
+            admission_certificate=admission_certificate,
+            admission_port=admission_port,
             host=host,
         )
         code = asyncio.run(run(settings))
@@ -161,6 +182,19 @@ def _labels(text: str) -> dict[str, str]:
             raise InvalidInput(f"{pair!r} is no label", "Write --own-labels key=value,key=value.")
         labels[key.strip()] = value.strip()
     return labels
+
+
+def _peers(text: str) -> tuple[dict[str, Any], ...]:
+    try:
+        peers = json.loads(text or "[]")
+    except ValueError:
+        peers = None
+    if not isinstance(peers, list) or not all(isinstance(each, dict) for each in peers):
+        raise InvalidInput(
+            f"--driver-metrics-from is {text!r}, which is no JSON list of objects",
+            """Write it as in a NetworkPolicy: [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}].""",
+        )
+    return tuple(peers)
 
 
 def _set_up_logging(level: LogLevel, form: LogFormat) -> None:

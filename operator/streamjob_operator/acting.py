@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import singledispatchmethod
 
 from streamjob.client.client import ControlApiError
 from streamjob.client.models import CheckpointRequest, SavepointRequest, StopRequest
 from streamjob.errors import StreamJobError
 from streamjob.ids import TriggerId
+from streamjob_operator.admitting import Admissions
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import (
@@ -20,7 +21,6 @@ from streamjob_operator.cluster.kinds import (
     STREAM_JOB,
     STREAM_SNAPSHOT,
     Object,
-    kind_of,
 )
 from streamjob_operator.cluster.revisions import ensure_revision
 from streamjob_operator.control import DriverAddress, Drivers
@@ -54,13 +54,9 @@ from streamjob_operator.observing import (
     remembered_storage,
 )
 from streamjob_operator.resources.base import API_VERSION, Metadata
-from streamjob_operator.revision import Revision
 from streamjob_operator.storing import Snapshots
 
 _log = logging.getLogger(__name__)
-
-BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
-"""Returns the objects of a driver for a StreamJob: what the pod mounts, and last the pod."""
 
 
 class RevisionMissing(StreamJobError):
@@ -76,7 +72,7 @@ class Actor:
         tokens: knows what it takes to be let in there.
         stored: deletes from stores.
         events: records events.
-        build_driver: makes the objects of a driver.
+        admissions: creates drivers.
         clock: seconds since 1970.
     """
 
@@ -87,7 +83,7 @@ class Actor:
         tokens: Tokens,
         stored: Snapshots,
         events: EventRecorder,
-        build_driver: BuildDriver,
+        admissions: Admissions,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -95,7 +91,7 @@ class Actor:
         self._tokens = tokens
         self._stored = stored
         self._events = events
-        self._build_driver = build_driver
+        self._admissions = admissions
         self._clock = clock
 
     async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
@@ -126,11 +122,7 @@ class Actor:
         revision = seen.revision(action.revision)
         if revision is None:
             raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {action.revision} is not stored")
-        for thing in self._build_driver(job, revision, action):
-            try:
-                await self._cluster.create(kind_of(thing), thing)
-            except AlreadyExists:
-                continue
+        await self._admissions.create(job, revision, action)
 
     @_do.register
     async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:

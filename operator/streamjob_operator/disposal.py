@@ -7,18 +7,22 @@ nothing.
 from __future__ import annotations
 
 from streamjob.errors import CannotRestore, InvalidInput
-from streamjob.ids import Attempt, Key, Owner
-from streamjob.protocol.claiming import find_claimed, mark_for_deletion
-from streamjob.protocol.collector import CannotCollect
-from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_manifest
-from streamjob.protocol.ownership import Identity, claim, verify
+from streamjob.ids import Attempt, Key, LogSeq, Owner
+from streamjob.protocol.claiming import CannotClaim, Marker, find_claimed, mark_for_deletion, read_marker
+from streamjob.protocol.collector import CannotCollect, records_below
+from streamjob.protocol.log import JobId, read
+from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
+from streamjob.protocol.ownership import Identity, claim
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import ObjectMissing
-from streamjob.store.effects import Program, delete, get, list_all
+from streamjob.store.effects import Program, delete, get, list_all, put_if_absent
 
 _FILES = "files/"
+_MANIFEST = Key(MANIFEST_NAME)
+_MARKER = Key(keys.claim_marker(MANIFEST_NAME))
 
 
 class NotDisposable(InvalidInput):
@@ -28,8 +32,8 @@ class NotDisposable(InvalidInput):
 def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Program[int]:
     """Delete the log, checkpoints, shared files and staged rows of a job; return how many objects that were.
 
-    One record stays, the claim: a driver that wakes up on a lost node still meets it, and so can complete nothing in
-    the log of a later job of this name.
+    One record stays, a claim that has given up all below it: a driver that wakes up on a lost node still meets it, and
+    so can complete nothing in the log of a later job of this name.
 
     Args:
         job: whose log it is.
@@ -39,10 +43,12 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
 
     Raises:
         Superseded: somebody claims the log with a higher attempt.
+        LogDamaged: the log is damaged; nothing was deleted.
         CannotCollect: nobody knows what a checkpoint needs that another job has claimed; nothing was deleted.
         StoreUnavailable, StoreDenied: not everything was deleted.
     """
-    held = yield from claim(Identity(job=job, owner=owner, attempt=attempt), now)
+    identity = Identity(job=job, owner=owner, attempt=attempt)
+    fence = yield from claim(identity, now)
     spared: set[Key] = set()
     for manifest in (yield from find_claimed()):
         try:
@@ -55,13 +61,13 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
     checkpoints = [info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))]
     shared = [info.key for info in (yield from list_all(keys.SHARED_PREFIX))]
     staged = [info.key for info in (yield from list_all(keys.STAGED_PREFIX))]
-    records = [info.key for info in (yield from list_all(keys.LOG_PREFIX))]
-    yield from verify(held)
+    # From here on the log has nothing below the second claim, and what the log does not name does not exist.
+    held = yield from claim(identity, now, again=True, oldest=LogSeq(fence.last_seq + 1))
+    records = yield from records_below(held.oldest)
     gone = 0
     manifests = [key for key in checkpoints if keys.manifest_ids(key) is not None]
-    # Records first: what the log does not name does not exist, so nothing is ever named without its files.
     for group in (
-        [key for key in records if key != keys.log_record(held.record.seq)],
+        records,
         manifests,
         shared,
         staged,
@@ -71,6 +77,96 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
         yield from delete(doomed)
         gone += len(doomed)
     return gone
+
+
+def find_claim(directory: str, namespace: str) -> Program[Marker | None]:
+    """Return the claim of another job on a savepoint that is to be deleted; None for none.
+
+    Args:
+        directory: its URI, for messages.
+        namespace: who deletes it.
+
+    Raises:
+        NotDisposable: it is not theirs to delete, or cannot be read.
+        StoreUnavailable, StoreDenied: nobody knows.
+    """
+    if (yield from _disposable(directory, namespace)) is None:
+        return None
+    try:
+        marker = yield from read_marker(_MANIFEST)
+    except CannotClaim as error:
+        raise NotDisposable(f"whether a job has claimed {directory} is unknown: {error.what}", error.fix) from error
+    if marker is None or marker.kind == "claim":
+        return marker
+    return marker.voided
+
+
+def why_claimed(job: JobId, directory: str) -> Program[str | None]:
+    """Return why a job that may be gone still needs the savepoint that it has claimed; None if it does not.
+
+    A job claims its log before it looks at the marker, so one that is about to start shows. The store that drives this
+    is rooted at the job's root.
+
+    Args:
+        job: the claimant.
+        directory: URI of the savepoint.
+
+    Raises:
+        LogDamaged, UnknownRecordVersion: nobody knows.
+        StoreUnavailable, StoreDenied: nobody knows.
+    """
+    view = yield from read(job)
+    if view.last is None:
+        return None
+    if view.last.kind is RecordKind.CLAIM:
+        # The claim of a disposal gives up all below itself.
+        disposed = view.last.seq > 0 and view.last.oldest == view.last.seq and not view.completions
+        return None if disposed else f"epoch {view.last.epoch} of its log has not completed anything"
+    name = directory.rstrip("/").rpartition("/")[2]
+    for record in view.completions:
+        if record.kind is RecordKind.SAVEPOINT:
+            # It holds all of its files itself.
+            continue
+        try:
+            manifest = yield from read_completed(record)
+        except SnapshotMissing:
+            continue
+        except CannotRestore as error:
+            return f"its {record.kind} {record.id} cannot be read: {error.what}"
+        if any(f"/{name}/" in reference for reference in manifest.objects() if is_uri(reference)):
+            return f"its {record.kind} {record.id} refers to the savepoint's files"
+    return None
+
+
+def void_claim(claim: Marker, directory: str, namespace: str) -> Program[None]:
+    """Put the marker of a deletion in the place of a claim. May be repeated.
+
+    Whether the claimant needs the savepoint has to be looked at once more behind it: a start that met the old marker
+    shows in its log by then.
+
+    Args:
+        claim: what the marker said.
+        directory: URI of the savepoint, for messages.
+        namespace: who deletes it.
+
+    Raises:
+        NotDisposable: it is not theirs to delete, or cannot be read.
+    """
+    manifest = yield from _disposable(directory, namespace)
+    if manifest is None or (yield from read_marker(_MANIFEST)) != claim:
+        return
+    yield from delete((_MARKER,))
+    deletion = Marker(kind="deletion", job=manifest.job, namespace=manifest.namespace, voided=claim)
+    yield from put_if_absent(_MARKER, deletion.encoded())
+
+
+def restore_claim(claim: Marker) -> Program[None]:
+    """Take a claim's voiding back; one that was not voided is left alone."""
+    found = yield from read_marker(_MANIFEST)
+    if found is None or found.voided != claim:
+        return
+    yield from delete((_MARKER,))
+    yield from put_if_absent(_MARKER, claim.encoded())
 
 
 def delete_savepoint(directory: str, namespace: str) -> Program[int]:
@@ -86,19 +182,35 @@ def delete_savepoint(directory: str, namespace: str) -> Program[int]:
         NotDisposable: it is no savepoint, another namespace's, cannot be read, or another job has claimed it.
         StoreUnavailable, StoreDenied: not everything was deleted.
     """
-    marker = Key(keys.claim_marker(MANIFEST_NAME))
-    try:
-        manifest = yield from read_manifest(MANIFEST_NAME)
-    except SnapshotMissing:
+    manifest = yield from _disposable(directory, namespace)
+    if manifest is None:
         try:
-            yield from get(marker)
+            yield from get(_MARKER)
         except ObjectMissing:
             return 0
         # The manifest was deleted behind this marker, and the deletion was interrupted.
         files = [info.key for info in (yield from list_all(_FILES))]
         yield from delete(tuple(files))
-        yield from delete((marker,))
+        yield from delete((_MARKER,))
         return 1 + len(files)
+    if not (yield from mark_for_deletion(_MANIFEST, JobId(manifest.namespace, manifest.job))):
+        raise NotDisposable(
+            f"another job has claimed the savepoint at {directory}: {_MARKER} says which one",
+            "delete that marker if the other job does not start from it any more",
+        )
+    own = tuple(sorted(Key(name) for name in manifest.objects() if not is_uri(name)))
+    yield from delete((_MANIFEST,))
+    yield from delete(own)
+    yield from delete((_MARKER,))
+    return 2 + len(own)
+
+
+def _disposable(directory: str, namespace: str) -> Program[Manifest | None]:
+    """Return the manifest of a savepoint that a namespace may delete; None if it is gone."""
+    try:
+        manifest = yield from read_manifest(MANIFEST_NAME)
+    except SnapshotMissing:
+        return None
     except CannotRestore as error:
         raise NotDisposable(
             f"the savepoint at {directory} cannot be read, so its files are not known: {error.what}",
@@ -111,13 +223,4 @@ def delete_savepoint(directory: str, namespace: str) -> Program[int]:
             f"{directory} holds a savepoint of namespace {manifest.namespace}, which is not for {namespace} to delete",
             "delete it there, or by hand",
         )
-    if not (yield from mark_for_deletion(Key(MANIFEST_NAME), JobId(manifest.namespace, manifest.job))):
-        raise NotDisposable(
-            f"another job has claimed the savepoint at {directory}: {marker} says which one",
-            "delete that marker if the other job does not start from it any more",
-        )
-    own = tuple(sorted(Key(name) for name in manifest.objects() if not is_uri(name)))
-    yield from delete((Key(MANIFEST_NAME),))
-    yield from delete(own)
-    yield from delete((marker,))
-    return 2 + len(own)
+    return manifest

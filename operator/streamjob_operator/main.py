@@ -8,35 +8,43 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from streamjob.errors import ExitCode
 from streamjob_operator import manifests
 from streamjob_operator.acting import Actor
+from streamjob_operator.admission.certificate import Certificate
+from streamjob_operator.admission.server import admission_server, serve_reviews
+from streamjob_operator.admitting import Admissions
 from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.cluster.mirror import Mirror, MirroredCluster
 from streamjob_operator.control import Drivers
 from streamjob_operator.controller import Controller, OwnWrites
-from streamjob_operator.decisions import decide, wanted_triggers
+from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.election import Election, OpenCluster
+from streamjob_operator.evaluating import Evaluate, Evaluator
+from streamjob_operator.evaluations import Evaluations
 from streamjob_operator.handlers import watch
-from streamjob_operator.leader import Leadership
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.observing import Observer, SnapshotIndex, Tokens
 from streamjob_operator.probes import Health, metrics_server, probe_server, serve
 from streamjob_operator.reconciler import JobReconciler
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.revision import Revision
-from streamjob_operator.settings import Settings
+from streamjob_operator.settings import LeaseSettings, Settings
 from streamjob_operator.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.storing import Snapshots
+from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Pace
 
 _log = logging.getLogger(__name__)
 _CLOSING = 5.0
+_LEVELS = 20_000
 
 
 class DriverBuilder:
@@ -49,6 +57,7 @@ class DriverBuilder:
             if settings.own_namespace and settings.own_labels
             else None
         )
+        self._metrics_from = [dict(each) for each in settings.driver_metrics_from]
 
     def __call__(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
         """Return what a driver's pod mounts, who may reach it, and last the pod."""
@@ -58,24 +67,30 @@ class DriverBuilder:
             manifests.job_config_map(owner, revision),
         ]
         if self._controller is not None:
-            objects.append(manifests.network_policy(owner, self._controller))
+            objects.append(manifests.network_policy(owner, self._controller, self._metrics_from))
         return [*objects, manifests.driver_pod(owner, revision, action, default_image=self._image)]
 
 
-def controller_for(settings: Settings, api: Cluster, drivers: Drivers, health: Health, metrics: Metrics) -> Controller:
+def controller_for(
+    settings: Settings, api: Cluster, drivers: Drivers, evaluate: Evaluate, health: Health, metrics: Metrics
+) -> Controller:
     """Return the controller, put together."""
     identity = settings.lease.identity if settings.lease is not None else ""
     mirror = Mirror()
     cluster = MirroredCluster(api, mirror)
+    evaluations = Evaluations(evaluate)
     index, tokens = SnapshotIndex(), Tokens(cluster)
     stored = Snapshots(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
-    observer = Observer(cluster, drivers, tokens, stored, index, wanted_triggers)
-    actor = Actor(cluster, drivers, tokens, stored, events, DriverBuilder(settings))
-    own_writes = OwnWrites()
-    jobs = JobReconciler(cluster, observer.observe, decide, actor, metrics, own_writes.note)
-    snapshots = SnapshotReconciler(cluster, observer, actor, stored, events)
-    return Controller(
+    admissions = Admissions(cluster, DriverBuilder(settings))
+    observer = Observer(
+        cluster, drivers, tokens, stored, index, admissions, wanted_triggers, wanted_trials, evaluations
+    )
+    actor = Actor(cluster, drivers, tokens, stored, events, admissions)
+    own_writes, resources = OwnWrites(), Resources(evaluations)
+    jobs = JobReconciler(cluster, resources, observer.observe, decide, actor, metrics, events, wrote=own_writes.note)
+    snapshots = SnapshotReconciler(cluster, resources, observer, actor, stored, events)
+    controller = Controller(
         cluster,
         {STREAM_JOB: jobs.reconcile, STREAM_SNAPSHOT: snapshots.reconcile},
         index,
@@ -87,60 +102,72 @@ def controller_for(settings: Settings, api: Cluster, drivers: Drivers, health: H
         pace=Pace(interval=settings.interval),
         concurrency=settings.concurrency,
     )
+    evaluations.wake = lambda namespace, name: controller.loops.wake((STREAM_JOB, namespace, name))
+    return controller
 
 
 async def run(settings: Settings) -> ExitCode:
     """Run a replica until it is told to stop, or loses its lease.
 
     Raises:
-        InvalidInput: no cluster can be reached with what is set.
+        InvalidInput: no cluster can be reached with what is set, or there is no certificate for the webhook.
     """
+    # One resource that is nested deeply must not end the watch of all: the API server takes 10,000 levels.
+    sys.setrecursionlimit(_LEVELS)
     stop = asyncio.Event()
     _stop_on_signals(stop)
+    certificate = Certificate(settings.admission_certificate) if settings.admission_certificate is not None else None
     client = await connect(os.environ)
     metrics, health = Metrics(), Health()
-    # Renewing a lease must not wait behind a thousand reconciles.
-    election_client = await connect(os.environ)
     servers = [
         await serve(probe_server(health), settings.host, settings.probes_port),
         await serve(metrics_server(metrics.text), settings.host, settings.metrics_port),
     ]
     try:
+        if certificate is not None:
+            # Replicas that stand by answer too.
+            app = admission_server(Evaluator())
+            servers.append(await serve_reviews(app, certificate, settings.host, settings.admission_port))
         cluster = KubernetesCluster(client, observe=metrics.request)
         # A replica that stands by is ready: it takes over as soon as it may.
         health.ready = True
         if settings.lease is None:
             metrics.leader.set(1)
-            return await _act(settings, cluster, health, metrics, stop, lost=None)
-        patient = KubernetesCluster(election_client, timeout=settings.lease.renew_deadline, observe=metrics.request)
-        leadership = Leadership(patient, settings.lease)
-        if not await _elected(leadership, stop):
-            return ExitCode.OK
-        metrics.leader.set(1)
-        keeping = asyncio.create_task(leadership.keep(), name="keep the lease")
+            return await _act(settings, cluster, health, metrics, stop, election=None)
+        election = Election(settings.lease, _client_of_the_election(settings.lease, metrics))
+        election.start()
         try:
-            return await _act(settings, cluster, health, metrics, stop, lost=keeping)
+            if not await _first(election.acquired, stop, election.lost):
+                return ExitCode.OK if stop.is_set() else ExitCode.FAILED
+            metrics.leader.set(1)
+            return await _act(settings, cluster, health, metrics, stop, election=election)
         finally:
-            if not keeping.done():
-                keeping.cancel()
-                await leadership.release()
+            await election.stop()
     finally:
         for server in servers:
             await server.cleanup()
         await client.close()  # type: ignore[no-untyped-call]
-        await election_client.close()  # type: ignore[no-untyped-call]
 
 
-async def _elected(leadership: Leadership, stop: asyncio.Event) -> bool:
-    electing = asyncio.create_task(leadership.acquire(), name="acquire the lease")
-    stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
-    await asyncio.wait({electing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if stop.is_set() and not electing.done():
-        electing.cancel()
-        return False
-    await electing
-    return True
+def _client_of_the_election(lease: LeaseSettings, metrics: Metrics) -> OpenCluster:
+    @contextlib.asynccontextmanager
+    async def connected() -> AsyncIterator[Cluster]:
+        client = await connect(os.environ)
+        try:
+            yield KubernetesCluster(client, timeout=lease.renew_deadline, observe=metrics.request)
+        finally:
+            await client.close()  # type: ignore[no-untyped-call]
+
+    return connected
+
+
+async def _first(wanted: asyncio.Event, *others: asyncio.Event) -> bool:
+    """Wait for one of several events, and return whether it is the one that is wanted, and no other."""
+    tasks = [asyncio.create_task(each.wait()) for each in (wanted, *others)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    return wanted.is_set() and not any(each.is_set() for each in others)
 
 
 async def _act(
@@ -150,24 +177,26 @@ async def _act(
     metrics: Metrics,
     stop: asyncio.Event,
     *,
-    lost: asyncio.Task[None] | None,
+    election: Election | None,
 ) -> ExitCode:
     """Watch and reconcile until told to stop; a replica whose lease is lost leaves everything as it is, at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
-    async with Drivers(observe=metrics.control) as drivers:
-        controller = controller_for(settings, cluster, drivers, health, metrics)
+    async with Drivers(observe=metrics.control) as drivers, contextlib.aclosing(Evaluator()) as evaluator:
+        controller = controller_for(settings, cluster, drivers, evaluator, health, metrics)
         await controller.begin()
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         sweeping = asyncio.create_task(controller.sweep_for_ever(), name="list everything")
         watching = asyncio.create_task(watch(controller, settings.namespaces, ended, ready), name="watch")
         starting = asyncio.create_task(_take_signals_back(ready, stop), name="take the signals back")
         tasks: set[asyncio.Task[Any]] = {stopping, sweeping, watching}
-        if lost is not None:
-            tasks.add(lost)
+        if election is not None:
+            tasks.add(asyncio.create_task(election.lost.wait(), name="wait for the loss of the lease"))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            gave_up = lost is not None and lost.done()
+            gave_up = election is not None and election.lost.is_set()
             await controller.loops.close(0.0 if gave_up else _CLOSING)
+            if election is not None:
+                election.rest()
             for ended_task in (sweeping, watching):
                 if ended_task.done():
                     ended_task.result()
@@ -175,7 +204,7 @@ async def _act(
             return ExitCode.OK if stop.is_set() else ExitCode.FAILED
         finally:
             ended.set()
-            for helper in (stopping, sweeping, starting):
+            for helper in {starting, *tasks} - {watching}:
                 helper.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await asyncio.wait_for(watching, _CLOSING)

@@ -161,6 +161,21 @@ class Compatibility:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The API server's answer to a driver's objects, the pod among them: to a dry run, or to their creation.
+
+    Args:
+        revision: name of the revision that they were made from.
+        time: when it was asked.
+        rejection: why it does not take them, in its own words; None if it does.
+    """
+
+    revision: str
+    time: float
+    rejection: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One look at all that concerns one StreamJob.
 
@@ -174,11 +189,14 @@ class Observation:
             not know is left out.
         log: the job's log at the location of the deployed revision (before the first, of the spec), read after the
             pods were listed; None if the store was not reachable.
+        log_damage: what is wrong with the log and what to do, if it is damaged; empty if not. `log` is None then.
         reach: whether that log can be read at all.
         snapshots: the StreamSnapshots that refer to the job.
         revisions: the revisions of the job that are stored.
         initial: the StreamSnapshot that `spec.initialSnapshotRef` names, of whatever job; None if there is none.
         compatibility: of the spec's revision with the newest completion; None if it was not checked.
+        admissions: the API server's answers to the dry runs that `decisions.wanted_trials` names, and to the last
+            creation of a driver if that was rejected and no dry run was of the same revision.
         finalizer: whether the resource carries the controller's finalizer.
     """
 
@@ -189,11 +207,13 @@ class Observation:
     policy: CheckpointingView | None = None
     triggers: Mapping[str, TriggerView] = field(default_factory=dict)
     log: StoredLog | None = None
+    log_damage: str = ""
     reach: Reach = Reach.STORE
     snapshots: tuple[KnownSnapshot, ...] = ()
     revisions: tuple[Revision, ...] = ()
     initial: KnownSnapshot | None = None
     compatibility: Compatibility | None = None
+    admissions: tuple[Admission, ...] = ()
     finalizer: bool = True
 
     def pod(self, attempt: int) -> DriverPod | None:

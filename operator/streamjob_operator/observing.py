@@ -24,14 +24,18 @@ from streamjob.client.models import (
 )
 from streamjob.errors import StreamJobError
 from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.log import LogDamaged
 from streamjob.snapshot.record import RecordKind
+from streamjob_operator.admitting import Admissions
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
 from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object
 from streamjob_operator.cluster.revisions import list_revisions
 from streamjob_operator.control import DriverAddress, Drivers
 from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.evaluations import Evaluations
 from streamjob_operator.manifests.names import TOKEN_KEY, UID_LABEL, control_name
 from streamjob_operator.observation import (
+    Admission,
     Completion,
     DriverPod,
     KnownSnapshot,
@@ -47,7 +51,7 @@ from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resting_logs import RestingLogs
 from streamjob_operator.restorable import compatibility
-from streamjob_operator.revision import Revision, revision_of
+from streamjob_operator.revision import Revision
 from streamjob_operator.storing import Snapshots
 
 _log = logging.getLogger(__name__)
@@ -143,7 +147,10 @@ class Observer:
         tokens: knows what it takes to be let in there.
         stored: reads stores.
         index: the StreamSnapshots.
+        admissions: asks the API server whether it takes a driver's pod.
         wanted_triggers: returns the ids of the requests whose outcome a decision needs.
+        wanted_trials: returns the revisions whose pods the API server is to be asked about at a time.
+        evaluations: evaluates specs.
         clock: seconds since 1970.
     """
 
@@ -154,7 +161,10 @@ class Observer:
         tokens: Tokens,
         stored: Snapshots,
         index: SnapshotIndex,
+        admissions: Admissions,
         wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
+        wanted_trials: Callable[[StreamJobStatus, float], Collection[str]],
+        evaluations: Evaluations,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -162,7 +172,10 @@ class Observer:
         self._tokens = tokens
         self._stored = stored
         self._index = index
+        self._admissions = admissions
         self._wanted_triggers = wanted_triggers
+        self._wanted_trials = wanted_trials
+        self._evaluations = evaluations
         self._clock = clock
         self._resting = RestingLogs(clock=clock)
 
@@ -183,7 +196,7 @@ class Observer:
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
         location, storage = place_of(resource, revisions)
         reach = Reach.STORE if location is None else self._stored.reach(location, storage)
-        log = await self._log(resource, location, storage, pods, said.job)
+        log, damage = await self._log(resource, location, storage, pods, said.job)
         return Observation(
             now=self._clock(),
             pods=pods,
@@ -192,13 +205,30 @@ class Observer:
             policy=said.policy,
             triggers=said.triggers,
             log=log,
+            log_damage=damage,
             reach=reach,
             snapshots=snapshots,
             revisions=revisions,
             initial=await self._initial(resource),
-            compatibility=await compatibility(resource, log, storage, self._stored),
+            compatibility=await compatibility(resource, log, storage, self._stored, self._evaluations),
+            admissions=await self._admissions_of(job, resource, revisions, current),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
         )
+
+    async def _admissions_of(
+        self, job: Object, resource: Resource, revisions: Iterable[Revision], running: Object | None
+    ) -> tuple[Admission, ...]:
+        refused = self._admissions.rejected(resource.uid)
+        wanted = self._wanted_trials(resource.status, self._clock())
+        attempt = resource.status.job_status.attempt + 1
+        found = [
+            await self._admissions.try_out(job, each, attempt, running["metadata"]["name"])
+            for each in revisions
+            if running is not None and each.name in wanted
+        ]
+        if refused is not None and all(each.revision != refused.revision for each in found):
+            found.append(refused)
+        return tuple(found)
 
     async def _ask(self, thing: Object, resource: Resource, pod: Object, also: Collection[str]) -> _Said:
         try:
@@ -246,25 +276,28 @@ class Observer:
         storage: Storage,
         pods: tuple[DriverPod, ...],
         job: JobView | None,
-    ) -> StoredLog | None:
+    ) -> tuple[StoredLog | None, str]:
+        """Return the job's log, and what is wrong with it if it is damaged."""
         told = None if job is None else log_of_driver(job)
         if told is not None:
-            return told
+            return told, ""
         if location is None:
-            return StoredLog()
+            return StoredLog(), ""
         if self._stored.reach(location, storage) is not Reach.STORE:
-            return log_as_remembered(resource.status, pods)
+            return log_as_remembered(resource.status, pods), ""
         known = None if resource.deleted else self._resting.find(resource.uid, location, pods)
         if known is not None:
-            return known
+            return known, ""
         try:
             log = await self._stored.log(resource.namespace, resource.name, location, storage)
+        except LogDamaged as error:
+            return None, f"{error.what}; {error.fix}"
         except StreamJobError as error:
             _log.warning("%s/%s: its log cannot be read: %s", resource.namespace, resource.name, error)
-            return None
+            return None, ""
         if not resource.deleted:
             self._resting.keep(resource.uid, location, pods, log)
-        return log
+        return log, ""
 
 
 def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:
@@ -273,8 +306,8 @@ def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | N
     deployed = next((each for each in revisions if each.name == name), None)
     if deployed is not None:
         return deployed.location, deployed.storage
-    if resource.usable is not None:
-        return revision_of(resource.name, resource.usable).location, resource.usable.storage
+    if resource.wanted is not None:
+        return resource.wanted.location, resource.wanted.storage
     return None, Storage()
 
 

@@ -10,12 +10,17 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Protocol
 
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
-from streamjob_operator.cluster.kinds import STREAM_JOB, Object
+from streamjob_operator.cluster.events import EventRecorder
+from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.decision import Decision, Resource
+from streamjob_operator.evaluations import StillEvaluating
+from streamjob_operator.failing import Failures
+from streamjob_operator.manifests.names import UID_LABEL
 from streamjob_operator.metrics import JobSample, Metrics
 from streamjob_operator.observation import Observation
 from streamjob_operator.resources.status import StreamJobStatus
@@ -43,33 +48,44 @@ class JobReconciler:
 
     Args:
         cluster: the Kubernetes API.
+        resources: reads StreamJobs.
         observe: looks at all that concerns one.
         decide: decides what is to be stored and done.
         act: does it.
         metrics: are told of it.
+        events: records events.
+        now: the time of day.
         wrote: is told of every status that was written, as the API returned the object.
     """
 
     def __init__(
         self,
         cluster: Cluster,
+        resources: Resources,
         observe: Observe,
         decide: Decide,
         act: Act,
         metrics: Metrics,
+        events: EventRecorder,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         wrote: Callable[[Object], None] = lambda _job: None,
     ) -> None:
         self._cluster = cluster
-        self._resources = Resources()
+        self._resources = resources
         self._observe = observe
         self._decide = decide
         self._act = act
         self._metrics = metrics
+        self._failures = Failures(STREAM_JOB, cluster, events, self._stop_drivers, now)
         self._wrote = wrote
         self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
-        """Reconcile once, and return the seconds until the next time, as `Loops` wants it."""
+        """Reconcile once, and return the seconds until the next time, as `Loops` wants it.
+
+        Raises:
+            Exception: it failed; a condition and an event of the StreamJob say why, unless the API server is silent.
+        """
         started = time.monotonic()
         with self._metrics.reconciling.track_inprogress():
             try:
@@ -86,17 +102,45 @@ class JobReconciler:
         except NotFound:
             self._metrics.job(namespace, name, None)
             self._unserved.pop((namespace, name), None)
+            self._failures.forget(namespace, name)
             return Loops.GONE
-        resource = self._resources.read(job)
+        try:
+            requeue = await self._look(job)
+        except StillEvaluating as waits:
+            _log.debug("%s", waits)
+            return None
+        except Exception as error:
+            await self._failures.note(job, error)
+            raise
+        if self._failures.text(job) is None:
+            return requeue
+        # The conditions still say that it failed.
+        self._failures.forget(namespace, name)
+        return 0.0
+
+    async def _look(self, job: Object) -> float | None:
+        resource = await self._resources.read(job)
         seen = await self._observe(job, resource)
         decision = self._decide(resource, seen)
-        job = await self._store(job, decision.status)
-        self._measure(resource, decision.status)
+        status = decision.status
+        status = status.model_copy(update={"conditions": self._failures.shown(status.conditions, job)})
+        job = await self._store(job, status)
+        self._measure(resource, status)
         for action in decision.actions:
-            _log.info("%s/%s: %s", namespace, name, told(action))
+            _log.info("%s/%s: %s", resource.namespace, resource.name, told(action))
             await self._act(job, resource, seen, action)
             self._metrics.actions.labels(type(action).__name__).inc()
         return decision.requeue
+
+    async def _stop_drivers(self, job: Object) -> bool:
+        """Have the pods of a StreamJob deleted, and return whether none is left that runs."""
+        meta = job["metadata"]
+        pods = await self._cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
+        live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+        for pod in live:
+            if not pod["metadata"].get("deletionTimestamp"):
+                await self._cluster.delete(POD, meta["namespace"], pod["metadata"]["name"])
+        return not live
 
     async def _store(self, job: Object, status: StreamJobStatus) -> Object:
         key = job["metadata"]["namespace"], job["metadata"]["name"]

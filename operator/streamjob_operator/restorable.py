@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from streamjob.errors import StreamJobError
-from streamjob.job.plan import plan
-from streamjob.job.reading import read_spec
 from streamjob.snapshot.manifest import Manifest
-from streamjob.stored.comparing import compare
 from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.evaluating import NotEvaluated
+from streamjob_operator.evaluations import Evaluations, Question
+from streamjob_operator.fitting import misfits
 from streamjob_operator.observation import Compatibility, StoredLog
-from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
-from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+from streamjob_operator.resources.streamjob import StreamJobSpec
 from streamjob_operator.storing import Snapshots
 
 
 async def compatibility(
-    resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots
+    resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots, evaluations: Evaluations
 ) -> Compatibility | None:
     """Return whether the revision that a spec asks for can go on from the log's newest completion.
 
@@ -27,6 +26,11 @@ async def compatibility(
         log: its log.
         storage: how the log is reached.
         stored: reads it.
+        evaluations: compares the two.
+
+    Raises:
+        StillEvaluating: that takes longer than a moment.
+        EvaluationUnavailable: no process can be started for it.
     """
     spec = resource.usable
     if spec is None or spec.job is None or spec.upgrade_mode == "stateless" or log is None or log.newest is None:
@@ -43,14 +47,13 @@ async def compatibility(
         manifest = await stored.manifest(resource.namespace, log.newest.path, storage)
     except StreamJobError:
         return None
-    problems = _problems(resource, spec, manifest, log.newest.path)
+    try:
+        problems = await evaluations.answer(_question(resource, spec, manifest, log.newest.path))
+    except NotEvaluated as error:
+        problems = (f"whether the spec fits the state could not be found out: {error}",)
     return Compatibility(revision=wanted.name, compatible=not problems, problems=problems)
 
 
-def _problems(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
-    file = StreamJob(metadata=Metadata(name=resource.name, namespace=resource.namespace), spec=spec).job_file()
-    job = read_spec(file).spec
-    if job is None:
-        return ()
-    compared = compare(job, plan(job), manifest, uri, spec.allow_non_restored_state)
-    return tuple(str(error) for error in compared.refusals)
+def _question(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> Question[tuple[str, ...]]:
+    arguments = (resource.name, resource.namespace, spec, manifest, uri)
+    return Question(resource.namespace, resource.name, resource.uid, (resource.generation, uri), misfits, arguments)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from streamjob.errors import InvalidInput
 
@@ -24,6 +25,8 @@ class LeaseSettings:
         duration: seconds after which others may take over from a holder that is silent.
         renew_deadline: seconds after which a holder that cannot renew gives up.
         retry: seconds between two tries.
+        stuck: seconds for which the main loop may do nothing while the lease is held; then the process is ended, and
+            another replica takes over when the lease has run out.
     """
 
     namespace: str
@@ -32,6 +35,12 @@ class LeaseSettings:
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
+    stuck: float = 30.0
+
+    @property
+    def grace(self) -> float:
+        """Seconds from the loss of the lease until others may act, at the least."""
+        return self.duration - self.renew_deadline - self.retry
 
     def __post_init__(self) -> None:
         # Between two tries a holder sleeps, so it notices the end of its deadline one retry late.
@@ -57,9 +66,13 @@ class Settings:
         own_namespace: where the controller's pods are.
         own_labels: what selects them; with the namespace they say who may reach drivers. Without, no NetworkPolicy is
             made.
+        driver_metrics_from: from where drivers' metrics may be read, as in a NetworkPolicy's `from`; empty for
+            everywhere.
         probes_port: of `/healthz` and `/readyz`.
         metrics_port: of `/metrics`.
-        host: address that both listen on.
+        admission_certificate: directory with the certificate of the admission webhook; None: there is no webhook.
+        admission_port: of the admission webhook.
+        host: address that all of them listen on.
         log_level: least severe messages that are logged.
         log_format: for people, or one JSON object a line.
     """
@@ -72,8 +85,11 @@ class Settings:
     ambient_credentials: bool = False
     own_namespace: str | None = None
     own_labels: Mapping[str, str] = field(default_factory=dict)
+    driver_metrics_from: tuple[Mapping[str, Any], ...] = ()
     probes_port: int = 8081
     metrics_port: int = 8080
+    admission_certificate: Path | None = None
+    admission_port: int = 8443
     host: str = "0.0.0.0"
     log_level: LogLevel = "info"
     log_format: Literal["text", "json"] = "text"

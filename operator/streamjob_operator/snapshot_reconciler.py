@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from streamjob.errors import StreamJobError
+from streamjob.errors import CannotRestore, StreamJobError
+from streamjob.protocol.manifests import MANIFEST_NAME
 from streamjob_operator.acting import Actor, set_finalizer
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
 from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.evaluations import StillEvaluating
+from streamjob_operator.failing import Failures
 from streamjob_operator.observation import Observation, Reach
 from streamjob_operator.observing import (
     FINALIZER,
@@ -23,13 +27,15 @@ from streamjob_operator.observing import (
     remembered_storage,
 )
 from streamjob_operator.resources.parts import Storage
-from streamjob_operator.resources.snapshot import StreamSnapshot
-from streamjob_operator.snapshotting import SnapshotSituation, decide_snapshot
-from streamjob_operator.storing import Snapshots
+from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
+from streamjob_operator.snapshotting import NamedSavepoint, SnapshotSituation, decide_snapshot
+from streamjob_operator.storing import NotInReach, Snapshots
 from streamjob_operator.validating import Resources
 from streamjob_operator.waking import Loops
 
 _log = logging.getLogger(__name__)
+_EVALUATION = 2.0
+"""Seconds until the next look at the snapshot of a job whose spec is being evaluated."""
 
 
 class SnapshotReconciler:
@@ -37,6 +43,7 @@ class SnapshotReconciler:
 
     Args:
         cluster: the Kubernetes API.
+        resources: reads StreamJobs.
         observer: looks at their jobs.
         actor: asks drivers.
         stored: deletes savepoints.
@@ -47,6 +54,7 @@ class SnapshotReconciler:
     def __init__(
         self,
         cluster: Cluster,
+        resources: Resources,
         observer: Observer,
         actor: Actor,
         stored: Snapshots,
@@ -54,53 +62,103 @@ class SnapshotReconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cluster = cluster
-        self._resources = Resources()
+        self._resources = resources
         self._observer = observer
         self._actor = actor
         self._stored = stored
         self._events = events
         self._now = now
+        self._failures = Failures(STREAM_SNAPSHOT, cluster, events, _nothing_runs, now)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
-        """Reconcile once, and return the seconds until the next time, as `Loops` wants it."""
+        """Reconcile once, and return the seconds until the next time, as `Loops` wants it.
+
+        Raises:
+            Exception: it failed; a condition and an event of the StreamSnapshot say why, unless the API server is
+                silent.
+        """
         try:
             thing = await self._cluster.get(STREAM_SNAPSHOT, namespace, name)
         except NotFound:
-            return Loops.GONE
-        snapshot = StreamSnapshot.model_validate(thing)
-        deleted = snapshot.metadata.deletion_timestamp is not None
-        if snapshot.status.state.terminal and not deleted:
+            self._failures.forget(namespace, name)
             return Loops.GONE
         try:
-            return await self._once(thing, snapshot)
+            requeue = await self._look(thing)
         except Conflict as error:
             _log.debug("%s/%s was written meanwhile: %s", namespace, name, error)
             return 0.0
+        except StillEvaluating as waits:
+            _log.debug("%s", waits)
+            return _EVALUATION
+        except Exception as error:
+            await self._failures.note(thing, error)
+            raise
+        if self._failures.text(thing) is None:
+            return requeue
+        # The conditions still say that it failed.
+        self._failures.forget(namespace, name)
+        return 0.0
+
+    async def _look(self, thing: Object) -> float | None:
+        snapshot = StreamSnapshot.model_validate(thing)
+        if snapshot.status.state.terminal and snapshot.metadata.deletion_timestamp is None:
+            return Loops.GONE
+        return await self._once(thing, snapshot)
 
     async def _once(self, thing: Object, snapshot: StreamSnapshot) -> float | None:
         job = await self._job(snapshot)
-        resource = None if job is None else self._resources.read(job)
+        resource = None if job is None else await self._resources.read(job)
         seen = None
         if job is not None and resource is not None:
             known = () if snapshot.status.trigger_id is None else (snapshot.status.trigger_id,)
             seen = await self._observer.observe(job, resource, known)
+        storage = self._storage(thing, resource, seen)
         situation = SnapshotSituation(
             snapshot=snapshot,
             job=resource,
             seen=seen,
             finalizer=FINALIZER in (thing["metadata"].get("finalizers") or ()),
             now=self._now(),
-            reach=Reach.STORE
-            if snapshot.status.path is None
-            else self._stored.reach(snapshot.status.path, self._storage(thing, resource, seen)),
+            reach=Reach.STORE if snapshot.status.path is None else self._stored.reach(snapshot.status.path, storage),
+            named=await self._named(snapshot, storage),
         )
+        if situation.disposing and snapshot.status.path is not None:
+            storage = self._storage(thing, resource, seen)
+            try:
+                claimed = await self._stored.claimed(snapshot.metadata.namespace, snapshot.status.path, storage)
+            except StreamJobError as error:
+                await self._events.record(thing, "Warning", "CleanupFailed", str(error))
+                raise
+            situation = replace(situation, claimed=claimed)
         decision = decide_snapshot(situation)
-        wanted = decision.status.to_dict()
+        shown = self._failures.shown(decision.status.conditions, thing)
+        wanted = decision.status.model_copy(update={"conditions": shown}).to_dict()
         if wanted != (thing.get("status") or {}):
             thing = await self._cluster.replace(STREAM_SNAPSHOT, thing | {"status": wanted}, subresource="status")
         for action in decision.actions:
             await self._act(thing, job, resource, seen, action)
         return decision.requeue
+
+    async def _named(self, snapshot: StreamSnapshot, storage: Storage) -> NamedSavepoint | None:
+        """Return what is stored at the path that a StreamSnapshot names, before it stands for that."""
+        asked, status = snapshot.spec.savepoint, snapshot.status
+        if asked is None or asked.path is None or status.state is not SnapshotState.PENDING:
+            return None
+        if status.next_try is not None and self._now() < status.next_try:
+            return None
+        path = asked.path if asked.path.endswith(f"/{MANIFEST_NAME}") else f"{asked.path.rstrip('/')}/{MANIFEST_NAME}"
+        try:
+            manifest = await self._stored.manifest(snapshot.metadata.namespace, path, storage)
+        except NotInReach:
+            return None
+        except CannotRestore as error:
+            return NamedSavepoint(problem=f"there is no savepoint at {path}: {error.what}")
+        except StreamJobError as error:
+            return NamedSavepoint(problem=f"{path} cannot be read: {error.what}", silent=True)
+        if manifest.kind != "savepoint":
+            return NamedSavepoint(problem=f"{path} is the manifest of a {manifest.kind}, and no savepoint")
+        size = sum(file.length for file in manifest.files())
+        return NamedSavepoint(id=manifest.id, size_bytes=size)
 
     async def _job(self, snapshot: StreamSnapshot) -> Object | None:
         try:
@@ -145,6 +203,11 @@ class SnapshotReconciler:
             return
         change: Object = {"metadata": {"annotations": {STORAGE_ANNOTATION: text}}}
         await self._cluster.patch(STREAM_SNAPSHOT, thing["metadata"]["namespace"], thing["metadata"]["name"], change)
+
+
+async def _nothing_runs(_thing: Object) -> bool:
+    """A StreamSnapshot has no process of its own."""
+    return True
 
 
 def _remembered(thing: Object) -> Storage:

@@ -7,11 +7,12 @@ of its own, before the driver hears of it, and asking twice is one request. An o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from streamjob.client.models import TriggerState, TriggerView
 from streamjob.protocol.manifests import MANIFEST_NAME
+from streamjob.snapshot.keys import claim_marker
 from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
@@ -32,6 +33,7 @@ _FIRST_RETRY, _LONGEST_RETRY = 10.0, 600.0
 _JOB_MAY_COME = timedelta(minutes=5)
 """How long a snapshot waits for its StreamJob: both may be applied together, in any order."""
 _POLL, _REST = 2.0, 30.0
+_WAITING = "WaitingForJob"
 
 _OVER: Mapping[LifecycleState, str] = {
     LifecycleState.FINISHED: "the job has finished",
@@ -48,11 +50,30 @@ class SnapshotDecision:
         status: of the StreamSnapshot; stored first, if it differs.
         actions: what is to be done then.
         requeue: seconds until the next look; None if only an event changes anything.
+        waits: for what a deletion waits, in a word, and for people with the way to its end; empty if for nothing.
     """
 
     status: StreamSnapshotStatus
     actions: tuple[Action, ...] = ()
     requeue: float | None = None
+    waits: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSavepoint:
+    """What is stored at the path that a StreamSnapshot names.
+
+    Args:
+        id: its number in the log of its job.
+        size_bytes: of all files that it refers to.
+        problem: why it cannot stand for a savepoint; None if it can.
+        silent: whether that is because the store does not answer.
+    """
+
+    id: int | None = None
+    size_bytes: int | None = None
+    problem: str | None = None
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +87,8 @@ class SnapshotSituation:
         finalizer: whether the snapshot carries the controller's finalizer.
         now: the time.
         reach: whether the controller can delete its files.
+        named: what is stored at the path that its spec names; None if it names none, or only drivers can tell.
+        claimed: which other job needs its files, and why; None for none. Only looked at where they are to be deleted.
     """
 
     snapshot: StreamSnapshot
@@ -74,6 +97,8 @@ class SnapshotSituation:
     finalizer: bool
     now: datetime
     reach: Reach = Reach.STORE
+    named: NamedSavepoint | None = None
+    claimed: str | None = None
 
     @property
     def status(self) -> StreamSnapshotStatus:
@@ -85,6 +110,13 @@ class SnapshotSituation:
         """Whether the savepoint's files go with the resource."""
         asked = self.snapshot.spec.savepoint
         return asked is not None and asked.dispose_on_delete
+
+    @property
+    def disposing(self) -> bool:
+        """Whether the savepoint's files are to be deleted now, as far as the resource says."""
+        deleted = self.snapshot.metadata.deletion_timestamp is not None and self.finalizer and self.disposes
+        completed = self.status.state is SnapshotState.COMPLETED and self.status.path is not None
+        return deleted and completed and self.reach is Reach.STORE
 
     @property
     def over(self) -> str | None:
@@ -113,7 +145,7 @@ class SnapshotSituation:
 def decide_snapshot(s: SnapshotSituation) -> SnapshotDecision:
     """Return what is to be stored and done next for a StreamSnapshot."""
     if s.snapshot.metadata.deletion_timestamp is not None:
-        return _deleted(s)
+        return _with_waits(s, _deleted(s))
     if s.disposes and not s.finalizer and not s.status.state.terminal:
         return SnapshotDecision(status=_told(s, s.status), actions=(AddFinalizer(),), requeue=0)
     decision = _HANDLERS[s.status.state](s)
@@ -122,12 +154,13 @@ def decide_snapshot(s: SnapshotSituation) -> SnapshotDecision:
 
 def _pending(s: SnapshotSituation) -> SnapshotDecision:
     status, asked = s.status, s.snapshot.spec.savepoint
-    if asked is not None and asked.path is not None:
-        return _record(s, asked.path)
-    if s.over is not None:
+    named = asked is not None and asked.path is not None
+    if s.over is not None and not named:
         return _abandon(s, s.over)
     if status.next_try is not None and s.now < status.next_try:
         return SnapshotDecision(status=status, requeue=(status.next_try - s.now).total_seconds())
+    if asked is not None and asked.path is not None:
+        return _record(s, asked.path)
     if not s.takes_requests:
         return SnapshotDecision(status=status, requeue=_REST)
     begun = status.replaced(
@@ -194,8 +227,21 @@ def _complete(s: SnapshotSituation, trigger: TriggerView) -> SnapshotDecision:
 
 def _record(s: SnapshotSituation, path: str) -> SnapshotDecision:
     """It stands for a savepoint that exists: whatever becomes of the job, there is nothing to wait for."""
+    found = s.named or NamedSavepoint()
+    if found.silent:
+        return SnapshotDecision(status=s.status.replaced(error=(found.problem or "")[:4096]), requeue=_REST)
+    if found.problem is not None:
+        return _fail(s, found.problem)
     manifest = path if path.endswith(f"/{MANIFEST_NAME}") else f"{path.rstrip('/')}/{MANIFEST_NAME}"
-    status = s.status.replaced(state=SnapshotState.COMPLETED, result_timestamp=s.now, path=manifest, error=None)
+    status = s.status.replaced(
+        state=SnapshotState.COMPLETED,
+        result_timestamp=s.now,
+        id=found.id,
+        path=manifest,
+        size_bytes=found.size_bytes,
+        next_try=None,
+        error=None,
+    )
     return SnapshotDecision(status=status, actions=(Emit(type="Normal", reason="Completed", message=manifest),))
 
 
@@ -216,6 +262,8 @@ def _abandon(s: SnapshotSituation, why: str) -> SnapshotDecision:
     return SnapshotDecision(status=status, actions=(Emit(type="Warning", reason="SnapshotAbandoned", message=why),))
 
 
+_CLAIMED = "SavepointClaimed"
+_OR_KEEP = "; to let the StreamSnapshot go and keep the files, take its finalizer off"
 _OUT_OF_REACH = {
     Reach.VOLUME: "is on a volume of the driver",
     Reach.NO_CREDENTIALS: "could be deleted with credentials only, and the StreamJob named none",
@@ -229,7 +277,11 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
     if s.disposes and s.status.state is SnapshotState.IN_PROGRESS:
         # Where it goes is known only when it is complete; it must not be left behind.
         decision = _in_progress(s)
-        return SnapshotDecision(status=decision.status, actions=decision.actions, requeue=decision.requeue or 0)
+        why = "the savepoint is being taken, and its files go once it is complete or has failed"
+        waits = None if decision.status.state.terminal else ("InProgress", why)
+        return SnapshotDecision(
+            status=decision.status, actions=decision.actions, requeue=decision.requeue or 0, waits=waits
+        )
     path = s.status.path
     if not s.disposes or path is None or s.status.state is not SnapshotState.COMPLETED:
         return SnapshotDecision(status=s.status, actions=done)
@@ -239,8 +291,33 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
     if _is_needed(s, path):
         why = "the job would restart from this savepoint; its files go once a newer checkpoint is complete"
         event = Emit(type="Normal", reason="Cleanup", message=why)
-        return SnapshotDecision(status=s.status, actions=(event,), requeue=_REST)
+        waits = "SavepointNeeded", f"{why}, or the StreamJob is deleted{_OR_KEEP}"
+        return SnapshotDecision(status=s.status, actions=(event,), requeue=_REST, waits=waits)
+    if s.claimed is not None:
+        marker = claim_marker(path)
+        why = f"{s.claimed}. Delete that job with its checkpoints, or, if it needs the savepoint no more, {marker}"
+        event = Emit(type="Warning", reason=_CLAIMED, message=why)
+        return SnapshotDecision(status=s.status, actions=(event,), requeue=_REST, waits=(_CLAIMED, f"{why}{_OR_KEEP}"))
     return SnapshotDecision(status=s.status, actions=(DeleteSnapshotData(path=path), *done))
+
+
+def _with_waits(s: SnapshotSituation, decision: SnapshotDecision) -> SnapshotDecision:
+    """Return a deletion's decision with conditions that say for what it waits."""
+    if decision.waits is None:
+        return decision
+    (reason, message), found = decision.waits, decision.status.conditions
+    verdicts: tuple[tuple[str, ConditionStatus], ...] = (("Ready", "False"), ("Reconciling", "True"))
+    for kind, value in verdicts:
+        found = with_condition(
+            found,
+            kind,
+            value,
+            reason,
+            f"the deletion waits: {message}",
+            generation=s.snapshot.metadata.generation,
+            now=s.now.astimezone(UTC),
+        )
+    return replace(decision, status=decision.status.replaced(conditions=found))
 
 
 def _is_needed(s: SnapshotSituation, path: str) -> bool:
@@ -266,13 +343,31 @@ _VERDICTS: Mapping[SnapshotState, Mapping[str, ConditionStatus]] = {
 }
 
 
+def _waits_for_job(s: SnapshotSituation, status: StreamSnapshotStatus) -> str | None:
+    """Return what of its job a StreamSnapshot waits for; None if it does not wait for the job."""
+    asked = s.snapshot.spec.savepoint
+    if status.state is not SnapshotState.PENDING or (asked is not None and asked.path is not None):
+        return None
+    name = s.snapshot.spec.job_ref.name
+    if s.snapshot.metadata.deletion_timestamp is not None or s.takes_requests:
+        return None
+    if s.job is None:
+        minutes = round(_JOB_MAY_COME.total_seconds() / 60)
+        return f"there is no StreamJob {name}; the snapshot is given up {minutes} minutes after it was made"
+    if s.job.status.lifecycle_state is LifecycleState.SUSPENDED:
+        return f"StreamJob {name} is suspended: the snapshot is taken once the job runs again"
+    if s.seen is None or s.seen.job is None:
+        return f"no driver of StreamJob {name} answers: the snapshot is taken once the job runs"
+    return f"StreamJob {name} is {s.seen.job.state}: the snapshot is taken once the job runs"
+
+
 def _told(s: SnapshotSituation, status: StreamSnapshotStatus) -> StreamSnapshotStatus:
     """Return the status with its conditions, by the rules of kstatus."""
     generation = s.snapshot.metadata.generation
     found: tuple[Condition, ...] = status.conditions
-    message = status.error or ""
+    reason, message = status.state.value, status.error or ""
+    if (waits := _waits_for_job(s, status)) is not None:
+        reason, message = _WAITING, f"{waits}; before: {message}" if message else waits
     for kind, value in _VERDICTS[status.state].items():
-        found = with_condition(
-            found, kind, value, status.state.value, message, generation=generation, now=s.now.astimezone(UTC)
-        )
+        found = with_condition(found, kind, value, reason, message, generation=generation, now=s.now.astimezone(UTC))
     return status.replaced(conditions=found, observed_generation=generation)

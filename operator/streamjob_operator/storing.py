@@ -15,8 +15,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from streamjob.errors import InvalidInput
+from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.ids import Attempt, Owner
+from streamjob.protocol.claiming import Marker
 from streamjob.protocol.log import JobId, LogView, read
 from streamjob.protocol.manifests import MANIFEST_NAME, is_uri, read_manifest
 from streamjob.snapshot.keys import job_prefix
@@ -25,9 +26,17 @@ from streamjob.store.base import Store
 from streamjob.store.effects import Program, drive
 from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import PATH_STYLE_VARIABLE, S3Connection, S3Credentials, S3Settings
-from streamjob_operator.cluster.api import Cluster, NotFound
-from streamjob_operator.cluster.kinds import SECRET
-from streamjob_operator.disposal import delete_savepoint, dispose_job
+from streamjob_operator.cluster.api import Cluster, NotFound, Refused
+from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
+from streamjob_operator.disposal import (
+    NotDisposable,
+    delete_savepoint,
+    dispose_job,
+    find_claim,
+    restore_claim,
+    void_claim,
+    why_claimed,
+)
 from streamjob_operator.observation import Completion, Reach, StoredLog
 from streamjob_operator.resources.parts import Storage
 
@@ -154,10 +163,52 @@ class Snapshots:
         """Delete the savepoint whose manifest is at `path`; return how many objects that were.
 
         Raises:
+            NotDisposable: another job has claimed it, and is not known to be gone.
             StreamJobError: not everything was deleted.
         """
         directory = path.removesuffix(MANIFEST_NAME)
+        claim = await self._drive(directory, namespace, storage, lambda: find_claim(directory, namespace))
+        if claim is not None:
+            why = await self.claimed(namespace, path, storage)
+            if why is None:
+                await self._drive(directory, namespace, storage, lambda: void_claim(claim, directory, namespace))
+                # Who came to the old marker meanwhile shows only now.
+                why = await self.claimed(namespace, path, storage)
+            if why is not None:
+                raise NotDisposable(f"the savepoint at {directory} is not deleted: {why}", "end that job first")
         return await self._drive(directory, namespace, storage, lambda: delete_savepoint(directory, namespace))
+
+    async def claimed(self, namespace: str, path: str, storage: Storage) -> str | None:
+        """Return which other job needs the savepoint whose manifest is at `path`, and why; None for none.
+
+        Raises:
+            StreamJobError: that cannot be told now.
+        """
+        directory = path.removesuffix(MANIFEST_NAME)
+        claim = await self._drive(directory, namespace, storage, lambda: find_claim(directory, namespace))
+        if claim is None:
+            return None
+        why = await self._needed(claim, directory, namespace, storage)
+        if why is not None:
+            await self._drive(directory, namespace, storage, lambda: restore_claim(claim))
+        return why
+
+    async def _needed(self, claim: Marker, directory: str, namespace: str, storage: Storage) -> str | None:
+        job = JobId(claim.namespace, claim.job)
+        said = f"job {claim.namespace}/{claim.job} has claimed it to start from"
+        try:
+            # What is watched may be fewer namespaces than those in which there may be claimants.
+            jobs = await self._cluster.list(STREAM_JOB, claim.namespace, metadata_only=True)
+        except (Refused, NotFound) as error:
+            return f"{said}, and whether there is such a StreamJob cannot be asked: {error.said}"
+        if any(each["metadata"]["name"] == claim.job for each in jobs):
+            return f"{said}, and there is a StreamJob of that name"
+        root = f"{claim.root.rstrip('/')}/"
+        try:
+            why = await self._drive(root, namespace, storage, lambda: why_claimed(job, directory))
+        except StreamJobError as error:
+            return f"{said}, and whether it still does is not to be seen at {root}: {error.what}"
+        return None if why is None else f"{said}, and what it has stored at {root} may still do: {why}"
 
     async def environment(self, namespace: str, storage: Storage) -> dict[str, str]:
         """Return AWS' variables for what a StreamJob says of its storage.

@@ -41,6 +41,11 @@ default
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret that has the certificate of the admission webhook. */}}
+{{- define "streamjob.admissionSecret" -}}
+{{- .Values.admission.certificate.secretName | default (printf "%s-admission" (include "streamjob.fullname" .)) -}}
+{{- end -}}
+
 {{/* What the controller may do where it looks after jobs: rules of a ClusterRole, or of a Role in each namespace. */}}
 {{- define "streamjob.rules" -}}
 - apiGroups: [streamjob.io]
@@ -66,7 +71,7 @@ default
   verbs: [create, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [create]
+  verbs: [create, patch]
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, watch, create, delete]
@@ -92,6 +97,12 @@ default
 - {name: STREAMJOB_LOG_FORMAT, value: {{ .Values.logFormat | quote }}}
 - {name: STREAMJOB_LEASE_NAME, value: {{ include "streamjob.fullname" . | quote }}}
 - {name: STREAMJOB_OWN_LABELS, value: {{ join "," $labels | quote }}}
+{{- if .Values.admission.enabled }}
+- {name: STREAMJOB_ADMISSION_CERTIFICATE, value: /etc/streamjob/admission}
+{{- end }}
+{{- with .Values.networkPolicy.driverMetricsFrom }}
+- {name: STREAMJOB_DRIVER_METRICS_FROM, value: {{ toJson . | quote }}}
+{{- end }}
 - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
 - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
 {{- with .Values.env }}

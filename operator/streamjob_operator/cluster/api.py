@@ -24,7 +24,16 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 
 class ClusterError(StreamJobError):
-    """The Kubernetes API did not do what it was asked for."""
+    """The Kubernetes API did not do what it was asked for.
+
+    Args:
+        what: the request, and how it was answered.
+        said: the API's own message; `what` if there is none.
+    """
+
+    def __init__(self, what: str, said: str = "") -> None:
+        super().__init__(what)
+        self.said = said or what
 
 
 class NotFound(ClusterError):
@@ -63,8 +72,11 @@ class Cluster(Protocol):
         """Return the objects of a namespace or of all, that a label selector selects."""
         ...
 
-    async def create(self, kind: Kind, thing: Object) -> Object:
-        """Create an object in the namespace of its metadata. Raises AlreadyExists."""
+    async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
+        """Create an object in the namespace of its metadata, or only check whether it could be. Raises AlreadyExists.
+
+        A dry run goes through everything that a creation does, admission included, and stores nothing.
+        """
         ...
 
     async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
@@ -142,13 +154,19 @@ class KubernetesCluster:
                 return found
             query["continue"] = following
 
-    async def create(self, kind: Kind, thing: Object) -> Object:
-        """Create an object."""
-        return await self._call("POST", kind, kind.path(thing["metadata"]["namespace"]), body=thing)
+    async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
+        """Create an object, or only check whether it could be."""
+        query = {"dryRun": "All"} if dry_run else None
+        return await self._call("POST", kind, kind.path(thing["metadata"]["namespace"]), body=thing, query=query)
 
     async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
         """Replace an object, if it still has the `resourceVersion` that is given."""
         meta = thing["metadata"]
+        if subresource is not None:
+            # The API server takes nothing else, and a spec may be large, or nested deeply.
+            identity = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in meta}
+            kept = ("apiVersion", "kind", subresource)
+            thing = {key: thing[key] for key in kept if key in thing} | {"metadata": identity}
         return await self._call("PUT", kind, kind.path(meta["namespace"], meta["name"], subresource), body=thing)
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object) -> Object:
@@ -223,12 +241,12 @@ def error_of(status: int, answer: bytes, request: str) -> ClusterError:
         pass
     what = f"{request} was answered with {status}: {message}"
     if status == 404:
-        return NotFound(what)
+        return NotFound(what, message)
     if status == 409:
-        return AlreadyExists(what) if reason == "AlreadyExists" else Conflict(what)
+        return AlreadyExists(what, message) if reason == "AlreadyExists" else Conflict(what, message)
     if status in (401, 408, 410, 429) or status >= 500:
-        return Unavailable(what)
-    return Refused(what)
+        return Unavailable(what, message)
+    return Refused(what, message)
 
 
 def _without_managers(part: Object) -> Object:
@@ -241,7 +259,7 @@ def _without_managers(part: Object) -> Object:
 def _decode(answer: bytes, method: str, path: str) -> Object:
     try:
         found: Any = json.loads(answer, object_hook=_without_managers)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise Unavailable(f"{method} {path} was answered with something that is no object")

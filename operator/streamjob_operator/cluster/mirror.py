@@ -233,8 +233,10 @@ class MirroredCluster:
         self._mirror.read(kind, uid, found, before)
         return found
 
-    async def create(self, kind: Kind, thing: Object) -> Object:
-        """Create an object. Raises AlreadyExists."""
+    async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
+        """Create an object, or only check whether it could be. Raises AlreadyExists."""
+        if dry_run:
+            return await self._cluster.create(kind, thing, dry_run=True)
         try:
             written = await self._cluster.create(kind, thing)
         except AlreadyExists:

@@ -6,9 +6,10 @@ before healing; and healing counts before what is done beside.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from streamjob_operator.decisions import health, policy, requests, rollback, stopping
+from streamjob_operator.decisions import admission, health, policy, requests, rollback, stopping
 from streamjob_operator.decisions.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.recovery import EVICTED, End, ending, evicted, recover
@@ -23,12 +24,12 @@ def deploying(s: Situation) -> Step:
     """A driver was decided on; it has not been seen to run."""
     never_seen = s.memory.driver is None
     if never_seen and s.seen.pod(s.memory.attempt) is None:
-        return asked(s) or create(s)
+        return asked(s) or _rollback_without_pod(s) or create(s)
     if s.pod is None or s.pod.ended:
         return _ended(s)
     if never_seen:
-        return Step(memory=replace(s.memory, driver=s.pod.uid), requeue=0)
-    interruption = asked(s) or _rollback_if_overdue(s)
+        return Step(memory=replace(s.memory, driver=s.pod.uid, trials=()), requeue=0)
+    interruption = _forget_trial(s) or asked(s) or _rollback_if_overdue(s)
     if interruption is None and s.pod.started is not None:
         interruption = _restart_if_unhealthy(s)
     if interruption is not None:
@@ -59,7 +60,7 @@ def running(s: Situation) -> Step:
     ):  # fmt: skip
         memory = replace(s.memory, failed_revision=None)
         return Step(memory=replace(memory, lifecycle=stopping.running_state(replace(s, memory=memory))), requeue=0)
-    interruption = asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
+    interruption = _forget_trial(s) or asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
     return _leaving(s, s.pod) or policy.adopt(s) or requests.request(s) or policy.beside(s)
@@ -76,13 +77,16 @@ def asked(s: Situation) -> Step | None:
         return None
     if s.spec.suspend:
         return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
-    if asks_for_redeployment(s):
-        return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
-    if not _asks_for_an_upgrade(s):
+    redeploys = asks_for_redeployment(s)
+    if not (redeploys or _asks_for_an_upgrade(s)):
         return None
     assert s.wanted is not None
     if s.seen.revision(s.wanted.name) is None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
+    if redeploys:
+        return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
+    if rollback.is_rejected(s):
+        return rollback.stay(s)
     return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
 
 
@@ -108,7 +112,36 @@ def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> S
     mode = stopping.mode_of(s, purpose)
     if mode is None or not stopping.is_due(s, purpose):
         return None
-    return stopping.begin(s, purpose, Emit(type="Normal", reason=reason, message=message), mode=mode)
+    event = Emit(type="Normal", reason=reason, message=message)
+    if purpose in (TriggerPurpose.SUSPEND, TriggerPurpose.DELETE):
+        return stopping.begin(s, purpose, event, mode=mode)
+    assert s.wanted is not None
+    return _once_admitted(s, s.wanted.name, lambda: stopping.begin(s, purpose, event, mode=mode))
+
+
+def _once_admitted(s: Situation, revision: str, stop: Callable[[], Step]) -> Step | None:
+    """Stop a driver only for a pod that the API server takes; until then, the job runs on."""
+    return admission.try_pod(s, revision) or (stop() if admission.is_admitted(s, revision) else None)
+
+
+def _forget_trial(s: Situation) -> Step | None:
+    """Ask no longer about pods that nobody wants any more."""
+    if not s.memory.trials:
+        return None
+    asked_for = _pods_asked_for(s)
+    kept = tuple(each for each in s.memory.trials if each.revision in asked_for)
+    return None if kept == s.memory.trials else Step(memory=replace(s.memory, trials=kept), requeue=0)
+
+
+def _pods_asked_for(s: Situation) -> set[str | None]:
+    """The revisions for whose pods the driver might be stopped."""
+    found = {s.memory.revision} if health.unhealthy(s) is not None else set()
+    if rollback.can_roll_back(s) and rollback.is_overdue(s):
+        found.add(s.memory.stable_revision)
+    usable = s.spec is not None and not s.spec.suspend and not s.resource.deleted
+    if usable and s.wanted is not None and (asks_for_redeployment(s) or _asks_for_an_upgrade(s)):
+        found.add(s.wanted.name)
+    return found
 
 
 def _leaving(s: Situation, pod: DriverPod) -> Step | None:
@@ -128,15 +161,32 @@ def _stable(s: Situation, memory: Memory) -> Memory:
 
 
 def _rollback_if_overdue(s: Situation) -> Step | None:
-    if rollback.can_roll_back(s) and rollback.is_overdue(s):
-        return rollback.roll_back(s, "it completed no checkpoint in time")
-    return None
+    if not (rollback.can_roll_back(s) and rollback.is_overdue(s)):
+        return None
+    assert s.memory.stable_revision is not None
+    return _once_admitted(
+        s, s.memory.stable_revision, lambda: rollback.roll_back(s, "it completed no checkpoint in time")
+    )
+
+
+def _rollback_without_pod(s: Situation) -> Step | None:
+    """A revision of which there is no pod is overdue as any other, unless only an older driver holds it up."""
+    if s.live_pods or not (rollback.can_roll_back(s) and rollback.is_overdue(s)):
+        return None
+    trial = s.memory.trial(s.memory.revision)
+    why = admission.rejection(trial) if trial is not None and trial.rejections else s.memory.failure
+    return rollback.roll_back(s, why or "it completed no checkpoint in time")
 
 
 def _restart_if_unhealthy(s: Situation) -> Step | None:
     why = health.unhealthy(s)
     if why is None:
         return None
+    assert s.memory.revision is not None
+    return _once_admitted(s, s.memory.revision, lambda: _restart(s, why))
+
+
+def _restart(s: Situation, why: str) -> Step:
     event = Emit(type="Warning", reason="RestartUnhealthyJob", message=why)
     step = stopping.begin(s, TriggerPurpose.RESTART, event, mode="stateless")
     return replace(step, memory=replace(step.memory, failure=why, failure_reason="RestartUnhealthyJob"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import health, policy
+from streamjob_operator.decisions import admission, health, policy
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.resting import starts_again
@@ -43,6 +43,9 @@ _RESTING = {
     LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
+_LET_GO = (
+    "; to let the StreamJob go at once, take its finalizer streamjob.io/finalizer off: its snapshots stay in the store"
+)
 _NO_ANSWER = "NoAnswer"
 _REWRITING = "RewritingState"
 _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
@@ -106,6 +109,7 @@ def _stalled(s: Situation, step: Step) -> Verdict:
         lambda: _failed(s),
         lambda: _is_incompatible(s),
         lambda: ("True", step.reason, step.message) if step.reason == "SnapshotUnusable" else None,
+        lambda: _pod_rejected(s) if admission.lasts(s) else None,
         lambda: ("True", "RolledBack", s.memory.failure or "") if s.rolled_back and not _stops(s) else None,
     )
     for check in checks:
@@ -134,6 +138,14 @@ def _is_incompatible(s: Situation) -> Verdict | None:
     return "True", "StateIncompatible", "\n".join(found.problems)
 
 
+def _pod_rejected(s: Situation) -> Verdict | None:
+    trial = admission.rejected(s)
+    if trial is None:
+        return None
+    runs = "; the job runs on with the pod that it has" if s.driver_is_live else ""
+    return "True", admission.POD_REJECTED, admission.rejection(trial) + runs
+
+
 def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     """Return what is to be told because a condition has become what it is."""
     told = []
@@ -154,9 +166,13 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
         told = s.job.rewriting
         counts = f"from {told.partitions} partitions to {told.max_parallelism}"
         return "True", _REWRITING, f"the state is rewritten {counts}, which takes a while if there is much of it"
+    rejected = _pod_rejected(s)
+    if rejected is not None:
+        return rejected
     if lifecycle in _WAITING:
         reason, message = _WAITING[lifecycle]
-        return "True", step.reason or reason, step.message or message
+        ending = _LET_GO if lifecycle is LifecycleState.DELETING else ""
+        return "True", step.reason or reason, f"{step.message or message}{ending}"
     stop = s.memory.stop
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import policy, recording, stopping
+from streamjob_operator.decisions import admission, policy, recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.active import deploying, running
 from streamjob_operator.decisions.conditions import conditions, events
@@ -19,7 +19,7 @@ from streamjob_operator.decisions.requests import superfluous
 from streamjob_operator.decisions.resting import created, failed, finished, suspend, suspended
 from streamjob_operator.decisions.rollback import rolled_back
 from streamjob_operator.decisions.situation import Limits, Situation, Step
-from streamjob_operator.decisions.starting import deploy, deploy_wanted, go_on
+from streamjob_operator.decisions.starting import LOG_DAMAGED, deploy, deploy_wanted, go_on
 from streamjob_operator.observation import Observation
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
 
@@ -48,6 +48,8 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     before = memory_of(resource.status)
     s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
     step = recording.settled(s) or _next(s)
+    if seen.log_damage and step.reason == "StoreUnreachable":
+        step = replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
     after = step.memory
     changed = intends_otherwise(before, after)
     status = conditions(s, step, report(s, remember(after, resource.status)))
@@ -57,13 +59,23 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s))
-    return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=step.requeue)
+    return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step))
+
+
+def _requeue(s: Situation, step: Step) -> float | None:
+    later = [each.next_try - s.seen.now for each in step.memory.trials if each.next_try > s.seen.now]
+    return min(later if step.requeue is None else [*later, step.requeue], default=None)
 
 
 def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
     """Return the trigger ids whose outcome the next decision depends on."""
     stop = memory_of(status).stop
     return frozenset() if stop is None or stop.next_try is not None else frozenset({stop.trigger_id})
+
+
+def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
+    """Return the revisions whose pods the API server is to be asked about before the next decision."""
+    return admission.wanted_trials(memory_of(status), now)
 
 
 def _next(s: Situation) -> Step:

@@ -25,11 +25,13 @@ def deleting(s: Situation) -> Step:
             actions=asked,
             requeue=s.limits.poll,
             reason="Stopping",
-            message=f"driver {live[0].name} has to go first",
+            message=f"driver {live[0].name} has to go first; if its node is gone, delete the pod with --force",
         )
     waits = _recording(s)
     if waits is not None:
         return waits
+    if s.resource.spec is None and s.memory.attempt > 0:
+        return _let_go(s, "its spec cannot be read, deletionPolicy included: its checkpoints are kept")
     if not _disposes(s):
         return _let_go(s)
     log = s.seen.log
@@ -77,7 +79,9 @@ def _recording(s: Situation) -> Step | None:
 
 def _disposes(s: Situation) -> bool:
     """A resource that never ran anything, or has lost its log to somebody else, owns nothing there."""
-    if s.spec is None or s.spec.deletion_policy != "Delete":
+    # The policy counts although something else in the spec is wrong.
+    spec = s.resource.spec
+    if spec is None or spec.deletion_policy != "Delete":
         return False
     return s.memory.attempt > 0 and s.memory.failure_reason != "Superseded"
 

@@ -14,6 +14,7 @@ from streamjob_operator.resources.status import (
     LifecycleState,
     Nonces,
     PendingTrigger,
+    PodTrial,
     ReconciliationStatus,
     RequestedSnapshot,
     Restore,
@@ -56,6 +57,25 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Whether the API server takes the pod of a revision; asked until it does, or nothing asks for the pod any more.
+
+    Args:
+        revision: what the pod would run.
+        since: when it was asked first.
+        next_try: when it is asked again.
+        rejections: how often it did not.
+        message: why not, in its own words.
+    """
+
+    revision: str
+    since: float
+    next_try: float
+    rejections: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What a StreamJob's status says about what was decided.
 
@@ -73,6 +93,7 @@ class Memory:
         restore: what the current attempt starts from.
         completed_attempt: the driver of the newest completion that is known of; None before the first.
         stop: see Stop.
+        trials: see Trial; one for each revision.
         failures: drivers that failed in a row.
         last_failure: when the last of them did.
         next_restart: when the current attempt may be started.
@@ -97,6 +118,7 @@ class Memory:
     restore: Restore = _FROM_THE_LATEST
     completed_attempt: int | None = None
     stop: Stop | None = None
+    trials: tuple[Trial, ...] = ()
     failures: int = 0
     last_failure: float | None = None
     next_restart: float | None = None
@@ -106,6 +128,10 @@ class Memory:
     requests: tuple[RequestedSnapshot, ...] = ()
     recordings: tuple[TakenSavepoint, ...] = ()
     last_scheduled: float | None = None
+
+    def trial(self, revision: str | None) -> Trial | None:
+        """Return the trial of a revision's pod, or None."""
+        return next((each for each in self.trials if each.revision == revision), None)
 
 
 _REPORTED = frozenset({"completed_attempt"})
@@ -139,6 +165,7 @@ def memory_of(status: StreamJobStatus) -> Memory:
         restore=plan.restore or Restore(),
         completed_attempt=None if last is None else last.attempt,
         stop=_stop_of(plan.stop, plan.pending_revision),
+        trials=tuple(_trial_of(each) for each in plan.trials),
         failures=job.failures,
         last_failure=_seconds(job.last_failure_time),
         next_restart=_seconds(job.next_restart_time),
@@ -180,6 +207,7 @@ def remember(memory: Memory, status: StreamJobStatus) -> StreamJobStatus:
                 revision_since=_time(memory.revision_since),
                 restore=memory.restore,
                 stop=None if stop is None else _trigger_of(stop),
+                trials=tuple(_pod_trial_of(each) for each in memory.trials),
                 nonces=memory.nonces,
                 requests=memory.requests,
                 recordings=memory.recordings,
@@ -218,6 +246,26 @@ def _trigger_of(stop: Stop) -> PendingTrigger:
         next_try=_time(stop.next_try),
         silent_since=_time(stop.silent_since),
         failure=stop.failure,
+    )
+
+
+def _trial_of(trial: PodTrial) -> Trial:
+    return Trial(
+        revision=trial.revision,
+        since=trial.since.timestamp(),
+        next_try=trial.next_try.timestamp(),
+        rejections=trial.rejections,
+        message=trial.message,
+    )
+
+
+def _pod_trial_of(trial: Trial) -> PodTrial:
+    return PodTrial(
+        revision=trial.revision,
+        since=datetime.fromtimestamp(trial.since, UTC),
+        next_try=datetime.fromtimestamp(trial.next_try, UTC),
+        rejections=trial.rejections,
+        message=trial.message,
     )
 
 

@@ -13,7 +13,7 @@ from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
-from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.rollback import can_roll_back, roll_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on
@@ -27,6 +27,7 @@ EVICTED = "Evicted"
 """Reason of a pod that the cluster has no place for any longer: its node is drained, or lacks something."""
 _OUT_OF_MEMORY = "OOMKilled"
 _ANY_FAILURE = "Error"
+_STOPPED = "DriverStopped"
 """Kubernetes' word for an exit code that it knows nothing else about."""
 _LAST_WORDS = 300
 
@@ -123,7 +124,9 @@ def restart(s: Situation, reason: str, message: str, *, from_outside: bool = Fal
         memory, failures=restarts.attempt, last_failure=s.now, failure=message[:1000], failure_reason=reason
     )
     at = s.now if from_outside and restarts.attempt == 1 else then.time
-    event = Emit(type="Warning", reason=reason, message=f"{message}; restart {then.attempt} in {at - s.now:.0f} s")
+    # Whoever stopped the driver did it in order: it left a last checkpoint.
+    kind: EventType = "Normal" if reason == _STOPPED else "Warning"
+    event = Emit(type=kind, reason=reason, message=f"{message}; restart {then.attempt} in {at - s.now:.0f} s")
     assert memory.revision is not None
     situation = replace(s, memory=failed)
     return deploy(situation, memory.revision, go_on(situation), at=at, event=event)
@@ -188,7 +191,7 @@ def _ended_well(s: Situation, pod: DriverPod) -> Ending:
     if pod.outcome is None and s.log is None:
         return Ending(End.UNKNOWN, "StoreUnreachable", f"driver {pod.name} ended well, and the log cannot be read")
     message = f"driver {pod.name} was stopped, though not by the controller"
-    return Ending(End.FAILED, "DriverStopped", message, from_outside=True)
+    return Ending(End.FAILED, _STOPPED, message, from_outside=True)
 
 
 def _restarts(s: Situation, policy: RestartPolicy) -> Restarts:

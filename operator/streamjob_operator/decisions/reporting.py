@@ -32,6 +32,13 @@ _TAKEN = frozenset({"manual", *_PURPOSES})
 """Origins of StreamSnapshots that take one of their own; others stand for what a stop has taken."""
 
 
+SLOTS_LABEL = "streamjob.io/task-slots-of"
+"""No pod has it: `/scale` counts task slots, and all of them are in one pod.
+
+An autoscaler demands a selector. By one that selected the driver it would take eight slots for one pod.
+"""
+
+
 def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
     """Return the status with what was seen; what was not seen stays as it was."""
     checkpoint = _checkpoint(s, status.checkpoint)
@@ -44,7 +51,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),
             "replicas": _replicas(s, parallelism),
-            "selector": f"streamjob.io/name={s.resource.name}",
+            "selector": f"{SLOTS_LABEL}={s.resource.uid}",
         }
     )
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from streamjob.schedule import next_time
 from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot
 from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.schedule import next_time
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.observation import KnownSnapshot
 from streamjob_operator.resources.snapshot import SnapshotState
@@ -97,7 +97,7 @@ def _by_schedule(s: Situation, spec: StreamJobSpec) -> Step | None:
         return Step(memory=replace(s.memory, last_scheduled=s.now), requeue=0)
     under_way = any(each.origin == "schedule" and not each.state.terminal for each in s.seen.snapshots)
     due = next_time(schedule, s.memory.last_scheduled)
-    if under_way or due is None or s.now < due:
+    if under_way or s.now < due:
         return None
     stamp = datetime.fromtimestamp(s.now, UTC).strftime("%Y%m%d%H%M%S")
     asked = RequestedSnapshot(name=snapshot_name(s.resource, f"scheduled-{stamp}"), kind="savepoint", origin="schedule")

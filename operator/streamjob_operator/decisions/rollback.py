@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamjob_operator.decisions import admission, health
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on, latest
 from streamjob_operator.decisions.stopping import begin
-from streamjob_operator.resources.status import TriggerPurpose
+from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 
 def can_roll_back(s: Situation) -> bool:
@@ -38,6 +39,41 @@ def roll_back(s: Situation, why: str) -> Step:
     message = f"{s.memory.revision} is rolled back to {s.memory.stable_revision}: {why}"
     step = begin(s, TriggerPurpose.ROLLBACK, Emit(type="Warning", reason="Rollback", message=message), mode="stateless")
     return replace(step, memory=replace(step.memory, failure=message[:1000], failure_reason="RolledBack"))
+
+
+def is_rejected(s: Situation) -> bool:
+    """Return whether the API server has rejected the pod of the wanted revision for longer than a revision may take.
+
+    What runs is stable, and was not stopped.
+    """
+    trial, rollback = s.memory.trial(None if s.wanted is None else s.wanted.name), s.upgrade.rollback
+    return (
+        rollback.enabled
+        and trial is not None
+        and trial.rejections > 0
+        and s.memory.lifecycle in health.RUNS
+        and s.memory.stable_revision == s.memory.revision != trial.revision
+        and s.now > trial.since + rollback.readiness_timeout
+    )
+
+
+def stay(s: Situation) -> Step:
+    """Decide that a revision whose pod is rejected is not tried again, and what runs is kept."""
+    assert s.wanted is not None
+    trial = s.memory.trial(s.wanted.name)
+    assert trial is not None
+    message = f"{trial.revision} is rolled back to {s.memory.revision}, which runs on: {admission.rejection(trial)}"
+    memory = replace(
+        s.memory,
+        lifecycle=LifecycleState.ROLLED_BACK,
+        since=s.now,
+        failed_revision=trial.revision,
+        failure=message[:1000],
+        failure_reason="RolledBack",
+        stop=None,
+        trials=(),
+    )
+    return Step(memory=memory, events=(Emit(type="Warning", reason="Rollback", message=message),), requeue=0)
 
 
 def rolled_back(s: Situation) -> Step:

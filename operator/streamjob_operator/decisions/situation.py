@@ -44,6 +44,8 @@ class Limits:
         longest_retry: no repetition takes longer.
         store: until the next look at a store that does not answer.
         silence: for a running driver that does not answer, before the job is no longer taken for ready.
+        rejections: between two tries of a pod that the API server rejects; the last one goes on for ever.
+        rejection: for a pod that the API server rejects, before nothing is expected to change by itself.
     """
 
     poll: float = 2
@@ -56,10 +58,16 @@ class Limits:
     longest_retry: float = 600
     store: float = 15
     silence: float = 60
+    rejections: tuple[float, ...] = (2, 5, 10, 30, 60)
+    rejection: float = 30
 
     def retry_delay(self, failures: int) -> float:
         """Return the seconds to wait after so many failures."""
         return min(self.retry * 2.0 ** min(max(failures - 1, 0), 30), self.longest_retry)
+
+    def rejection_delay(self, rejections: int) -> float:
+        """Return the seconds to wait after so many rejections of a pod."""
+        return self.rejections[min(rejections, len(self.rejections)) - 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 from streamjob.protocol.restore import LATEST, NONE
 from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, Emit, EnsureRevision
+from streamjob_operator.decisions.admission import hindered
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.resources.status import LifecycleState, Nonces, Restore
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _NO_LOG = "StoreUnreachable"
+LOG_DAMAGED = "LogDamaged"
 _RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
 
 
@@ -99,6 +101,7 @@ def deploy(
         restore=restore if restore.first_attempt else restore.model_copy(update={"first_attempt": attempt}),
         next_restart=at,
         stop=None,
+        trials=(),
     )
     if revision != s.memory.revision or not restore.first_attempt:
         memory = replace(memory, first_attempt=attempt)
@@ -155,6 +158,12 @@ def create(s: Situation) -> Step:
         return Step(memory=memory, requeue=s.limits.store, reason=missing.reason, message=missing.message)
     if restore != memory.restore:
         return Step(memory=replace(memory, restore=restore), requeue=0)
+    if s.seen.log_damage:
+        # A driver would end at once: it claims no damaged log.
+        return Step(memory=memory, requeue=s.limits.store, reason=LOG_DAMAGED, message=s.seen.log_damage)
+    rejected = hindered(s)
+    if rejected is not None:
+        return rejected
     if s.now > memory.decided + s.limits.creation:
         return Step(memory=replace(memory, attempt=next_attempt(s), decided=s.now), requeue=0)
     assert memory.revision is not None

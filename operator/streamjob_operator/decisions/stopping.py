@@ -74,7 +74,7 @@ def begin(s: Situation, purpose: TriggerPurpose, event: Emit, *, mode: UpgradeMo
         revision=revision,
         failures=failures,
     )
-    memory = replace(s.memory, lifecycle=_LIFECYCLE[purpose], since=s.now, stop=stop)
+    memory = replace(s.memory, lifecycle=_LIFECYCLE[purpose], since=s.now, stop=stop, trials=())
     return Step(memory=memory, events=(event,), requeue=0)
 
 

@@ -1,13 +1,14 @@
-"""Who gets at a driver's control API: whoever has the token, and by network only the controller."""
+"""Who gets at a driver: the controller, with a token, to the control API; Prometheus to the metrics."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamjob_operator.manifests.names import (
     CONTROL_PORT,
+    METRICS_PORT,
     NAME_LABEL,
     TOKEN_KEY,
     UID_LABEL,
@@ -44,9 +45,16 @@ def token_secret(owner: Metadata, token: str) -> Object:
     }
 
 
-def network_policy(owner: Metadata, controller: Controller) -> Object:
-    """Return the policy by which only the controller, and the node's probes, reach a StreamJob's drivers."""
+def network_policy(owner: Metadata, controller: Controller, metrics_from: Sequence[Object] = ()) -> Object:
+    """Return the policy by which only the controller reaches the control API of a StreamJob's drivers.
+
+    Args:
+        owner: the StreamJob.
+        controller: the controller's pods.
+        metrics_from: from where the metrics may be read, as a NetworkPolicy's `from` has it; empty: from everywhere.
+    """
     own = labels(owner)
+    scrapers: Object = {"from": [dict(each) for each in metrics_from]} if metrics_from else {}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -63,7 +71,8 @@ def network_policy(owner: Metadata, controller: Controller) -> Object:
                         }
                     ],
                     "ports": [{"protocol": "TCP", "port": CONTROL_PORT}],
-                }
+                },
+                {**scrapers, "ports": [{"protocol": "TCP", "port": METRICS_PORT}]},
             ],
         },
     }

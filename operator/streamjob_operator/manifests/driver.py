@@ -9,7 +9,7 @@ from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.manifests import names
 from streamjob_operator.manifests.job_file import arguments, fetched
 from streamjob_operator.manifests.merging import by_key, merged
-from streamjob_operator.manifests.names import CONTAINER, CONTROL_PORT, Object
+from streamjob_operator.manifests.names import CONTAINER, CONTROL_PORT, METRICS_PORT, Object
 from streamjob_operator.manifests.sizes import resources
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
@@ -84,11 +84,14 @@ def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image
         "imagePullPolicy": spec.image_pull_policy,
         "args": arguments(owner, spec, action),
         "env": _variables(spec),
-        "ports": [{"name": "control", "containerPort": CONTROL_PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "control", "containerPort": CONTROL_PORT, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
+        ],
         "resources": resources(driver),
         "volumeMounts": by_key(driver.volume_mounts, mounts, "mountPath"),
         "securityContext": {**_CONTAINER_SECURITY, **(driver.security_context or {})},
-        # Java and Python are imported before the control API answers: minutes where processors are scarce.
+        # Java and Python are imported before the job answers: minutes where processors are scarce.
         "startupProbe": _probe("/healthz", period=2, failures=150),
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),
@@ -122,6 +125,7 @@ def _variables(spec: StreamJobSpec) -> list[Any]:
     own = [
         {"name": "STREAMJOB_HOST", "value": "*"},
         {"name": "STREAMJOB_PORT", "value": str(CONTROL_PORT)},
+        {"name": "STREAMJOB_METRICS_PORT", "value": str(METRICS_PORT)},
         {"name": "STREAMJOB_TOKEN_FILE", "value": f"{names.CONTROL_DIRECTORY}/{names.TOKEN_KEY}"},
         {"name": "STREAMJOB_TERMINATION_LOG", "value": _TERMINATION_LOG},
     ]
@@ -208,7 +212,7 @@ def _map(value: Any, path: str) -> Object:
 
 def _probe(path: str, *, period: int, failures: int) -> Object:
     return {
-        "httpGet": {"path": path, "port": "control"},
+        "httpGet": {"path": path, "port": "metrics"},
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

@@ -13,6 +13,8 @@ CONTAINER: Final = "streamjob"
 """The job's container in its pod."""
 
 CONTROL_PORT: Final = 8080
+METRICS_PORT: Final = 8081
+"""Of metrics and probes, which need no token."""
 
 NAME_LABEL: Final = f"{GROUP}/name"
 UID_LABEL: Final = f"{GROUP}/uid"

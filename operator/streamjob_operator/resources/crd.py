@@ -61,7 +61,7 @@ def _stream_job() -> Schema:
     spec = _with_rules(spec, rules.STREAM_JOB_SPEC)
     waiting = [(ConditionType.READY, "Unknown"), (ConditionType.RECONCILING, "True")]
     status = _with_waiting(
-        structural_schema(StreamJobStatus, with_defaults=False), waiting, "lifecycleState", "CREATED"
+        structural_schema(StreamJobStatus, with_defaults=False, with_bounds=False), waiting, "lifecycleState", "CREATED"
     )
     return _crd(
         "StreamJob",
@@ -110,7 +110,9 @@ def _job(checkpointing: Schema) -> Schema:
 def _stream_snapshot() -> Schema:
     spec = _with_rules(structural_schema(StreamSnapshotSpec, with_defaults=True), rules.SNAPSHOT_SPEC)
     waiting = [(ConditionType.READY, "False"), (ConditionType.RECONCILING, "True")]
-    status = _with_waiting(structural_schema(StreamSnapshotStatus, with_defaults=False), waiting, "state", "Pending")
+    status = _with_waiting(
+        structural_schema(StreamSnapshotStatus, with_defaults=False, with_bounds=False), waiting, "state", "Pending"
+    )
     return _crd(
         "StreamSnapshot",
         plural="streamsnapshots",

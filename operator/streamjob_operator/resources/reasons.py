@@ -32,6 +32,7 @@ ON_ITS_WAY: Mapping[str, str] = {
     "Disposing": "The checkpoints are being deleted, as `deletionPolicy` asks.",
     "WaitingForOldDriver": "An older driver's pod has to go first.",
     "WaitingForSnapshot": "The StreamSnapshot of `initialSnapshotRef` is not complete, or not there.",
+    "WaitingForJob": "The StreamSnapshot is taken once its StreamJob runs; the message says what the job does instead.",
     "WaitingToRestart": "The next driver is started when the delay is over.",
 }
 """What is as it should be, or on its way there."""
@@ -48,6 +49,9 @@ WRONG: Mapping[str, str] = {
     "SnapshotUnusable": "The StreamSnapshot of `initialSnapshotRef` has failed. Name another one.",
     "Superseded": "Another owner has claimed the job's log: a second StreamJob or process with the same name and "
     "place. Find and stop it, or give this job another place.",
+    "PodRejected": "The API server rejects the driver's pod: a ServiceAccount or PriorityClass is missing, or Pod "
+    "Security, a quota, an admission webhook or its validation forbids the pod; the message quotes it. A job that runs "
+    "is not stopped. Correct the spec or what the message names: the pod is tried again once a minute at least.",
     "JobFailed": "The job failed, and the driver has ended. It is replaced, as `restartPolicy` says.",
     "DriverFailed": "The driver's process has ended, and left no word of why. It is replaced.",
     "DriverLost": "The driver's pod is gone, with its node or by hand. It is replaced.",
@@ -70,11 +74,19 @@ WRONG: Mapping[str, str] = {
     "SavepointError": "The savepoint of an upgrade, a suspension or a deletion failed. The job runs on, and it is "
     "tried again later.",
     "LastStateFallback": "The job cannot take the savepoint of a stop: it stops behind its last checkpoint.",
+    "LogDamaged": "A record of the job's log is missing or altered; the message names it. No driver is started and "
+    "nothing is deleted until the log is whole: see `streamjob log repair`. It is read again.",
     "StoreUnreachable": "The store does not answer, and without it the next step might lose state. It is asked again.",
+    "ReconcileFailed": "The controller came upon an error; the message has it. It tries again, with growing delays. A "
+    "resource that is being deleted goes without what failed, if the error is a defect of the controller's own.",
     "CleanupFailed": "Checkpoints of a StreamJob that were to be deleted are left in the store; or the files of a "
     "StreamSnapshot cannot be deleted, and it stays until they can, or its finalizer is taken off. The message says "
     "why.",
     "Cleanup": "Files of a deleted StreamSnapshot are left, or kept for as long as the job needs them.",
+    "SavepointClaimed": "A StreamSnapshot is deleted, and another job has claimed its savepoint: it runs, or what it "
+    "has stored may need the files. The message names the job, and what to delete.",
+    "SavepointNeeded": "A StreamSnapshot is deleted, and its job would restart from the savepoint. The files go once a "
+    "newer checkpoint is complete.",
     "SnapshotError": "A StreamSnapshot failed; it is tried again, as `backoffLimit` says.",
     "SnapshotAbandoned": "The job went away, or ended, before its StreamSnapshot was taken.",
 }

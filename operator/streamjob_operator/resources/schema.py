@@ -34,29 +34,39 @@ _DROPPED = frozenset({"title", "examples", "gt", "ge", "$defs"})
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
+_LONGEST_TEXT = 4096
+_LONGEST = {"sql": 65_536, "schema": 65_536, "annotations": 65_536}
+"""Most characters of a text, by the field that it is in, where that is more than usual."""
+_MOST_ITEMS = 500
+_MOST_PROPERTIES = 1000
+
+
 class NotStructural(TypeError):
     """A model uses something that a CRD cannot say: a defect of the model."""
 
 
-def structural_schema(model: type[BaseModel], *, with_defaults: bool) -> dict[str, Any]:
+def structural_schema(model: type[BaseModel], *, with_defaults: bool, with_bounds: bool = True) -> dict[str, Any]:
     """Return the structural schema of what may be written for `model`.
 
     Args:
         model: the model; its field names are taken by alias.
         with_defaults: whether the API server fills in the defaults. They go into stored objects then, and cannot be
             told from what a person wrote.
+        with_bounds: whether each text, list and map has a most of what it may hold, also where the model knows none:
+            what people write goes through the controller again and again.
 
     Raises:
         NotStructural: the model holds what a structural schema cannot say.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
-    return _Conversion(schema.get("$defs", {}), with_defaults).convert(schema, model.__name__)
+    return _Conversion(schema.get("$defs", {}), with_defaults, with_bounds).convert(schema, model.__name__)
 
 
 class _Conversion:
-    def __init__(self, definitions: Mapping[str, Any], with_defaults: bool) -> None:
+    def __init__(self, definitions: Mapping[str, Any], with_defaults: bool, with_bounds: bool) -> None:
         self._definitions = definitions
         self._with_defaults = with_defaults
+        self._with_bounds = with_bounds
 
     def convert(self, schema: Mapping[str, Any], where: str) -> dict[str, Any]:
         schema = self._resolved(schema)
@@ -85,6 +95,8 @@ class _Conversion:
             }
         if isinstance(schema.get("additionalProperties"), Mapping):
             result["additionalProperties"] = self.convert(schema["additionalProperties"], f"{where}.*")
+        if self._with_bounds:
+            result |= _bounds(result, where)
         return result | extensions
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,6 +110,18 @@ class _Conversion:
             if len(choices) != 1:
                 return schema
             schema = {**choices[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
+
+
+def _bounds(schema: Mapping[str, Any], where: str) -> dict[str, int]:
+    """Return the bound that the schema of a text, a list or a map lacks."""
+    kind = schema.get("type")
+    if kind == "string" and not schema.keys() & {"maxLength", "enum"}:
+        return {"maxLength": _LONGEST.get(where.removesuffix(".*").rpartition(".")[2], _LONGEST_TEXT)}
+    if kind == "array" and "maxItems" not in schema:
+        return {"maxItems": _MOST_ITEMS}
+    if kind == "object" and "properties" not in schema:
+        return {"maxProperties": _MOST_PROPERTIES}
+    return {}
 
 
 def _as_written(default: Any, schema: Mapping[str, Any]) -> Any:

@@ -229,6 +229,16 @@ class TakenSavepoint(StatusPart):
     path: str | None = Field(default=None, description="URI of its manifest, once it is known.")
 
 
+class PodTrial(StatusPart):
+    """Whether the API server takes the next driver's pod; while it does not, a driver that runs is left alone."""
+
+    revision: str = Field(description="The revision that the pod would run.")
+    since: Time = Field(description="When the API server was asked first.")
+    next_try: Time = Field(description="When it is asked again.")
+    rejections: int = Field(default=0, ge=0, description="How often it rejected the pod.")
+    message: str = Field(default="", max_length=4096, description="Why it rejected the pod, in its own words.")
+
+
 class ReconciliationStatus(StatusPart):
     """What the controller is about to do; written before it is done. Revisions are names of ControllerRevisions."""
 
@@ -256,6 +266,9 @@ class ReconciliationStatus(StatusPart):
     )
     restore: Restore | None = Field(default=None, description="What the driver starts from.")
     stop: PendingTrigger | None = Field(default=None, description="How the running driver is being stopped.")
+    trials: tuple[PodTrial, ...] = Field(
+        default=(), description="Whether the API server takes the pods that may come next."
+    )
     nonces: Nonces = Field(default_factory=Nonces, description="The nonces that were acted on.")
 
 
@@ -281,4 +294,4 @@ class StreamJobStatus(StatusPart):
         default_factory=ReconciliationStatus, description="What the controller is about to do."
     )
     replicas: int = Field(default=0, ge=0, description="The parallelism that runs; what `/scale` reports.")
-    selector: str = Field(default="", description="Labels of the job's pods, for `/scale`.")
+    selector: str = Field(default="", description="For `/scale`; selects no pod, because replicas are task slots.")
