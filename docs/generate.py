@@ -49,8 +49,8 @@ _HEAD = """\
 
 <!-- Written by docs/generate.py from the models in runtime/streamjob/job/spec.py; change it there. -->
 
-A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, or a Python file that defines `job`.
-All three give the same model: Python uses the names below in `snake_case`. An unknown field is an error.
+A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, or a [Python file](#in-python) that
+defines `job`. All three give the same model. An unknown field is an error.
 
 ```yaml
 name: departures
@@ -79,7 +79,51 @@ to give a job a secret. `--set PATH=VALUE` changes a field on the command line: 
 In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` go before those
 of `spec.job`, and `metadata.name` is the job's name. All of its fields: [StreamJob](streamjob.md).
 
+A file has at most 1 MiB, 100 levels, 100,000 values with what its aliases repeat, and 100 digits in a number. Of YAML's
+tags, only `!!str`, `!!int`, `!!float`, `!!bool` and `!!null` are known.
+
 `streamjob validate FILE` says everything that is wrong with a file, without starting Spark.
+
+## In Python
+
+A Python file imports `Job` from `streamjob` and assigns one to `job`. The same job as above:
+
+```python
+from streamjob import Job
+
+job = Job("departures", checkpointing={"interval": "10s"})
+flights = job.source(
+    "flights",
+    format="csv",
+    schema="origin STRING, departed TIMESTAMP, delay INT",
+    options={"path": "data/flights", "header": True},
+    watermark=("departed", "1h"),
+)
+delays = job.sql(
+    "delays",
+    inputs=[flights],
+    sql=\"\"\"
+    SELECT origin, window.start AS hour, avg(delay) AS delay
+    FROM flights GROUP BY origin, window(departed, '1 hour')
+    \"\"\",
+)
+job.sink("report", input=delays, format="parquet", options={"path": "output"})
+```
+
+| Call | Arguments |
+|---|---|
+| `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `spark_conf` |
+| `job.source(name, …)` | `format`, `schema`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
+| `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `output_mode`, `chain`; the function becomes a handle |
+| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `output_mode`, `chain`; returns a handle |
+| `job.sink(name, …)` | `input`, `format`, `options`, `delivery`, `partition_by`, `uid` |
+| `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
+
+The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and
+`watermark` may be written either way. A function of `@job.operator` takes a DataFrame for each input and returns one;
+`name` is the function's by default. `inputs` and `input` take handles or names. Two fields have calls of their own:
+`python` of an operator is `@job.operator`, and `sql` is `job.sql`. An operator comes after its inputs, except in a
+loop.
 """
 
 

@@ -87,6 +87,10 @@ curl -H "Authorization: Bearer $(cat token)" $url/v1/triggers/before-lunch
   request `errors`: `[{{"field", "message"}}]`.
 - **Units**: where a name carries none, times are in seconds since 1970, durations in seconds, sizes in bytes. The
   checkpoints' statistics are Flink's: times and durations in ms, -1 for what is not known yet.
+- **Limits**: 128 connections, of them 64 of one address that have not shown the token, and 200 new ones in a second;
+  where there are more, the oldest that has not shown it is closed. Without the token a connection gets one answer. A
+  head has 5 s and 16 KiB, the rest of a request and its answer 30 s, a body 64 KiB. 100 requests may be without an
+  outcome; the next gets 429, but for a stop.
 - Fields may be added: ignore those that you do not know. In requests an unknown field is an error.
 - **States** of a job: {", ".join(f"`{state.value}`" for state in JobState)}.
 """
@@ -96,18 +100,10 @@ _METRICS = f"""\
 
 {_WRITTEN}
 
-`GET /metrics` of the [control API](control-api.md), in Prometheus' text form; it needs the token. A process runs one
-job, so only `streamjob_info` carries the job's name. Counters start at 0 with the process.
-
-```yaml
-scrape_configs:
-- job_name: streamjob
-  authorization: {{credentials_file: /path/to/token}}
-  static_configs: [{{targets: ["127.0.0.1:8080"]}}]
-```
-
-An alert that is worth having is one on the age of the last checkpoint, against a few times its interval:
-`streamjob_last_checkpoint_age_seconds > 300`.
+`GET /metrics` in Prometheus' text form: on the port that `STREAMJOB_METRICS_PORT` names, without a token, and on that
+of the [control API](control-api.md), with the token. In a cluster the controller sets the port:
+[monitor](../how-to/monitor.md). A process runs one job, so only `streamjob_info` carries the job's name. Counters start
+at 0 with the process. Metrics are computed once a second at most, however often the port is asked.
 """
 
 

@@ -39,6 +39,14 @@ _PROBES = """
 Every minute the leader lists everything. If no watch has brought a version 150 s later, or nothing could be listed for
 five minutes, `/healthz` fails, so that the process is replaced.
 
+## Admission webhook
+
+With `--admission-certificate`, every replica answers `POST /streamjobs` over HTTPS: an AdmissionReview of
+`admission.k8s.io/v1`. A StreamJob that is created, or whose spec is changed, is denied if the controller would call its
+spec invalid; the message has the problems, in the words of `streamjob validate`. Everything else is allowed. A spec
+that is not checked within four fifths of the API server's timeout is allowed with a warning, and the controller checks
+it later. Requests are limited to 4 MiB. The certificate is read again when its files change.
+
 ## Metrics
 
 `GET /metrics`, in Prometheus' text form, without a token. What a job does is told by
