@@ -19,7 +19,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-increments bench-kafka bench-postgresql chaos e2e e2e-all test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ bench-channels: $(READY) ## Measure what a channel and a fan-out cost against pl
 bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on the cluster of KUBECONFIG (ARGS="--help")
 	$(BIN)/python -m bench.controller $(ARGS)
 
+bench-hostile: $(READY) ## Measure a job's batches while hostile clients are at its ports (ARGS="--help")
+	$(BIN)/python -m bench.hostile $(ARGS)
+
 bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
 	$(BIN)/python -m bench.incremental $(ARGS)
 
@@ -48,6 +51,9 @@ bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's
 
 bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC writer (ARGS="--help")
 	$(BIN)/python -m bench.postgresql $(ARGS)
+
+bench-soak: $(READY) ## Look for two hours whether a running job grows (ARGS="--help")
+	$(BIN)/python -m bench.soak $(ARGS)
 
 test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)

@@ -42,6 +42,11 @@ class RunningJob:
         self.client = ControlClient(endpoint.url, endpoint.token)
         self.until(lambda: self.client.job().state is JobState.RUNNING)
 
+    @property
+    def pid(self) -> int:
+        """The driver's process id."""
+        return self._process.pid
+
     def view(self) -> JobView:
         """Return the job as it stands."""
         return self.client.job()

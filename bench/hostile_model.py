@@ -1,0 +1,52 @@
+"""What hostile clients changed, in the form of `hostile.json`."""
+
+from __future__ import annotations
+
+from bench.model import Circumstances, Model
+from pydantic import Field
+
+QUIET, HOSTILE = "quiet", "hostile"
+
+
+class Phase(Model):
+    """A time with hostile clients or without; what began in it counts.
+
+    Args:
+        kind: `quiet` or `hostile`.
+        turn: its number among those of its kind.
+        seconds: how long it lasted.
+        load: the machine's load average of the last minute at its end.
+        batches: durations of the job's batches, ms.
+        checkpoints: durations of its checkpoints, ms.
+        kept: times to an answer over a connection that was kept, ms.
+        fresh: times to an answer over a new connection each, ms.
+        unanswered: requests with the token that got no answer.
+        driver_cpu: CPU seconds of the driver in Python.
+        jvm_cpu: CPU seconds of the processes below it.
+        clients_cpu: CPU seconds of the hostile clients.
+        descriptors: the most open files of the driver.
+        connections: of the hostile clients by what they did, those that were made.
+    """
+
+    kind: str
+    turn: int
+    seconds: float
+    load: float
+    batches: tuple[int, ...] = ()
+    checkpoints: tuple[int, ...] = ()
+    kept: tuple[float, ...] = ()
+    fresh: tuple[float, ...] = ()
+    unanswered: int = 0
+    driver_cpu: float = 0.0
+    jvm_cpu: float = 0.0
+    clients_cpu: float = 0.0
+    descriptors: int = 0
+    connections: dict[str, int] = Field(default_factory=dict)
+
+
+class Hostile(Model):
+    """All phases of a run with so many hostile clients at once."""
+
+    circumstances: Circumstances
+    clients: int
+    phases: tuple[Phase, ...] = ()

@@ -1,0 +1,185 @@
+"""Writes HOSTILE.md: a job's figures with hostile clients and without, in turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.hostile_model import HOSTILE, QUIET, Hostile, Phase
+from bench.summary import quantile
+from bench.tables import Table, goal_list
+
+NOISE = 1.05
+"""A median that is at most so many times the other is the same, however even the quiet phases are."""
+ANSWER_MS = 5000.0
+"""99 of 100 answers to a caller with the token have to come within this."""
+
+_HEAD = """\
+# Hostile clients
+
+<!-- Written by `make bench-hostile`; change bench/hostile_report.py. -->
+
+Numbers as measured. `hostile.json` has every batch, checkpoint and answer.
+
+The job of `jobs/soak.yaml` with a file of 2,000 events every second and a checkpoint every two seconds. Over loopback,
+{clients} hostile clients without a token are connected or try to be, half of them to the control API, half to the port
+of the metrics. They send nothing, heads and bodies that arrive byte by byte or never end, 10 MB of body, zeros, TLS,
+wrong tokens, 50 requests at once, scrapes and probes without a pause, and some read no answer. A client that is
+disconnected comes again at once. Quiet and hostile phases take turns. The clients run on the same machine, as one
+process of the lowest priority, so some of the processor time is theirs.
+
+Four times a second a client with the token asks for `GET /v1/job` over a connection that it keeps and over a new one.
+Batches are those that these answers speak of.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of which a phase has many values."""
+
+    title: str
+    values: Callable[[Phase], Sequence[float]]
+
+
+BATCHES = Measure("batch, ms", lambda phase: phase.batches)
+CHECKPOINTS = Measure("checkpoint, ms", lambda phase: phase.checkpoints)
+KEPT = Measure("answer over a connection that is kept, ms", lambda phase: phase.kept)
+FRESH = Measure("answer over a new connection, ms", lambda phase: phase.fresh)
+MEASURES = (BATCHES, CHECKPOINTS, KEPT, FRESH)
+_PROCESSORS: dict[str, Callable[[Phase], float]] = {
+    "driver in Python, processors": lambda phase: phase.driver_cpu / phase.seconds,
+    "JVM and Python workers, processors": lambda phase: phase.jvm_cpu / phase.seconds,
+    "hostile clients, processors": lambda phase: phase.clients_cpu / phase.seconds,
+    "driver: open files, at most": lambda phase: phase.descriptors,
+    "load average": lambda phase: phase.load,
+}
+
+
+def render(result: Hostile) -> str:
+    """Return HOSTILE.md."""
+    phases = result.phases
+    quiet, hostile = _of(phases, QUIET), _of(phases, HOSTILE)
+    seconds = sum(phase.seconds for phase in hostile)
+    length = f"{len(hostile)} hostile phases, {seconds / 60:.0f} minutes in all, between {len(quiet)} quiet ones."
+    parts = [
+        _HEAD.format(clients=result.clients),
+        f"{result.circumstances} {length}\n",
+        goal_list(goals(phases)),
+        "\n".join(f"- {line}" for line in findings(phases)) + "\n",
+        "## Durations\n",
+        "All values of all phases of a kind; in brackets, least and most of the phases' own medians.\n",
+        comparison_table(phases).markdown() + "\n",
+        "## The machine\n",
+        "Medians of the phases.\n",
+        machine_table(phases).markdown() + "\n",
+        "## Connections\n",
+        connections_table(phases).markdown() + "\n",
+    ]
+    return "\n".join(parts)
+
+
+def comparison_table(phases: Sequence[Phase]) -> Table:
+    """Return median, 95th and 99th percentile of everything, quiet and hostile."""
+    head = ("figure", "phases", "n", "median", "of the phases", "p95", "p99", "most")
+    rows = []
+    for measure in MEASURES:
+        for kind in (QUIET, HOSTILE):
+            values = [value for phase in _of(phases, kind) for value in measure.values(phase)]
+            if not values:
+                continue
+            medians = _medians(phases, kind, measure)
+            rows.append(
+                (
+                    measure.title,
+                    kind,
+                    f"{len(values):,}",
+                    f"{median(values):,.0f}",
+                    f"{min(medians):,.0f}–{max(medians):,.0f}",
+                    f"{quantile(values, 0.95):,.0f}",
+                    f"{quantile(values, 0.99):,.0f}",
+                    f"{max(values):,.0f}",
+                )
+            )
+    return Table(head, tuple(rows))
+
+
+def machine_table(phases: Sequence[Phase]) -> Table:
+    """Return what the processes used, quiet and hostile."""
+    rows = [
+        (title, *(f"{median(map(figure, _of(phases, kind))):.2f}" for kind in (QUIET, HOSTILE)))
+        for title, figure in _PROCESSORS.items()
+    ]
+    return Table(("", QUIET, HOSTILE), tuple(rows))
+
+
+def connections_table(phases: Sequence[Phase]) -> Table:
+    """Return how many connections of each kind were made."""
+    made: Counter[str] = Counter()
+    for phase in phases:
+        made.update(phase.connections)
+    return Table(("clients", "connections"), tuple((name, f"{count:,}") for name, count in made.most_common()))
+
+
+def ratio(phases: Sequence[Phase], measure: Measure, share: float = 0.5) -> float | None:
+    """Return the quantile of the hostile phases as a multiple of that of the quiet ones; None without values."""
+    both = []
+    for kind in (QUIET, HOSTILE):
+        values = [value for phase in _of(phases, kind) for value in measure.values(phase)]
+        if not values:
+            return None
+        both.append(quantile(values, share))
+    return both[1] / both[0] if both[0] else None
+
+
+def noise(phases: Sequence[Phase], measure: Measure) -> float:
+    """Return how many times the median of all quiet phases that of the slowest one is: this much is chance."""
+    medians = _medians(phases, QUIET, measure)
+    return max(NOISE, max(medians) / median(medians)) if medians and median(medians) else NOISE
+
+
+def goals(phases: Sequence[Phase]) -> Iterator[tuple[str, bool]]:
+    """Yield each goal with what was measured, and whether it was reached."""
+    for measure, what in ((BATCHES, "batches"), (CHECKPOINTS, "checkpoints")):
+        times, allowed = ratio(phases, measure), noise(phases, measure)
+        if times is not None:
+            measured = f"{times:.2f} times the median (the slowest quiet phase: {allowed:.2f})"
+            yield f"{what} take as long as without hostile clients: {measured}", times <= allowed
+    answers = [value for phase in _of(phases, HOSTILE) for value in (*phase.kept, *phase.fresh)]
+    unanswered = sum(phase.unanswered for phase in phases)
+    if answers:
+        late = quantile(answers, 0.99)
+        measured = f"99 of 100 times within {late:,.0f} ms, {unanswered} times not at all"
+        yield f"a caller with the token is answered: {measured}", late <= ANSWER_MS and not unanswered
+
+
+def findings(phases: Sequence[Phase]) -> Iterator[str]:
+    """Yield in sentences what hostile clients changed."""
+    for measure in MEASURES:
+        times, late = ratio(phases, measure), ratio(phases, measure, 0.95)
+        if times is not None and late is not None:
+            yield f"{measure.title}: {times:.2f} times the median, {late:.2f} times the 95th percentile"
+
+
+def said(phase: Phase) -> str:
+    """Return a phase in a line."""
+    figures = (
+        f"{measure.title} {median(values):.0f}/{quantile(values, 0.95):.0f}"
+        for measure in MEASURES
+        if (values := measure.values(phase))
+    )
+    return (
+        f"{phase.kind} {phase.turn}: {', '.join(figures)}; load {phase.load:.1f}, driver {phase.driver_cpu:.1f} s,"
+        f" JVM {phase.jvm_cpu:.1f} s, clients {phase.clients_cpu:.1f} s of {phase.seconds:.0f};"
+        f" {sum(phase.connections.values()):,} connections, {phase.descriptors} descriptors,"
+        f" {phase.unanswered} unanswered"
+    )
+
+
+def _of(phases: Sequence[Phase], kind: str) -> list[Phase]:
+    return [phase for phase in phases if phase.kind == kind]
+
+
+def _medians(phases: Sequence[Phase], kind: str, measure: Measure) -> list[float]:
+    return [median(values) for phase in _of(phases, kind) if (values := measure.values(phase))]
