@@ -65,9 +65,9 @@ RUN --mount=type=bind,from=build,source=/uv,target=/uv \
  && find streamjob_runtime -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} +
 # What reads and writes Kafka: a job in a cluster fetches nothing. And the archive of Spark's classes: a third of its
 # start, whenever a job is restarted.
-RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.connectors kafka \
+RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.spark.connectors kafka \
  && find /opt/streamjob/var/streamjob/connectors -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} + \
- && python -m streamjob_runtime.warm_up && test -f /opt/streamjob/var/streamjob/*.jsa \
+ && python -m streamjob_runtime.spark.warm_up && test -f /opt/streamjob/var/streamjob/*.jsa \
  && rm -rf /tmp/* ~/.cache
 WORKDIR /var/lib/streamjob
 USER 10001

@@ -95,5 +95,5 @@ $(READY): requirements.lock requirements.uv.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.uv.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m streamjob_runtime.warm_up
+	$(BIN)/python -m streamjob_runtime.spark.warm_up
 	@touch $@

@@ -40,7 +40,7 @@ from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.manifests.names import ATTEMPT_LABEL
+from streamjob_operator.objects.names import ATTEMPT_LABEL
 
 _PARTS: frozenset[str] = frozenset(get_args(JobPart))
 

@@ -19,7 +19,7 @@ from bench.tables import Table
 from rich.console import Console
 from tests.servers.process import ServerMissing
 
-from streamjob_runtime.connectors.fetching import CannotFetch
+from streamjob_runtime.spark.connectors.fetching import CannotFetch
 
 _CANNOT_MEASURE = (RunFailed, CannotFetch, ServerMissing)
 

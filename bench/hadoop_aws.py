@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from streamjob_runtime.connectors.artifacts import read_pins
-from streamjob_runtime.connectors.fetching import Repositories, fetch
+from streamjob_runtime.spark.connectors.artifacts import read_pins
+from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
 
 _PINS = read_pins(Path(__file__).with_name("hadoop-aws.txt").read_text())
 

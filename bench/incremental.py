@@ -32,11 +32,11 @@ from streamjob.protocol.ownership import Identity
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SourceState
 from streamjob.store.opening import open_location
-from streamjob_runtime.download import download
-from streamjob_runtime.ledger import Ledger, RestoreFrom
-from streamjob_runtime.spark_checkpoint.hold import hold, release
-from streamjob_runtime.upload import Uploader, packing, packs_of
-from streamjob_runtime.upload.packing import PACK_BELOW
+from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
+from streamjob_runtime.checkpointing.upload import Uploader, packing, packs_of
+from streamjob_runtime.checkpointing.upload.packing import PACK_BELOW
+from streamjob_runtime.restoring.download import download
+from streamjob_runtime.spark.checkpoint_dir.hold import hold, release
 
 RESULTS = REPOSITORY / "bench" / "incremental.json"
 JOB = JobId("bench", "incremental")

@@ -9,7 +9,7 @@ from bench.spark_files import PARTITIONS
 from bench.summary import loads
 from bench.tables import MB, Table
 
-from streamjob_runtime.upload.repacking import FAN
+from streamjob_runtime.checkpointing.upload.repacking import FAN
 
 _HEAD = """\
 # What an incremental checkpoint costs as the job grows

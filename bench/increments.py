@@ -18,8 +18,8 @@ from bench.running import RunningJob, command, manifest, running
 
 from streamjob.ids import CheckpointId
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.spark_checkpoint.files_read import files_read
-from streamjob_runtime.spark_checkpoint.logs import last_committed
+from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
+from streamjob_runtime.spark.checkpoint_dir.logs import last_committed
 
 JOB = REPOSITORY / "bench" / "jobs" / "keyed.yaml"
 SHARES = (0.01, 0.1)

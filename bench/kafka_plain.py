@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.plain import query
 
 from streamjob.job.load import load_job
-from streamjob_runtime.session import SessionSettings, start_session
+from streamjob_runtime.spark.session import SessionSettings, start_session
 
 
 def arguments() -> argparse.Namespace:

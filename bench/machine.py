@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.model import Circumstances
 
-from streamjob_runtime.java import find_java
+from streamjob_runtime.spark.java import find_java
 
 
 def circumstances(begun: float, command: str) -> Circumstances:

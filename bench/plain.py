@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from streamjob.ids import BatchId, Epoch
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.sink import SinkContext
-from streamjob_runtime.java import find_java
-from streamjob_runtime.jvm import JAR
-from streamjob_runtime.session import SessionSettings
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.places import LocalPlace
+from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.jvm import JAR
+from streamjob_runtime.spark.session import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

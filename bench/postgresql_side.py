@@ -14,8 +14,8 @@ from bench.postgresql_model import WARM_ROWS, Done
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.session import SessionSettings, start_session
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
+from streamjob_runtime.spark.session import SessionSettings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

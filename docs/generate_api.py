@@ -27,10 +27,10 @@ from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.store.base import Store
-from streamjob_runtime.api.app import Triggering, create_app
-from streamjob_runtime.api.control import JobControl
-from streamjob_runtime.metered_store import MeteredStore
-from streamjob_runtime.metrics import Metrics
+from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.control import JobControl
+from streamjob_runtime.monitoring.metered_store import MeteredStore
+from streamjob_runtime.monitoring.metrics import Metrics
 
 REFERENCE = Path(__file__).parent / "reference"
 

@@ -16,11 +16,11 @@ from streamjob.protocol.log import JobId, LogView, read
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
 from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.manifests import driver_pod, job_config_map, token_secret
+from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.objects import driver_pod, job_config_map, token_secret
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Revision, revision_of
-from streamjob_operator.storing import S3Stores
+from streamjob_operator.storage.job_stores import S3Stores
 
 pytestmark = pytest.mark.timeout(900)
 

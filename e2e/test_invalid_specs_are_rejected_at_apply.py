@@ -21,7 +21,7 @@ from tests.integration.charts.rendered import CHART
 from tests.servers.go_tools import HELM
 from tests.unit.operator.admission.reviews import INVALID, VALID, write_certificate
 
-from streamjob_operator.admission.server import PATH
+from streamjob_operator.webhook.server import PATH
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 

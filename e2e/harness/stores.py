@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from e2e.harness.namespace import Namespace
 
 from streamjob.store import Store
-from streamjob_operator.storing import S3Stores
+from streamjob_operator.storage.job_stores import S3Stores
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def compare_with_batch(file: Path, output: Path, workdir: Path) -> Comparison:
         output: the sink's directory, read as any reader of it would.
         workdir: directory for Spark's scratch files.
     """
-    from streamjob_runtime.session import SessionSettings, start_session
+    from streamjob_runtime.spark.session import SessionSettings, start_session
 
     job = load_job(file)
     (sink,) = job.spec.sinks

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound, Refused
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
-from streamjob_operator.cluster.mirror import Mirror
-from streamjob_operator.manifests.names import NAME_LABEL
+from streamjob_operator.machinery.mirror import Mirror
+from streamjob_operator.machinery.watch_audit import Health, Identity, identity_of
+from streamjob_operator.machinery.work_queue import Loops, Pace
 from streamjob_operator.metrics import Metrics
-from streamjob_operator.observing import SnapshotIndex
-from streamjob_operator.probes import Health, Identity, identity_of
+from streamjob_operator.objects.names import NAME_LABEL
+from streamjob_operator.reconciling.observing import SnapshotIndex
 from streamjob_operator.resources.snapshot import SnapshotState
-from streamjob_operator.waking import Loops, Pace
 
 _log = logging.getLogger(__name__)
 _AWAY = 5.0

@@ -13,34 +13,34 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from streamjob.errors import ExitCode
-from streamjob_operator import manifests
-from streamjob_operator.acting import Actor
-from streamjob_operator.admission.certificate import Certificate
-from streamjob_operator.admission.server import admission_server, serve_reviews
-from streamjob_operator.admitting import Admissions
+from streamjob_operator import objects
 from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
+from streamjob_operator.cluster.driver_api import Drivers
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
-from streamjob_operator.cluster.mirror import Mirror, MirroredCluster
-from streamjob_operator.control import Drivers
 from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.election import Election, OpenCluster
-from streamjob_operator.evaluating import Evaluate, Evaluator
-from streamjob_operator.evaluations import Evaluations
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.evaluation.cache import Evaluations
+from streamjob_operator.evaluation.evaluator import Evaluate, Evaluator
+from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.handlers import watch
+from streamjob_operator.machinery.election import Election, OpenCluster
+from streamjob_operator.machinery.mirror import Mirror, MirroredCluster
+from streamjob_operator.machinery.watch_audit import Health, metrics_server, probe_server, serve
+from streamjob_operator.machinery.work_queue import Pace
 from streamjob_operator.metrics import Metrics
-from streamjob_operator.observing import Observer, SnapshotIndex, Tokens
-from streamjob_operator.probes import Health, metrics_server, probe_server, serve
-from streamjob_operator.reconciler import JobReconciler
+from streamjob_operator.reconciling.acting import Actor
+from streamjob_operator.reconciling.observing import Observer, SnapshotIndex, Tokens
+from streamjob_operator.reconciling.pod_dry_run import Admissions
+from streamjob_operator.reconciling.reconciler import JobReconciler
+from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.resources.base import Metadata
-from streamjob_operator.revision import Revision
 from streamjob_operator.settings import LeaseSettings, Settings
-from streamjob_operator.snapshot_reconciler import SnapshotReconciler
-from streamjob_operator.storing import Snapshots
-from streamjob_operator.validating import Resources
-from streamjob_operator.waking import Pace
+from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.webhook.certificate import Certificate
+from streamjob_operator.webhook.server import admission_server, serve_reviews
 
 _log = logging.getLogger(__name__)
 _CLOSING = 5.0
@@ -53,7 +53,7 @@ class DriverBuilder:
     def __init__(self, settings: Settings) -> None:
         self._image = settings.image
         self._controller = (
-            manifests.Controller(settings.own_namespace, settings.own_labels)
+            objects.Controller(settings.own_namespace, settings.own_labels)
             if settings.own_namespace and settings.own_labels
             else None
         )
@@ -62,13 +62,13 @@ class DriverBuilder:
     def __call__(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
         """Return what a driver's pod mounts, who may reach it, and last the pod."""
         owner = Metadata.model_validate(job["metadata"])
-        objects = [
-            manifests.token_secret(owner, secrets.token_urlsafe(32)),
-            manifests.job_config_map(owner, revision),
+        made = [
+            objects.token_secret(owner, secrets.token_urlsafe(32)),
+            objects.job_config_map(owner, revision),
         ]
         if self._controller is not None:
-            objects.append(manifests.network_policy(owner, self._controller, self._metrics_from))
-        return [*objects, manifests.driver_pod(owner, revision, action, default_image=self._image)]
+            made.append(objects.network_policy(owner, self._controller, self._metrics_from))
+        return [*made, objects.driver_pod(owner, revision, action, default_image=self._image)]
 
 
 def controller_for(

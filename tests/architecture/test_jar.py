@@ -1,14 +1,14 @@
 from zipfile import ZipFile
 
-from streamjob_runtime.jvm import JAR, SOURCES
-from streamjob_runtime.jvm.build import SOURCE_HASH_ENTRY, source_hash
+from streamjob_runtime.spark.jvm import JAR, SOURCES
+from streamjob_runtime.spark.jvm.build import SOURCE_HASH_ENTRY, source_hash
 
 
 def test_the_jar_was_built_from_the_java_sources_beside_it() -> None:
     with ZipFile(JAR) as jar:
         built_from = jar.read(SOURCE_HASH_ENTRY).decode()
 
-    assert built_from == source_hash(), "run `python -m streamjob_runtime.jvm.build`"
+    assert built_from == source_hash(), "run `python -m streamjob_runtime.spark.jvm.build`"
 
 
 def test_the_jar_holds_a_class_for_every_java_source() -> None:

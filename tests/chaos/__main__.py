@@ -26,7 +26,7 @@ from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
 
-from streamjob_runtime.session import SessionSettings, start_session
+from streamjob_runtime.spark.session import SessionSettings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

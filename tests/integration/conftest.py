@@ -14,8 +14,8 @@ from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
 from tests.servers.s3 import S3Server
 
-from streamjob_runtime.connectors.fetching import CannotFetch
-from streamjob_runtime.connectors.finding import jars
+from streamjob_runtime.spark.connectors.fetching import CannotFetch
+from streamjob_runtime.spark.connectors.finding import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

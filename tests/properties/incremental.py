@@ -12,10 +12,10 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.snapshot.manifest import ChainState, Manifest
 from streamjob.store.base import Store
-from streamjob_runtime.download import download
-from streamjob_runtime.ledger import Ledger, RestoreFrom
-from streamjob_runtime.spark_checkpoint import CutFiles, Hold
-from streamjob_runtime.upload import Uploader
+from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
+from streamjob_runtime.checkpointing.upload import Uploader
+from streamjob_runtime.restoring.download import download
+from streamjob_runtime.spark.checkpoint_dir import CutFiles, Hold
 
 JOB = JobId("tests", "job")
 CHAIN = ChainUid("chain")

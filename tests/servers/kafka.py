@@ -37,10 +37,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.servers.process import LOOPBACK, ServerMissing, ServerProcess, free_port, required
 
 from streamjob.errors import StreamJobError
-from streamjob_runtime.connectors.artifacts import read_pins
-from streamjob_runtime.connectors.fetching import Repositories, fetch
-from streamjob_runtime.connectors.finding import cache_directory
-from streamjob_runtime.java import find_java
+from streamjob_runtime.spark.connectors.artifacts import read_pins
+from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
+from streamjob_runtime.spark.connectors.finding import cache_directory
+from streamjob_runtime.spark.java import find_java
 
 _PINS = Path(__file__).with_name("kafka-broker.txt")
 _TIMEOUT = 30.0

@@ -23,9 +23,9 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 from tests.servers.process import ServerMissing, ServerProcess
 
-from streamjob_runtime.connectors.artifacts import read_pins
-from streamjob_runtime.connectors.fetching import Repositories, fetch
-from streamjob_runtime.connectors.finding import cache_directory
+from streamjob_runtime.spark.connectors.artifacts import read_pins
+from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
+from streamjob_runtime.spark.connectors.finding import cache_directory
 
 _NOBODY = "nobody"
 _JDBC_DRIVER = read_pins(

@@ -21,9 +21,9 @@ from streamjob.protocol.channels import Segment
 from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications, PublicationSealed
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.channels.in_flight import segment_path
-from streamjob_runtime.channels.stream import Stream
-from streamjob_runtime.publication import Publication
+from streamjob_runtime.chain.channels.in_flight import segment_path
+from streamjob_runtime.chain.channels.stream import Stream
+from streamjob_runtime.chain.publication import Publication
 
 BOUNDS = ChannelPolicy(capacity_records=6)
 

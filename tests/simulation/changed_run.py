@@ -14,6 +14,7 @@ from tests.simulation.process import Process
 from tests.simulation.revision_flow import Item, decode, encode, partition_of
 from tests.simulation.spark_twin import Query, Standing, without_spark
 
+from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, Key, OperatorUid
 from streamjob.protocol import messages as m
@@ -28,10 +29,9 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob.store.base import Store
-from streamjob.stored.compatibility import Restored, check_compatible
-from streamjob_runtime.acknowledging import FinishedChain, Nodes
-from streamjob_runtime.channels.in_flight import channel_states, is_segment
-from streamjob_runtime.restoration import Restoration, Workdir
+from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment
+from streamjob_runtime.checkpointing.acknowledging import FinishedChain, Nodes
+from streamjob_runtime.restoring.restoration import Restoration, Workdir
 
 SEGMENT_RECORDS = 2
 _NOT_NEEDED: Any = None

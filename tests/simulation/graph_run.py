@@ -15,7 +15,7 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.protocol.cuts import ChainCut
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, OperatorState, SinkState, SourceState
-from streamjob_runtime.channels.in_flight import channel_states, is_segment, restored_log
+from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment, restored_log
 
 SEGMENT_RECORDS = 2
 

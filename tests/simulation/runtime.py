@@ -32,7 +32,7 @@ from streamjob.protocol.restore import Resolution, resolve
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Program, get, get_uri, put
-from streamjob_runtime.download import SnapshotFileMissing
+from streamjob_runtime.restoring.download import SnapshotFileMissing
 
 SINK = OperatorUid("sink")
 

@@ -20,13 +20,13 @@ from tests.simulation.oracle import Violation
 from tests.simulation.revision_flow import Item, partition_of, take
 from tests.simulation.revisions import Revision
 
+from streamjob.comparison.rewriting import Contents
 from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
-from streamjob.stored.rewriting import Contents
-from streamjob_runtime import judging, rewriting
-from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.spark_checkpoint.described import operator_names
-from streamjob_runtime.spark_checkpoint.logs import VOID_OFFSET, last_committed, read_offsets
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.restoring import rewriting, state_matching
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 Counts = dict[int, dict[str, int]]
 """The rows that an operator has numbered so far, by state partition and key."""
@@ -188,8 +188,8 @@ def without_spark() -> Iterator[None]:
     """Let the runtime ask the queries of this module where it would ask Spark."""
     with ExitStack() as stack:
         for module, name, twin in (
-            (judging, "describe_state", _describe_state),
-            (judging, "what_spark_refuses", _what_spark_refuses),
+            (state_matching, "describe_state", _describe_state),
+            (state_matching, "what_spark_refuses", _what_spark_refuses),
             (rewriting._State, "_repartition", _repartition),
             (rewriting._State, "_contents", _contents),
             (rewriting._State, "_is_keyed", lambda *_: True),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streamjob_operator.cluster.api import AlreadyExists, Cluster
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, Object
-from streamjob_operator.manifests.names import UID_LABEL, metadata
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.objects.names import UID_LABEL, metadata
 from streamjob_operator.resources.base import Metadata
-from streamjob_operator.revision import Revision
 
 
 async def list_revisions(cluster: Cluster, job: Object) -> tuple[Revision, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamjob.client.models import CheckpointingChanges
-from streamjob_operator.revision import Revision
+from streamjob_operator.decisions.revision import Revision
 
 EventType = Literal["Normal", "Warning"]
 """Kubernetes' types of events."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import admission, health, policy
+from streamjob_operator.decisions import health, live_changes, pod_dry_run
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
-from streamjob_operator.decisions.resting import starts_again
+from streamjob_operator.decisions.not_running import starts_again
+from streamjob_operator.decisions.observation import Reach
+from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
-from streamjob_operator.observation import Reach
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -24,7 +25,6 @@ from streamjob_operator.resources.conditions import (
     with_condition,
 )
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
-from streamjob_operator.revision import Difference
 
 Verdict = tuple[ConditionStatus, str, str]
 
@@ -109,7 +109,7 @@ def _stalled(s: Situation, step: Step) -> Verdict:
         lambda: _failed(s),
         lambda: _is_incompatible(s),
         lambda: ("True", step.reason, step.message) if step.reason == "SnapshotUnusable" else None,
-        lambda: _pod_rejected(s) if admission.lasts(s) else None,
+        lambda: _pod_rejected(s) if pod_dry_run.lasts(s) else None,
         lambda: ("True", "RolledBack", s.memory.failure or "") if s.rolled_back and not _stops(s) else None,
     )
     for check in checks:
@@ -132,18 +132,18 @@ def _failed(s: Situation) -> Verdict | None:
 
 
 def _is_incompatible(s: Situation) -> Verdict | None:
-    found = policy.incompatible(s)
+    found = live_changes.incompatible(s)
     if found is None or s.difference in (Difference.IGNORE, Difference.PATCH):
         return None
     return "True", "StateIncompatible", "\n".join(found.problems)
 
 
 def _pod_rejected(s: Situation) -> Verdict | None:
-    trial = admission.rejected(s)
+    trial = pod_dry_run.rejected(s)
     if trial is None:
         return None
     runs = "; the job runs on with the pod that it has" if s.driver_is_live else ""
-    return "True", admission.POD_REJECTED, admission.rejection(trial) + runs
+    return "True", pod_dry_run.POD_REJECTED, pod_dry_run.rejection(trial) + runs
 
 
 def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:

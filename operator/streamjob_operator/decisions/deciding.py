@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import admission, policy, recording, stopping
+from streamjob_operator.decisions import live_changes, pod_dry_run, recording, stopping
 from streamjob_operator.decisions.actions import Action
-from streamjob_operator.decisions.active import deploying, running
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.decisions.deletion import deleting
 from streamjob_operator.decisions.history import forgotten
 from streamjob_operator.decisions.memory import Stop, intends_otherwise, memory_of, remember
+from streamjob_operator.decisions.not_running import created, failed, finished, suspend, suspended
+from streamjob_operator.decisions.observation import Observation
 from streamjob_operator.decisions.recovery import restart
 from streamjob_operator.decisions.reporting import report
 from streamjob_operator.decisions.requests import superfluous
-from streamjob_operator.decisions.resting import created, failed, finished, suspend, suspended
 from streamjob_operator.decisions.rollback import rolled_back
+from streamjob_operator.decisions.running import deploying, running
 from streamjob_operator.decisions.situation import Limits, Situation, Step
 from streamjob_operator.decisions.starting import LOG_DAMAGED, deploy, deploy_wanted, go_on
-from streamjob_operator.observation import Observation
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
 
 HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
@@ -75,7 +75,7 @@ def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
 
 def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
     """Return the revisions whose pods the API server is to be asked about before the next decision."""
-    return admission.wanted_trials(memory_of(status), now)
+    return pod_dry_run.wanted_trials(memory_of(status), now)
 
 
 def _next(s: Situation) -> Step:
@@ -109,7 +109,7 @@ def _stopped(s: Situation, stop: Stop) -> Step:
     suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
     if suspends:
         return suspend(s)
-    if stop.purpose is not TriggerPurpose.REDEPLOY and policy.incompatible(s) is not None:
+    if stop.purpose is not TriggerPurpose.REDEPLOY and live_changes.incompatible(s) is not None:
         # What the job was asked before it stopped had less state than what it has left, such as none yet.
         assert s.memory.revision is not None
         return deploy(s, s.memory.revision, go_on(s))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamjob_operator.decisions.actions import Action
+from streamjob_operator.decisions.revision import Revision, revision_of
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Revision, revision_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamjob_operator.decisions.actions import DeleteDriver, DisposeCheckpoints, Emit, RemoveFinalizer
+from streamjob_operator.decisions.observation import Reach
 from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
-from streamjob_operator.observation import Reach
 
 _OUT_OF_REACH = {
     Reach.VOLUME: "its checkpoints are on a volume, which the controller cannot reach",

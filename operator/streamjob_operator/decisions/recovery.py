@@ -14,10 +14,10 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
 from streamjob_operator.decisions.actions import Emit, EventType
+from streamjob_operator.decisions.observation import DriverPod
 from streamjob_operator.decisions.rollback import can_roll_back, roll_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on
-from streamjob_operator.observation import DriverPod
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import RestartPolicy
 from streamjob_operator.resources.status import LifecycleState

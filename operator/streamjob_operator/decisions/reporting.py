@@ -8,8 +8,8 @@ from typing import Any
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.decisions import health
+from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
-from streamjob_operator.observation import Completion
 from streamjob_operator.resources.status import (
     CheckpointCounts,
     CheckpointInProgress,

@@ -9,8 +9,8 @@ from typing import Literal
 from streamjob.schedule import next_time
 from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot
 from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.observation import KnownSnapshot
 from streamjob_operator.decisions.situation import Situation, Step
-from streamjob_operator.observation import KnownSnapshot
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import RequestedSnapshot
 from streamjob_operator.resources.streamjob import StreamJobSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob_operator.decisions import admission, health
+from streamjob_operator.decisions import health, pod_dry_run
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on, latest
@@ -62,7 +62,7 @@ def stay(s: Situation) -> Step:
     assert s.wanted is not None
     trial = s.memory.trial(s.wanted.name)
     assert trial is not None
-    message = f"{trial.revision} is rolled back to {s.memory.revision}, which runs on: {admission.rejection(trial)}"
+    message = f"{trial.revision} is rolled back to {s.memory.revision}, which runs on: {pod_dry_run.rejection(trial)}"
     memory = replace(
         s.memory,
         lifecycle=LifecycleState.ROLLED_BACK,

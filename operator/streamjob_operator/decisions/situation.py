@@ -12,11 +12,11 @@ from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import Action, Emit
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.observation import Compatibility, DriverPod, Observation, StoredLog
+from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
+from streamjob_operator.decisions.revision import Difference, Revision, difference
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Difference, Revision, difference
 
 TAKES_REQUESTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 """States of a job in which it processes data, and takes checkpoints and savepoints."""

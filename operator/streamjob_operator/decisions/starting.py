@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from streamjob.protocol.restore import LATEST, NONE
 from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, Emit, EnsureRevision
-from streamjob_operator.decisions.admission import hindered
+from streamjob_operator.decisions.pod_dry_run import hindered
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.resources.status import LifecycleState, Nonces, Restore
 from streamjob_operator.resources.streamjob import StreamJobSpec

@@ -13,10 +13,10 @@ from streamjob.client.models import TriggerState
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.actions import Action, DeleteDriver, Emit, StopJob
 from streamjob_operator.decisions.memory import Stop
+from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import TAKES_REQUESTS, Situation, Step
 from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
-from streamjob_operator.revision import Difference
 
 _LIFECYCLE = {
     TriggerPurpose.UPGRADE: LifecycleState.UPGRADING,

@@ -18,20 +18,20 @@ from streamjob.extras import from_extra
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamjob.comparison.verdicts import Comparison, Finding
     from streamjob.job.load import LoadedJob
     from streamjob.job.plan import Plan
     from streamjob.protocol.log import JobId
-    from streamjob.stored.restorable import Found
-    from streamjob.stored.verdicts import Comparison, Finding
+    from streamjob.stored.start_snapshot import Found
 
     Examine = Callable[[LoadedJob, Found | None, Comparison, bool, JobId], Comparison]
     QueryCheck = Callable[
         [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
     ]
 
-_EXAMINER = "streamjob_runtime.examining"
+_EXAMINER = "streamjob_runtime.process.checking"
 """What asks the sinks and Spark what a start would find; it comes with the extra `runtime`."""
-_QUERIES = "streamjob_runtime.from_spark"
+_QUERIES = "streamjob_runtime.restoring.from_spark"
 """What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
@@ -84,7 +84,7 @@ def check_command(
     from streamjob.job.load import load_job
     from streamjob.job.plan import plan
     from streamjob.protocol.log import JobId
-    from streamjob.stored.restorable import FROM_SPARK
+    from streamjob.stored.start_snapshot import FROM_SPARK
 
     examine = _examiner(spark)
     asks_spark = spark and examine is not None
@@ -119,9 +119,9 @@ def _compare(
     examine: Examine | None,
 ) -> tuple[str, Comparison] | str:
     """Return a snapshot's URI, and what becomes of each part; a sentence where there is nothing to compare with."""
-    from streamjob.stored.comparing import compare
-    from streamjob.stored.restorable import opened
-    from streamjob.stored.verdicts import Comparison
+    from streamjob.comparison.parts import compare
+    from streamjob.comparison.verdicts import Comparison
+    from streamjob.stored.start_snapshot import opened
 
     def note(text: str) -> None:
         typer.echo(text, err=True)
@@ -169,7 +169,7 @@ def _examiner(ask_spark: bool) -> Examine | None:
 
 
 def _parse_with_spark(sql: str) -> str | None:
-    return cast("str | None", import_module("streamjob_runtime.sql_judge").parse_with_spark(sql))
+    return cast("str | None", import_module("streamjob_runtime.spark.parsing").parse_with_spark(sql))
 
 
 def _query_check() -> QueryCheck:

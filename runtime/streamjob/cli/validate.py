@@ -11,8 +11,8 @@ import typer
 from streamjob.extras import from_extra
 from streamjob.job.load import load_job
 
-_PARSER = "streamjob_runtime.sql_judge"
-_VALIDATOR = "streamjob_runtime.validating"
+_PARSER = "streamjob_runtime.spark.parsing"
+_VALIDATOR = "streamjob_runtime.process.validation"
 """What asks Spark; it comes with the extra `runtime`."""
 
 FileArgument = Annotated[

@@ -17,7 +17,7 @@ def streamjob_connectors() -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def streamjob_spark(tmp_path_factory: pytest.TempPathFactory, streamjob_connectors: tuple[str, ...]) -> Iterator[Any]:
     """A Spark session with the settings that jobs run with, started for the first test that asks for it."""
-    runtime = pytest.importorskip("streamjob_runtime.session", reason="needs streamjob[runtime]")
+    runtime = pytest.importorskip("streamjob_runtime.spark.session", reason="needs streamjob[runtime]")
     pytest.importorskip("pyspark", reason="needs streamjob[runtime]")
     session = runtime.start_session(
         runtime.SessionSettings(

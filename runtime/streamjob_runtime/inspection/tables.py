@@ -16,12 +16,12 @@ from streamjob.snapshot.manifest import ChainState, ChannelSegment, FileRef, Man
 from streamjob.store.opening import References
 from streamjob.stored.state_stores import StateUnreadable
 from streamjob.stored.state_tables import StateTable, TablesRequest
-from streamjob_runtime.download import Locate, download
 from streamjob_runtime.inspection import in_flight
 from streamjob_runtime.inspection.views import View, views_of
-from streamjob_runtime.session import SessionSettings
-from streamjob_runtime.spark_checkpoint.relocate import relocate
-from streamjob_runtime.spark_holder import SparkHolder
+from streamjob_runtime.restoring.download import Locate, download
+from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.session import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import client_settings
 from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
-from streamjob_runtime.spark_checkpoint.logs import read_offsets as log_entry
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

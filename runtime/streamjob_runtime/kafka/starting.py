@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamjob.comparison.compatibility import Restored
 from streamjob.ids import OperatorUid
 from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
-from streamjob.stored.compatibility import Restored
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.errors import OffsetsGone, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from streamjob.ids import CheckpointId
+from streamjob_runtime.sinks.file_systems import Place
 from streamjob_runtime.sinks.newest_files import NewestFiles
-from streamjob_runtime.sinks.places import Place
 
 _RECORDS_KEPT = 1000
 

@@ -17,11 +17,11 @@ from streamjob.ids import BatchId
 from streamjob.job.delta import problems, storage_options
 from streamjob.job.options import UnusableOptions, option, redacted, secrets_in
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
+from streamjob_runtime.sinks.column_mismatches import Misfit, does_not_hold, given_twice, no_column
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.misfits import Misfit, does_not_hold, given_twice, no_column
-from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, few_of, packed, portions, unpacked
+from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

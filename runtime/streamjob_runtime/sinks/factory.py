@@ -23,11 +23,11 @@ from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.file_systems import LocalPlace, Place
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.jdbc import JdbcSink
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
 from streamjob_runtime.sinks.memory import MemorySink
-from streamjob_runtime.sinks.places import LocalPlace, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,10 +15,10 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate, rows_by_footer
 from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.file_systems import Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
-from streamjob_runtime.sinks.parts import holds_no_row, is_candidate, rows_by_footer
-from streamjob_runtime.sinks.places import Move, Place, PlacedFile, place_full
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

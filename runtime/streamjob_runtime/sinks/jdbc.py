@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from streamjob.errors import refuse
 from streamjob.job.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.column_mismatches import no_column
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
-from streamjob_runtime.sinks.misfits import no_column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob_runtime.sinks.places import Place
+from streamjob_runtime.sinks.file_systems import Place
 
 
 class NewestFiles:

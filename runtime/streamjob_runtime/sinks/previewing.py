@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from streamjob.comparison.verdicts import Finding, Kind, Verdict
 from streamjob.errors import StreamJobError
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Previews
-from streamjob.stored.verdicts import Finding, Kind, Verdict
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.ids import CheckpointId, TriggerId
-from streamjob_runtime.api.control import InvalidChange, StateConflict
-from streamjob_runtime.api.server import ControlServer
+from streamjob_runtime.control.api.control import InvalidChange, StateConflict
+from streamjob_runtime.control.api.server import ControlServer
 
 
 class FakeJob:

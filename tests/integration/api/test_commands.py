@@ -15,7 +15,7 @@ from tests.unit.view.samples import MANIFEST, a_job, checkpoints
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
-from streamjob_runtime.api.server import ControlServer
+from streamjob_runtime.control.api.server import ControlServer
 
 runner = CliRunner()
 STREAMJOB = [sys.executable, "-c", "from streamjob.cli.main import main; main()"]

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from tests.integration.api.fakes import FakeJob, serving, token_of
 
-from streamjob_runtime.api import guard
-from streamjob_runtime.api.admission import LIMITS, Limits
+from streamjob_runtime.control.api import guard
+from streamjob_runtime.control.api.admission import LIMITS, Limits
 
 HEAD = b"GET /v1/job HTTP/1.1\r\nHost: a\r\n"
 QUICK = Limits(head_seconds=0.3, request_seconds=0.6)

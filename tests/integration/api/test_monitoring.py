@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from tests.integration.api.fakes import FakeJob, metrics_text
 
 from streamjob.errors import InvalidInput
-from streamjob_runtime.api.app import Triggering, create_app
-from streamjob_runtime.api.monitoring import MonitoringServer, create_monitoring_app
-from streamjob_runtime.api.server import ControlServer
+from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.monitoring import MonitoringServer, create_monitoring_app
+from streamjob_runtime.control.api.server import ControlServer
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.unit.view.samples import a_job
 
 from streamjob.client.models import JobState, JobView, TriggerState
 from streamjob.ids import TriggerId
-from streamjob_runtime.api.app import Triggering, create_app
+from streamjob_runtime.control.api.app import Triggering, create_app
 
 PROBLEM = "application/problem+json"
 

@@ -15,7 +15,7 @@ from tests.integration.api.fakes import FakeJob, metrics_text, serving, token_of
 from streamjob.client.models import ControlFile, TriggerState
 from streamjob.errors import InvalidInput
 from streamjob.ids import TriggerId
-from streamjob_runtime.api.server import ControlServer
+from streamjob_runtime.control.api.server import ControlServer
 
 
 def _server(workdir: Path, job: FakeJob | None = None) -> ControlServer:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob_runtime.channels.stream import Stream
-from streamjob_runtime.watermarks import InputWatermarks
+from streamjob_runtime.chain.channels.stream import Stream
+from streamjob_runtime.chain.watermarks import InputWatermarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.channels.chains import Chain, Transport
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.watermarks import event_time_columns
+from streamjob_runtime.chain.watermarks import event_time_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

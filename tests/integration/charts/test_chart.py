@@ -19,8 +19,8 @@ from tests.integration.charts.rendered import CHART, ROOT, Refused
 from tests.unit.operator.manifests.samples import pod
 
 from streamjob_operator import __main__ as command
-from streamjob_operator.admission.server import PATH
 from streamjob_operator.settings import LeaseSettings, Settings
+from streamjob_operator.webhook.server import PATH
 
 pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, TriggerId
 from streamjob.job.load import load_job
@@ -18,11 +19,10 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.store.base import Store
 from streamjob.store.opening import open_location
-from streamjob_runtime.clock import steady_clock
-from streamjob_runtime.control import RunningJob
-from streamjob_runtime.epoch import Job
-from streamjob_runtime.ledger import RestoreFrom
-from streamjob_runtime.runner import Runner, RunOptions
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
+from streamjob_runtime.control.running_job import RunningJob
+from streamjob_runtime.job.epoch import Job
+from streamjob_runtime.job.runner import Runner, RunOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.local import LocalStore
-from streamjob_runtime.outputs import Outputs
+from streamjob_runtime.chain.outputs import Outputs
 
 
 class Moment(StrEnum):

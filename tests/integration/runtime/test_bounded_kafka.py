@@ -35,8 +35,8 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.manifest import SourceState
 from streamjob_runtime.kafka.bounded import FORMAT, bound_topics, latest_offsets
 from streamjob_runtime.kafka.positions import read_offsets
-from streamjob_runtime.spark_checkpoint.logs import last_committed
-from streamjob_runtime.spark_checkpoint.logs import read_offsets as log_entry
+from streamjob_runtime.spark.checkpoint_dir.logs import last_committed
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

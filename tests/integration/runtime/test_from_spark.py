@@ -15,6 +15,9 @@ from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output,
 from tests.integration.runtime.purchases import write_job
 from tests.servers.s3 import S3Server
 
+from streamjob.clock import steady_clock
+from streamjob.comparison.refusals import StateChanged
+from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.plan import plan
@@ -23,16 +26,13 @@ from streamjob.store.local import LocalStore
 from streamjob.store.opening import open_location
 from streamjob.stored.places import find_snapshot
 from streamjob.stored.reading import read_snapshot
-from streamjob.stored.refusals import StateChanged
-from streamjob.stored.restorable import Found
-from streamjob.stored.verdicts import Comparison
+from streamjob.stored.start_snapshot import Found
 from streamjob.stored.verify import verify
-from streamjob_runtime.clock import steady_clock
-from streamjob_runtime.examining import examine_with
-from streamjob_runtime.from_spark import check_query, take_over
-from streamjob_runtime.from_spark.errors import OtherState
-from streamjob_runtime.ledger import RestoreFrom
-from streamjob_runtime.spark_checkpoint import force_batch
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
+from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.restoring.from_spark import check_query, take_over
+from streamjob_runtime.restoring.from_spark.errors import OtherState
+from streamjob_runtime.spark.checkpoint_dir import force_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

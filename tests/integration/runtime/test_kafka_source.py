@@ -22,7 +22,7 @@ from streamjob.errors import ExitCode
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, OffsetsGone, TopicMissing
 from streamjob_runtime.kafka.positions import read_offsets
-from streamjob_runtime.metrics import Metrics
+from streamjob_runtime.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.planning import describe_forms, describe_state
-from streamjob_runtime.spark_checkpoint.described import operator_names
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.query_planning import describe_forms, describe_state
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from streamjob.snapshot.record import LogRecord
 from streamjob.snapshot.sealing import CHECKSUM, sealed
 from streamjob.store import LocalStore
 from streamjob.store.effects import drive
-from streamjob_runtime.ledger import RestoreFrom
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

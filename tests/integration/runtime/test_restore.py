@@ -15,7 +15,7 @@ from tests.integration.runtime.purchases import Purchases, line_rows, table_rows
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.restore import ClaimMode
-from streamjob_runtime.ledger import RestoreFrom
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

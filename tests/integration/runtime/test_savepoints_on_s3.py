@@ -22,7 +22,7 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.places import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
-from streamjob_runtime.ledger import RestoreFrom
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

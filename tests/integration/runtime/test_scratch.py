@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.integration.runtime.processes import JobRuns, members_of
 
-from streamjob_runtime import class_data
-from streamjob_runtime.java import find_java
+from streamjob_runtime.spark import class_data
+from streamjob_runtime.spark.java import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 
+from streamjob.comparison.state_forms import misfits
 from streamjob.snapshot.state_form import StateForm
-from streamjob.stored.state_forms import misfits
-from streamjob_runtime.planning import describe_forms
+from streamjob_runtime.chain.query_planning import describe_forms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

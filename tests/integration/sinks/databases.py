@@ -14,7 +14,7 @@ import pytest
 from tests.servers.postgresql import PostgresqlServer, find_programs, jdbc_driver
 from tests.servers.process import required
 
-from streamjob_runtime.connectors.fetching import CannotFetch
+from streamjob_runtime.spark.connectors.fetching import CannotFetch
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pytest
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.places import LocalPlace
 
 pytestmark = pytest.mark.spark
 

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.memory import MemorySink, forget_memory, memory_rows
-from streamjob_runtime.sinks.places import LocalPlace
 from streamjob_runtime.sinks.spool import spooled, stage_in_all
 
 pytestmark = pytest.mark.spark

@@ -14,9 +14,9 @@ import pytest
 from streamjob.ids import Epoch, Key
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.local import LocalStore
-from streamjob_runtime.download import download
-from streamjob_runtime.spark_checkpoint import Hold, relocate
-from streamjob_runtime.upload import Uploader, known_files, shared_key
+from streamjob_runtime.checkpointing.upload import Uploader, known_files, shared_key
+from streamjob_runtime.restoring.download import download
+from streamjob_runtime.spark.checkpoint_dir import Hold, relocate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

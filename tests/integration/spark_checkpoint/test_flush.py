@@ -13,7 +13,7 @@ from pyspark.sql import Row, functions
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamjob_runtime.spark_checkpoint import force_flush, needs_another_flush
+from streamjob_runtime.spark.checkpoint_dir import force_flush, needs_another_flush
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

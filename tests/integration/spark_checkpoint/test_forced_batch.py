@@ -12,7 +12,7 @@ from pyspark.sql import functions
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint import (
+from streamjob_runtime.spark.checkpoint_dir import (
     BatchAlreadyPlanned,
     force_batch,
     hold,

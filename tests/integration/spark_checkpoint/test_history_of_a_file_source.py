@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint import Hold, hold
-from streamjob_runtime.upload.packing import LARGEST_PIECE
+from streamjob_runtime.checkpointing.upload.packing import LARGEST_PIECE
+from streamjob_runtime.spark.checkpoint_dir import Hold, hold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint import Hold, force_batch, hold, read_offsets
-from streamjob_runtime.upload.uploader import hash_file
+from streamjob_runtime.checkpointing.upload.uploader import hash_file
+from streamjob_runtime.spark.checkpoint_dir import Hold, force_batch, hold, read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

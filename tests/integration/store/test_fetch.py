@@ -10,7 +10,7 @@ from tests.servers.s3 import S3Server
 
 from streamjob.ids import Key
 from streamjob.store.opening import open_location
-from streamjob_runtime.fetch import fetch, main
+from streamjob_runtime.process.fetch import fetch, main
 
 pytestmark = pytest.mark.server
 

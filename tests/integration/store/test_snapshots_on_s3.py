@@ -17,9 +17,9 @@ from streamjob.ids import NO_BATCH, CheckpointId
 from streamjob.protocol.log import JobId
 from streamjob.store import LocalStore
 from streamjob.store.opening import open_location
-from streamjob_runtime.savepoints import Savepoint, savepoint_place
-from streamjob_runtime.spark_checkpoint.files import CutFiles
-from streamjob_runtime.spark_checkpoint.hold import Hold
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 pytestmark = pytest.mark.server
 

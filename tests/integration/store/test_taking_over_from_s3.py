@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from streamjob.cli.main import app
 from streamjob.store import LocalStore, StoreUnavailable
 from streamjob.store.opening import open_location
-from streamjob_runtime.from_spark.errors import NoQueryThere, QueryOutOfReach
+from streamjob_runtime.restoring.from_spark.errors import NoQueryThere, QueryOutOfReach
 
 pytestmark = pytest.mark.server
 pytest.importorskip("pyarrow")

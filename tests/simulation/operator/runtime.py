@@ -30,8 +30,8 @@ from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import CreateDriver, StopJob
-from streamjob_operator.observation import Completion
-from streamjob_operator.revision import Revision
+from streamjob_operator.decisions.observation import Completion
+from streamjob_operator.decisions.revision import Revision
 
 START = 5
 CRASH = 8

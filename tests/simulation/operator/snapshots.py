@@ -19,9 +19,9 @@ from streamjob_operator.decisions.actions import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from streamjob_operator.observation import KnownSnapshot, SnapshotOrigin
+from streamjob_operator.decisions.observation import KnownSnapshot, SnapshotOrigin
+from streamjob_operator.decisions.snapshots import SnapshotSituation, decide_snapshot
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
-from streamjob_operator.snapshotting import SnapshotSituation, decide_snapshot
 
 
 @dataclass(frozen=True)

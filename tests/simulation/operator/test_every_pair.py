@@ -31,10 +31,10 @@ from streamjob_operator.decisions.actions import (
     StopJob,
 )
 from streamjob_operator.decisions.memory import intends_otherwise, memory_of
-from streamjob_operator.observation import Compatibility, Observation, PodPhase, StoredLog
+from streamjob_operator.decisions.observation import Compatibility, Observation, PodPhase, StoredLog
+from streamjob_operator.decisions.revision import revision_of
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import revision_of
 
 INTENTS = 8
 """Most intents that are stored one behind the other while nothing happens."""

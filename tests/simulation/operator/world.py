@@ -30,13 +30,21 @@ from streamjob_operator.decisions.actions import (
     StopJob,
 )
 from streamjob_operator.decisions.memory import Memory, memory_of
-from streamjob_operator.observation import Admission, DriverPod, KnownSnapshot, Observation, PodPhase, Reach, StoredLog
-from streamjob_operator.observing import log_as_remembered, log_of_driver
+from streamjob_operator.decisions.observation import (
+    Admission,
+    DriverPod,
+    KnownSnapshot,
+    Observation,
+    PodPhase,
+    Reach,
+    StoredLog,
+)
+from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.reconciling.observing import log_as_remembered, log_of_driver
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Revision, revision_of
 
 GRACE = 30
 REJECTION = 'pods "job-driver" is forbidden: error looking up service account a/b: serviceaccount "b" not found'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob_runtime.api.admission import Admission, Limits, Pace
+from streamjob_runtime.control.api.admission import Admission, Limits, Pace
 
 LIMITS = Limits(connections=4, strangers_of_a_peer=3)
 

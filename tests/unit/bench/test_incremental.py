@@ -11,7 +11,7 @@ from bench.incremental_report import render
 from bench.model import Circumstances
 from bench.spark_files import BATCHES, PARTITIONS, SparkFiles
 
-from streamjob_runtime.spark_checkpoint import files_for
+from streamjob_runtime.spark.checkpoint_dir import files_for
 
 RESTORED = Restored(
     resolve=0.1,

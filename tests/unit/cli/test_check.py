@@ -16,8 +16,8 @@ from streamjob.job.spec import JobSpec
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.sink import SinkContext
 from streamjob.store.local import LocalStore
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.places import LocalPlace
 
 FILED = FUSED.model_copy(
     update={"sinks": (FUSED.sinks[0].model_copy(update={"format": "parquet", "options": {"path": "out"}}),)}

@@ -159,7 +159,7 @@ def test_a_command_without_an_entry_point_is_an_error(monkeypatch: pytest.Monkey
 def test_the_entry_point_of_run_is_declared() -> None:
     (entry,) = metadata.entry_points(group="streamjob.commands", name="run")
 
-    assert entry.value == "streamjob_runtime.cli:run"
+    assert entry.value == "streamjob_runtime.process.cli:run"
 
 
 def test_a_defect_ends_a_process_as_failed(tmp_path: Path) -> None:

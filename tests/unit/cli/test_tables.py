@@ -9,7 +9,7 @@ from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, wit
 
 from streamjob.cli.tables import print_status
 from streamjob.client.models import CheckpointsView, JobState, JobView, RewritingView, SnapshotKind
-from streamjob_runtime.view.plain import progress_line
+from streamjob_runtime.control.terminal.plain import progress_line
 
 
 def _lines(job: JobView, statistics: CheckpointsView) -> list[str]:

@@ -12,9 +12,9 @@ import yaml
 from pydantic import ValidationError
 
 from streamjob.job.load import load_job
+from streamjob_operator.decisions.revision import Difference, difference, revision_of
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob
-from streamjob_operator.revision import Difference, difference, revision_of
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "kubernetes"
 FILES = sorted(EXAMPLES.rglob("*.yaml"))

@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreUnavailable
-from streamjob_runtime.metered_store import VERBS, MeteredStore, VerbCount
+from streamjob_runtime.monitoring.metered_store import VERBS, MeteredStore, VerbCount
 
 KEY = Key("shared/aa/1-x")
 

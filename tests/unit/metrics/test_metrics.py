@@ -12,8 +12,8 @@ from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, chec
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob.ids import Key, OperatorUid
-from streamjob_runtime.metered_store import MeteredStore
-from streamjob_runtime.metrics import Metrics
+from streamjob_runtime.monitoring.metered_store import MeteredStore
+from streamjob_runtime.monitoring.metrics import Metrics
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

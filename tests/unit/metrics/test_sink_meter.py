@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.sink import Staged
-from streamjob_runtime.sink_meter import LastPublished, SinkMeter, SinkMeters
+from streamjob_runtime.sinks.meter import LastPublished, SinkMeter, SinkMeters
 
 SINK = OperatorUid("report")
 FIVE, SIX = CheckpointId(5), CheckpointId(6)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from streamjob_operator.decisions.revision import Difference, Revision, difference, revision_of
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Difference, Revision, difference, revision_of
 
 JOB: dict[str, Any] = {"sources": [{"name": "a"}], "checkpointing": {"interval": "20s"}}
 SPEC: dict[str, Any] = {"job": JOB, "image": "one", "checkpointing": {"location": "s3://b/p"}}

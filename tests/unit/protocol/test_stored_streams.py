@@ -14,7 +14,7 @@ from streamjob.protocol.restore import LatestUnusable
 from streamjob.protocol.stored_streams import check_streams
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
 from streamjob.testing.memory_store import FaultyStore
-from streamjob_runtime.channels.in_flight import channel_states, segment_path
+from streamjob_runtime.chain.channels.in_flight import channel_states, segment_path
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 

@@ -16,7 +16,7 @@ from streamjob.store import LocalStore
 from streamjob.stored.places import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
-from streamjob_runtime.from_spark import take_over
+from streamjob_runtime.restoring.from_spark import take_over
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CONF = {

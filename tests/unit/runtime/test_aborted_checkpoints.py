@@ -17,8 +17,8 @@ from streamjob.protocol.cuts import Batch, Publications
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.checkpoints import Checkpoints
-from streamjob_runtime.publication import Publication
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 
 UID = ChainUid("chain")
 FIVE = CheckpointId(5)

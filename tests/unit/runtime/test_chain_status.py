@@ -12,11 +12,11 @@ import pytest
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.protocol.cuts import Batch, Publications
 from streamjob.protocol.messages import ChainStatus
-from streamjob_runtime import chain as chain_module
-from streamjob_runtime.chain import Chain, ChainStart
-from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.outputs import ChainOutput
-from streamjob_runtime.publication import Publication
+from streamjob_runtime.chain import chain as chain_module
+from streamjob_runtime.chain.chain import Chain, ChainStart
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.chain.publication import Publication
 
 UID = ChainUid("chain")
 SOURCE = OperatorUid("source")

@@ -11,14 +11,14 @@ from tests.unit.runtime.plain_queries import Query, Taker
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
+from streamjob.comparison.verdicts import Comparison
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
-from streamjob.stored.restorable import Found
-from streamjob.stored.verdicts import Comparison
-from streamjob_runtime.from_spark import check_query
-from streamjob_runtime.from_spark.errors import NoQueryThere
+from streamjob.stored.start_snapshot import Found
+from streamjob_runtime.restoring.from_spark import check_query
+from streamjob_runtime.restoring.from_spark.errors import NoQueryThere
 
 pytest.importorskip("pyarrow")
 

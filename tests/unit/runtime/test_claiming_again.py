@@ -10,7 +10,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.store.base import Store
 from streamjob.testing.memory_store import MemoryStore
-from streamjob_runtime.ledger import Ledger
+from streamjob_runtime.checkpointing.ledger import Ledger
 
 
 def claimed(store: Store, owner: str, *, attempt: int = 0, again: bool = False) -> Ledger:

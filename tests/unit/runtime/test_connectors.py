@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from streamjob.job.spec import JobSpec
-from streamjob_runtime import spark_holder
-from streamjob_runtime.connectors import __main__ as command
-from streamjob_runtime.connectors import fetching, finding
-from streamjob_runtime.connectors.__main__ import main
-from streamjob_runtime.connectors.artifacts import KAFKA, Artifact, read_pins
-from streamjob_runtime.connectors.fetching import CannotFetch, Repositories, fetch
-from streamjob_runtime.session import SessionSettings
-from streamjob_runtime.spark_holder import SparkHolder
+from streamjob_runtime.spark import holder
+from streamjob_runtime.spark.connectors import __main__ as command
+from streamjob_runtime.spark.connectors import fetching, finding
+from streamjob_runtime.spark.connectors.__main__ import main
+from streamjob_runtime.spark.connectors.artifacts import KAFKA, Artifact, read_pins
+from streamjob_runtime.spark.connectors.fetching import CannotFetch, Repositories, fetch
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.session import SessionSettings
 
 CONTENT = b"the bytes of a jar"
 ONE = Artifact("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
@@ -233,8 +233,8 @@ def test_a_fetch_is_told_before_the_output_of_spark_goes_to_its_log(
         os.write(2, text.encode())
         return result
 
-    monkeypatch.setattr(spark_holder, "connector_jars", lambda _: tell("fetching", []))
-    monkeypatch.setattr(spark_holder, "start_session", lambda _: tell("starting", session))
+    monkeypatch.setattr(holder, "connector_jars", lambda _: tell("fetching", []))
+    monkeypatch.setattr(holder, "start_session", lambda _: tell("starting", session))
     SparkHolder(settings, tmp_path / "spark.log").session(1)
 
     assert capfd.readouterr().err == "fetching"

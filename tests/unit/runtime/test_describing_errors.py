@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 from streamjob.errors import Superseded
-from streamjob_runtime.describing import describe
+from streamjob_runtime.spark.error_text import describe
 
 
 def test_an_error_for_people_is_told_in_its_own_words() -> None:

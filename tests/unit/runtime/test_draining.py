@@ -10,10 +10,10 @@ import pytest
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.protocol.cuts import Batch, Publications
-from streamjob_runtime.gate import BatchRefused, EventTime, Gate
-from streamjob_runtime.spark_checkpoint.errors import UnreadableCheckpointFile
-from streamjob_runtime.spark_checkpoint.forced_batch import drop_planned
-from streamjob_runtime.spark_checkpoint.rewind import rewind_event_time
+from streamjob_runtime.chain.gate import BatchRefused, EventTime, Gate
+from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned
+from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time
 
 LEFT, RIGHT = OperatorUid("left"), OperatorUid("right")
 FIRST, SECOND = ChainUid("first"), ChainUid("second")

@@ -14,11 +14,11 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
-from streamjob_runtime import runner as runner_module
-from streamjob_runtime.ending import EpochNotEnded
-from streamjob_runtime.epoch import Epoch, EpochEnd, EpochOutcome
-from streamjob_runtime.ledger import RestoreFrom
-from streamjob_runtime.runner import Runner, RunOptions
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
+from streamjob_runtime.job import runner as runner_module
+from streamjob_runtime.job.end_of_epoch import EpochNotEnded
+from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome
+from streamjob_runtime.job.runner import Runner, RunOptions
 from streamjob_runtime.sinks.errors import UnusablePlace
 
 

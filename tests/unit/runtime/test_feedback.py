@@ -12,10 +12,10 @@ from streamjob.job.plan import ChannelPlan
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Backlog, Segment
 from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications
-from streamjob_runtime.chain_views import channel_view
-from streamjob_runtime.channels.in_flight import names_in_flight
-from streamjob_runtime.observing import ChainFigures
-from streamjob_runtime.publication import LoopTooFull, Publication
+from streamjob_runtime.chain.channels.in_flight import names_in_flight
+from streamjob_runtime.chain.publication import LoopTooFull, Publication
+from streamjob_runtime.control.views import channel_view
+from streamjob_runtime.monitoring.chain_meter import ChainFigures
 
 A, B = ChainUid("a"), ChainUid("b")
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint import (
+from streamjob_runtime.spark.checkpoint_dir import (
     END_OF_TIME_MS,
     NotCommitted,
     force_batch,
     needs_another_flush,
     read_offsets,
 )
-from streamjob_runtime.spark_checkpoint.forced_batch import flush_watermark, forced_entry
-from streamjob_runtime.spark_checkpoint.logs import OffsetEntry
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import flush_watermark, forced_entry
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
 LAST = OffsetEntry("v1", {"batchWatermarkMs": 50, "batchTimestampMs": 1000, "conf": {"a": "b"}}, ('{"x":1}', "-"))
 

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.publishing import Recovered
 from streamjob.sink import Sink, SinkContext, Staged
-from streamjob_runtime.output_recovery import recover_output
-from streamjob_runtime.outputs import FormerOutputs, Outputs
+from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
+from streamjob_runtime.job.output_recovery import recover_output
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.factory import SinkSurroundings
 

@@ -12,7 +12,7 @@ from tests.unit.runtime.plain_queries import PROVIDER, STORES, WINDOWS, Query, T
 
 from streamjob.errors import CannotRestore
 from streamjob.store import LocalStore
-from streamjob_runtime.from_spark.errors import (
+from streamjob_runtime.restoring.from_spark.errors import (
     IncompleteCheckpoint,
     NoQueryThere,
     NothingCommitted,
@@ -22,7 +22,7 @@ from streamjob_runtime.from_spark.errors import (
     UnknownCheckpoint,
     UnsupportedState,
 )
-from streamjob_runtime.spark_checkpoint import files_for
+from streamjob_runtime.spark.checkpoint_dir import files_for
 
 pytest.importorskip("pyarrow")
 

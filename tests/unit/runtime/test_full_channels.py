@@ -12,7 +12,7 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Entry, EntryKind, Segment
 from streamjob.protocol.cuts import Batch, Output, Publications
-from streamjob_runtime.publication import Publication
+from streamjob_runtime.chain.publication import Publication
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 ONE = CheckpointId(1)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint.described import operator_names, store_schemas
-from streamjob_runtime.spark_checkpoint.errors import UnreadableCheckpointFile
-from streamjob_runtime.spark_checkpoint.graft import GraftedInput, graft_inputs, graft_state
-from streamjob_runtime.spark_checkpoint.logs import read_commit, read_offsets, read_operator_metadata
+from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
+from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs, graft_state
+from streamjob_runtime.spark.checkpoint_dir.logs import read_commit, read_offsets, read_operator_metadata
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names, store_schemas
 
 BATCH = BatchId(7)
 NAMES = ("stateStoreSave", "dedupe")

@@ -14,9 +14,9 @@ from streamjob.store.opening import Location
 from streamjob.stored.reading import StoredSnapshot
 from streamjob.stored.state_stores import StateOperator, StateStore, StateUnreadable
 from streamjob.stored.state_tables import TablesRequest
-from streamjob_runtime.download import SnapshotFileCorrupt
 from streamjob_runtime.inspection import read_tables
 from streamjob_runtime.inspection.views import views_of
+from streamjob_runtime.restoring.download import SnapshotFileCorrupt
 
 pytest.importorskip("pyarrow")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

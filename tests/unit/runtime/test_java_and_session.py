@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from streamjob_runtime import class_data, java, spark_holder
-from streamjob_runtime.java import find_java
-from streamjob_runtime.jvm_start import why_not_started
-from streamjob_runtime.session import FIXED, SessionSettings, start_session
-from streamjob_runtime.spark_holder import SparkGone, SparkHolder
+from streamjob_runtime.spark import class_data, holder, java
+from streamjob_runtime.spark.holder import SparkGone, SparkHolder
+from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.java_failure import why_not_started
+from streamjob_runtime.spark.session import FIXED, SessionSettings, start_session
 
 
 def fake_java(home: Path, banner: str) -> Path:
@@ -195,7 +195,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[FakeSession]:
         started.append(FakeSession())
         return started[-1]
 
-    monkeypatch.setattr(spark_holder, "start_session", start)
+    monkeypatch.setattr(holder, "start_session", start)
     return started
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamjob.job.spec import SourceSpec
-from streamjob_runtime.from_spark.errors import OtherSources
-from streamjob_runtime.from_spark.sources import QuerySource, match_sources
+from streamjob_runtime.restoring.from_spark.errors import OtherSources
+from streamjob_runtime.restoring.from_spark.sources import QuerySource, match_sources
 
 FILES, VOID = '{"logOffset":3}', "-"
 

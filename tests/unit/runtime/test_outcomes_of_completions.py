@@ -21,9 +21,9 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
 from streamjob.testing.memory_store import FaultyStore, MemoryStore
-from streamjob_runtime.checkpoints import Checkpoints
-from streamjob_runtime.ledger import Ledger
-from streamjob_runtime.publication import Publication
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.checkpointing.checkpoints import Checkpoints
+from streamjob_runtime.checkpointing.ledger import Ledger
 
 JOB = JobId(namespace="default", name="job")
 FIVE = CheckpointId(5)

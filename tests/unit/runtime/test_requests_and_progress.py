@@ -10,8 +10,8 @@ import pytest
 
 from streamjob.ids import TriggerId
 from streamjob.protocol.triggers import Triggers, TriggerState
-from streamjob_runtime.progress import BatchProgress, ProgressReader, Rate
-from streamjob_runtime.requests import Requests
+from streamjob_runtime.control.requests import Requests
+from streamjob_runtime.monitoring.progress import BatchProgress, ProgressReader, Rate
 
 ONE = TriggerId("one")
 

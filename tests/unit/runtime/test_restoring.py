@@ -6,6 +6,21 @@ from typing import Any
 
 import pytest
 
+from streamjob.comparison.compatibility import Restored, check_compatible
+from streamjob.comparison.parts import compare
+from streamjob.comparison.refusals import (
+    FinishedAndUnfinished,
+    InFlightDataLost,
+    NewStateInOldChain,
+    NonRestoredState,
+    PartChanged,
+    SourceFormatChanged,
+    StateDivided,
+    StateOfSeveralChains,
+    UnfinishedBeforeFinished,
+)
+from streamjob.comparison.snapshot_job import keeps_state
+from streamjob.comparison.verdicts import Comparison, Finding, Origin
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
@@ -24,21 +39,6 @@ from streamjob.snapshot.manifest import (
     SinkState,
     SourceState,
 )
-from streamjob.stored.comparing import compare
-from streamjob.stored.compatibility import Restored, check_compatible
-from streamjob.stored.former import keeps_state
-from streamjob.stored.refusals import (
-    FinishedAndUnfinished,
-    InFlightDataLost,
-    NewStateInOldChain,
-    NonRestoredState,
-    PartChanged,
-    SourceFormatChanged,
-    StateDivided,
-    StateOfSeveralChains,
-    UnfinishedBeforeFinished,
-)
-from streamjob.stored.verdicts import Comparison, Finding, Origin
 
 URI = "file:///store/manifest.json"
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"

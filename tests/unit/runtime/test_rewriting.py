@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from streamjob.ids import BatchId, ChainUid
-from streamjob_runtime.rewriting import PARTITIONS, RestoredChain, rewrite_state
-from streamjob_runtime.spark_checkpoint.logs import read_offsets
+from streamjob_runtime.restoring.rewriting import PARTITIONS, RestoredChain, rewrite_state
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 
 NO_SPARK: Any = None
 """Nothing is asked of it."""

@@ -24,12 +24,12 @@ from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, Triggers
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
-from streamjob_runtime.api.control import InvalidChange
-from streamjob_runtime.chain_views import held_back_by
-from streamjob_runtime.control import RunningJob
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.control.api.control import InvalidChange
+from streamjob_runtime.control.running_job import RunningJob
+from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.kafka.reporting import OffsetReports
-from streamjob_runtime.publication import Publication
-from streamjob_runtime.sink_meter import SinkMeters
+from streamjob_runtime.sinks.meter import SinkMeters
 
 JOB = """
 name: flights

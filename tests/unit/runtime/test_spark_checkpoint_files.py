@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark_checkpoint import (
+from streamjob_runtime.spark.checkpoint_dir import (
     CheckpointFileMissing,
     NotCommitted,
     UnreadableCheckpointFile,
@@ -21,8 +21,8 @@ from streamjob_runtime.spark_checkpoint import (
     is_uniquely_named,
     relocate,
 )
-from streamjob_runtime.spark_checkpoint.lineage import read_lineage
-from streamjob_runtime.spark_checkpoint.sources import file_source_entries
+from streamjob_runtime.spark.checkpoint_dir.lineage import read_lineage
+from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
 
 
 class Checkpoint:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamjob_runtime.stopping import Stopper
+from streamjob_runtime.process.signals import Stopper
 
 
 class Left(BaseException):

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamjob_runtime.session import SessionSettings
-from streamjob_runtime.spark_holder import SparkHolder
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.session import SessionSettings
 
 
 class StuckJava:

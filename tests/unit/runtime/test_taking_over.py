@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import Plan, plan
@@ -21,10 +22,9 @@ from streamjob.snapshot.manifest import (
     OperatorState,
     SourceState,
 )
-from streamjob.stored.compatibility import Restored, check_compatible
-from streamjob_runtime.dataflow import Dataflow
-from streamjob_runtime.restoration import Restoration, Workdir
-from streamjob_runtime.takeover import Takeover
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.restoring.restoration import Restoration, Workdir
+from streamjob_runtime.restoring.takeover import Takeover
 
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k"
 ROWS = "SELECT * FROM {}"

@@ -17,9 +17,9 @@ from streamjob.client.models import LastCheckpointView, SnapshotKind
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, Superseded
 from streamjob.ids import CheckpointId
 from streamjob.protocol.lifecycle import JobState
-from streamjob_runtime.process import ProcessOptions, run_process
-from streamjob_runtime.stopping import Stopper
-from streamjob_runtime.termination import LONGEST, TerminationLog, termination_message
+from streamjob_runtime.process.run import ProcessOptions, run_process
+from streamjob_runtime.process.signals import Stopper
+from streamjob_runtime.process.termination import LONGEST, TerminationLog, termination_message
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_outside_a_pod_nothing_is_left(tmp_path: Path) -> None:
 
 def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked(tmp_path: Path) -> None:
     program = (
-        "import os, time; from streamjob_runtime.termination import TerminationLog, leave_on_sigterm;"
+        "import os, time; from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm;"
         "leave_on_sigterm(TerminationLog.from_environment(os.environ)); print(flush=True); time.sleep(60)"
     )
     environment = os.environ | {"STREAMJOB_TERMINATION_LOG": str(tmp_path / "log")}

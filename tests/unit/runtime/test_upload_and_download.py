@@ -14,16 +14,23 @@ from streamjob.ids import BatchId, Epoch, Key
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import Store, StoreUnavailable
 from streamjob.store.local import LocalStore
-from streamjob_runtime.download import (
+from streamjob_runtime.checkpointing.upload import (
+    HeldFileChanged,
+    Progress,
+    UploadCancelled,
+    Uploader,
+    known_files,
+    shared_key,
+)
+from streamjob_runtime.checkpointing.upload.repacking import FAN
+from streamjob_runtime.restoring.download import (
     SnapshotFileCorrupt,
     SnapshotFileMissing,
     UnsafePath,
     download,
     merge_reads,
 )
-from streamjob_runtime.spark_checkpoint import CutFiles, Hold
-from streamjob_runtime.upload import HeldFileChanged, Progress, UploadCancelled, Uploader, known_files, shared_key
-from streamjob_runtime.upload.repacking import FAN
+from streamjob_runtime.spark.checkpoint_dir import CutFiles, Hold
 
 CONTENTS = {
     "metadata": b"{}",

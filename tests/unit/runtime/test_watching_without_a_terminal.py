@@ -6,7 +6,7 @@ import errno
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamjob_runtime.watching import Watcher
+from streamjob_runtime.process.watching import Watcher
 
 
 class HungUp:

@@ -20,7 +20,7 @@ from streamjob.snapshot.manifest import ChainState, FileRef, Manifest
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob.testing.memory_store import MemoryStore
-from streamjob_runtime.ledger import Ledger, RestoreFrom
+from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 
 CONTENT = b"state"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -16,8 +16,8 @@ from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks import commit_records, files
 from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.places import LocalPlace
 
 
 def opened(directory: Path, epoch: int = 1, job: str = "departures", uid: str = "report") -> FileSink:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot, source
 
+from streamjob.comparison.parts import compare
+from streamjob.comparison.refusals import OutputModeChanged
+from streamjob.comparison.verdicts import Comparison
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
-from streamjob.stored.comparing import compare
-from streamjob.stored.refusals import OutputModeChanged
-from streamjob.stored.verdicts import Comparison
 
 AT = {"column": "at", "delay": "0s"}
 

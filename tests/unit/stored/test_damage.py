@@ -24,8 +24,8 @@ from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restore import ClaimMode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
-from streamjob_runtime.download import SnapshotFileCorrupt, SnapshotFileMissing, download
-from streamjob_runtime.ledger import Ledger, RestoreFrom
+from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
+from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing, download
 
 OWNER = JobId("default", "job")
 HOWS = ("deleted", "truncated", "emptied", "one byte changed", "replaced")

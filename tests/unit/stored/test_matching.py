@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamjob.comparison.state_matching import Keeper, Matched, match, not_told
 from streamjob.ids import OperatorUid
-from streamjob.stored.matching import Keeper, Matched, match, not_told
 
 JOIN, AGGREGATION = "symmetricHashJoin", "stateStoreSave"
 

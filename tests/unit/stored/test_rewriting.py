@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.stored.rewriting import (
+from streamjob.comparison.rewriting import (
     REWRITABLE,
     Contents,
     StatefulOperator,

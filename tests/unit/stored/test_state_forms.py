@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from streamjob.comparison.state_forms import misfits, same
 from streamjob.snapshot.state_form import AggregateForm, KeyForm, StateForm, WindowForm
-from streamjob.stored.state_forms import misfits, same
 
 
 def function(name: str, sql: str, *inputs: str, opaque: bool = True, **parameters: Any) -> AggregateForm:

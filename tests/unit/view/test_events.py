@@ -6,7 +6,7 @@ from tests.unit.view.samples import a_job, checkpoints, several_chains
 
 from streamjob.client.models import JobState, SnapshotKind
 from streamjob.ids import Epoch
-from streamjob_runtime.view.events import Look, Weight, events
+from streamjob_runtime.control.terminal.events import Look, Weight, events
 
 
 def _texts(before: Look | None, now: Look) -> list[str]:

@@ -14,11 +14,11 @@ from rich.console import Console
 from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, with_partitions
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
-from streamjob_runtime.view import Quiet, StandardErrorHandler, open_view
-from streamjob_runtime.view.events import Look
-from streamjob_runtime.view.live import LiveView
-from streamjob_runtime.view.panel import Canvas, draw
-from streamjob_runtime.view.plain import PlainView, progress_line
+from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
+from streamjob_runtime.control.terminal.events import Look
+from streamjob_runtime.control.terminal.live import LiveView
+from streamjob_runtime.control.terminal.panel import Canvas, draw
+from streamjob_runtime.control.terminal.plain import PlainView, progress_line
 
 HISTORY = ("completed", "failed", "completed", "savepoint", "running")
 

@@ -32,8 +32,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from streamjob_runtime.quoting import quoted
-from streamjob_runtime.sinks.misfits import CAST, Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.column_mismatches import CAST, Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -26,7 +26,7 @@ from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
 from streamjob_runtime.sinks.iceberg.fitting import aligned
-from streamjob_runtime.sinks.portions import FILE_BYTES, few_of, packed, portions, unpacked
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, few_of, packed, portions, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
 
-from streamjob_runtime.sinks.misfits import Misfit
+from streamjob_runtime.sinks.column_mismatches import Misfit
 from streamjob_runtime.sinks.postgresql.fitting import TableColumn
 from streamjob_runtime.sinks.postgresql.sessions import Connection
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamjob_runtime.quoting import quoted
 from streamjob_runtime.sinks.postgresql.fitting import Form, form_of
+from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
     import pyarrow

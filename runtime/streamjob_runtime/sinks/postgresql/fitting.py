@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamjob.job.suggest import did_you_mean
-from streamjob_runtime.sinks.misfits import Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.column_mismatches import Misfit, does_not_hold, given_twice, no_column
 
 
 class Form(Enum):

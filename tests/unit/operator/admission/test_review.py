@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.unit.operator.admission.reviews import INVALID, VALID, body, review
 
-from streamjob_operator.admission.review import MOST_PROBLEMS, NotAReview, Review, allow, deny, read_review
-from streamjob_operator.validating import read_problems
+from streamjob_operator.evaluation.validation import read_problems
+from streamjob_operator.webhook.review import MOST_PROBLEMS, NotAReview, Review, allow, deny, read_review
 
 REVIEW = Review("u-1", None)
 

@@ -15,10 +15,10 @@ import pytest
 from tests.unit.operator.admission.reviews import INVALID, VALID, body, trusting, write_certificate
 
 from streamjob.errors import InvalidInput
-from streamjob_operator.admission import server
-from streamjob_operator.admission.certificate import Certificate
-from streamjob_operator.admission.server import LARGEST_BODY, PATH, admission_server, serve_reviews
-from streamjob_operator.evaluating import EvaluationUnavailable, Evaluator, NotEvaluated
+from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator, NotEvaluated
+from streamjob_operator.webhook import server
+from streamjob_operator.webhook.certificate import Certificate
+from streamjob_operator.webhook.server import LARGEST_BODY, PATH, admission_server, serve_reviews
 
 UNCHECKED = ["the spec was not checked in time; the StreamJob's conditions will show what is wrong with it"]
 

@@ -8,7 +8,7 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer, StopJob
-from streamjob_operator.observation import StoredLog
+from streamjob_operator.decisions.observation import StoredLog
 from streamjob_operator.resources.status import LifecycleState
 
 

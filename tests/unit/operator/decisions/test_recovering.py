@@ -10,7 +10,7 @@ from tests.simulation.operator.world import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.observation import Observation
+from streamjob_operator.decisions.observation import Observation
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

@@ -12,9 +12,9 @@ from tests.simulation.operator.world import Life
 from tests.unit.operator.decisions.user import SPEC, merged
 
 from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.snapshots import NamedSavepoint, SnapshotDecision, SnapshotSituation, decide_snapshot
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
 from streamjob_operator.resources.status import LifecycleState
-from streamjob_operator.snapshotting import NamedSavepoint, SnapshotDecision, SnapshotSituation, decide_snapshot
 
 DISPOSED = {"savepoint": {"disposeOnDelete": True}}
 

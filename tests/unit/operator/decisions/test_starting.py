@@ -11,11 +11,11 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
 from streamjob_operator.decisions.memory import memory_of
-from streamjob_operator.observation import KnownSnapshot
+from streamjob_operator.decisions.observation import KnownSnapshot
+from streamjob_operator.decisions.revision import revision_of
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
-from streamjob_operator.revision import revision_of
 
 
 def test_nothing_is_made_before_the_resource_has_its_finalizer_and_its_revision_is_stored() -> None:

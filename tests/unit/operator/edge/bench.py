@@ -19,22 +19,22 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
-from streamjob_operator.acting import Actor
-from streamjob_operator.admitting import Admissions
+from streamjob_operator.cluster.driver_api import Answer, Drivers
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAPSHOT, Object
-from streamjob_operator.control import Answer, Drivers
 from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
-from streamjob_operator.evaluations import Evaluations
+from streamjob_operator.evaluation.cache import Evaluations
+from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.machinery.work_queue import Loops
 from streamjob_operator.main import DriverBuilder
 from streamjob_operator.metrics import Metrics
-from streamjob_operator.observing import Observer, SnapshotIndex, Tokens
-from streamjob_operator.reconciler import Decide, JobReconciler
+from streamjob_operator.reconciling.acting import Actor
+from streamjob_operator.reconciling.observing import Observer, SnapshotIndex, Tokens
+from streamjob_operator.reconciling.pod_dry_run import Admissions
+from streamjob_operator.reconciling.reconciler import Decide, JobReconciler
+from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.settings import Settings
-from streamjob_operator.snapshot_reconciler import SnapshotReconciler
-from streamjob_operator.storing import Snapshots
-from streamjob_operator.validating import Resources
-from streamjob_operator.waking import Loops
+from streamjob_operator.storage.job_stores import Snapshots
 
 _Result = TypeVar("_Result")
 NAMESPACE, NAME = "a", "orders"

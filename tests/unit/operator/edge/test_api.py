@@ -14,7 +14,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 from streamjob_operator.cluster.api import Conflict, KubernetesCluster, NotFound, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
-from streamjob_operator.probes import serve
+from streamjob_operator.machinery.watch_audit import serve
 
 JOBS = "/apis/streamjob.io/v1alpha1/namespaces/a/streamjobs"
 

@@ -13,8 +13,8 @@ from tests.servers.process import free_port
 from streamjob.client.client import ControlApiError, RequestFailed, Unreachable
 from streamjob.client.models import CheckpointingChanges, StopRequest
 from streamjob.ids import TriggerId
-from streamjob_operator.control import DriverAddress, Drivers
-from streamjob_operator.probes import serve
+from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
+from streamjob_operator.machinery.watch_audit import serve
 
 POLICY = {
     "interval": "10s",

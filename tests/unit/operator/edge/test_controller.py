@@ -18,9 +18,9 @@ from streamjob_operator.cluster.api import NotFound, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
 from streamjob_operator.controller import WATCHED, Controller, NotServed, OwnWrites
 from streamjob_operator.handlers import kopf_settings, registry_for
+from streamjob_operator.machinery.watch_audit import Health, WatchAudit
 from streamjob_operator.metrics import Metrics
-from streamjob_operator.observing import FINALIZER, SnapshotIndex
-from streamjob_operator.probes import Health, WatchAudit
+from streamjob_operator.reconciling.observing import FINALIZER, SnapshotIndex
 from streamjob_operator.settings import Settings
 
 

@@ -11,7 +11,7 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 
 from streamjob_operator.cluster.api import Cluster
 from streamjob_operator.cluster.kinds import LEASE, Kind, Object
-from streamjob_operator.election import Election
+from streamjob_operator.machinery.election import Election
 from streamjob_operator.settings import LeaseSettings
 
 SETTINGS = LeaseSettings(namespace="system", identity="a", duration=3.0, renew_deadline=1.0, retry=0.01, stuck=60)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamjob_operator.evaluating import Evaluator, NotEvaluated, _Turn
-from streamjob_operator.evaluations import Evaluations, Question, StillEvaluating
+from streamjob_operator.evaluation.cache import Evaluations, Question, StillEvaluating
+from streamjob_operator.evaluation.evaluator import Evaluator, NotEvaluated, _Turn
 
 
 @pytest.fixture(scope="module")

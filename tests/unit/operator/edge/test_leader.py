@@ -11,7 +11,7 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import Unavailable
 from streamjob_operator.cluster.kinds import LEASE, Kind, Object
-from streamjob_operator.leader import Leadership
+from streamjob_operator.machinery.leader import Leadership
 from streamjob_operator.settings import LeaseSettings
 
 

@@ -12,9 +12,9 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 
 from streamjob_operator.cluster.api import AlreadyExists, Conflict, NotFound
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, Kind, Object
-from streamjob_operator.cluster.mirror import MIRRORED, Mirror, MirroredCluster
-from streamjob_operator.manifests.names import ATTEMPT_LABEL, REVISION_ANNOTATION, UID_LABEL
-from streamjob_operator.pods import control_url, driver_pod
+from streamjob_operator.machinery.mirror import MIRRORED, Mirror, MirroredCluster
+from streamjob_operator.objects.names import ATTEMPT_LABEL, REVISION_ANNOTATION, UID_LABEL
+from streamjob_operator.reconciling.driver_pods import control_url, driver_pod
 
 OF_JOB = f"{UID_LABEL}=u1"
 _NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "message": "no node"}

@@ -8,8 +8,15 @@ import httpx
 from aiohttp import web
 
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
+from streamjob_operator.machinery.watch_audit import (
+    Health,
+    WatchAudit,
+    identity_of,
+    metrics_server,
+    probe_server,
+    serve,
+)
 from streamjob_operator.metrics import JobSample, Metrics
-from streamjob_operator.probes import Health, WatchAudit, identity_of, metrics_server, probe_server, serve
 
 
 def thing(name: str, version: int) -> Object:

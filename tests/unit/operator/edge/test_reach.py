@@ -12,10 +12,10 @@ from tests.unit.stored.job import Job
 
 from streamjob.protocol.log import JobId
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
-from streamjob_operator.disposal import NotDisposable
+from streamjob_operator.evaluation.validation import read_problems
+from streamjob_operator.machinery.work_queue import Loops
 from streamjob_operator.resources.base import Metadata
-from streamjob_operator.validating import read_problems
-from streamjob_operator.waking import Loops
+from streamjob_operator.storage.disposal import NotDisposable
 
 
 def on_a_volume(**spec: Any) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from streamjob_operator.cluster.kinds import (
 from streamjob_operator.decisions import Decision, Resource
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.history import KEPT
-from streamjob_operator.observation import Observation
+from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.machinery.work_queue import Loops
 from streamjob_operator.settings import Settings
-from streamjob_operator.waking import Loops
 
 
 @pytest.fixture(autouse=True)

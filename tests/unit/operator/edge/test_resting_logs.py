@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamjob_operator.observation import DriverPod, PodPhase, StoredLog
-from streamjob_operator.resting_logs import RestingLogs
+from streamjob_operator.decisions.observation import DriverPod, PodPhase, StoredLog
+from streamjob_operator.storage.log_cache import RestingLogs
 
 PLACE = "s3://bucket/a"
 LOG = StoredLog(attempt=3, epoch=2)

@@ -22,10 +22,10 @@ from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob_operator.cluster.api import Refused
 from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
-from streamjob_operator.disposal import NotDisposable
 from streamjob_operator.resources.base import Reference
 from streamjob_operator.resources.parts import Storage
-from streamjob_operator.storing import NotInReach, Snapshots
+from streamjob_operator.storage.disposal import NotDisposable
+from streamjob_operator.storage.job_stores import NotInReach, Snapshots
 
 LOCATION = "s3://bucket/snapshots"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from streamjob_operator.waking import Loops, Pace
+from streamjob_operator.machinery.work_queue import Loops, Pace
 
 PACE = Pace(interval=15, jitter=0.0, pause=0.0)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.manifests import driver_pod
+from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.objects import driver_pod
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.revision import Revision, revision_of
 
 OWNER = Metadata(name="views", namespace="shop", uid="0f3b6a52-7f0e-4f7e-8a53-8f2f6f7f0d11", generation=3)
 

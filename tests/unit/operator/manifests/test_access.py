@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.operator.manifests.samples import OWNER, pod
 
-from streamjob_operator.manifests import Controller, network_policy, token_secret
+from streamjob_operator.objects import Controller, network_policy, token_secret
 from streamjob_operator.resources.base import Metadata
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.operator.manifests.samples import OWNER, container, pod, variables
 
 from streamjob.errors import InvalidInput
-from streamjob_operator.manifests.merging import by_key, merged
+from streamjob_operator.objects.merging import by_key, merged
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 JSON = st.recursive(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.operator.manifests.samples import OWNER, argument, container, pod, revision, variables
 
-from streamjob_operator.manifests import control_name
+from streamjob_operator.objects import control_name
 
 
 def test_a_pod_is_named_by_its_attempt_and_labelled_by_its_job() -> None:

@@ -10,7 +10,7 @@ import yaml
 from tests.unit.operator.manifests.samples import JOB, OWNER, argument, container, pod, revision
 
 from streamjob.job.load import load_job
-from streamjob_operator.manifests import job_config_map
+from streamjob_operator.objects import job_config_map
 
 
 def file_of(**spec: Any) -> dict[str, Any]:

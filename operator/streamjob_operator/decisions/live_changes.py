@@ -1,0 +1,82 @@
+"""What is changed of a running job without a restart, and what must not be changed at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob.client.models import CheckpointingChanges
+from streamjob_operator.decisions.actions import Emit, EnsureRevision, PatchCheckpointing
+from streamjob_operator.decisions.observation import Compatibility, Reach
+from streamjob_operator.decisions.revision import Difference
+from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.decisions.starting import asks_for_redeployment
+
+
+def adopt(s: Situation) -> Step | None:
+    """Take over a revision that differs in nothing but the checkpointing policy; None if there is none."""
+    wanted = s.wanted
+    if wanted is None or s.difference is not Difference.PATCH or wanted.name == s.memory.failed_revision:
+        return None
+    if s.seen.revision(wanted.name) is None:
+        return Step(memory=s.memory, actions=(EnsureRevision(revision=wanted),), requeue=0)
+    stable = wanted.name if s.memory.stable_revision == s.memory.revision else s.memory.stable_revision
+    event = Emit(type="Normal", reason="SpecChanged", message="the checkpointing policy has changed")
+    return Step(memory=replace(s.memory, revision=wanted.name, stable_revision=stable), events=(event,), requeue=0)
+
+
+def changes(s: Situation) -> CheckpointingChanges | None:
+    """Return in which fields the policy in force differs from the deployed revision's; None for none, or if unknown."""
+    if s.seen.policy is None or s.deployed is None or not s.takes_requests:
+        return None
+    in_force = s.seen.policy.model_dump(mode="python", by_alias=True, round_trip=True)
+    wanted = CheckpointingChanges.model_validate(s.deployed.policy).model_dump(
+        mode="python", by_alias=True, exclude_unset=True
+    )
+    return None if all(in_force.get(name) == value for name, value in wanted.items()) else _only(wanted, in_force)
+
+
+def beside(s: Situation) -> Step:
+    """Return what is left for a job that runs and is as asked: to see that its policy is in force."""
+    patch = changes(s)
+    if patch is None:
+        return Step(memory=s.memory)
+    return Step(
+        memory=s.memory,
+        actions=(PatchCheckpointing(attempt=s.memory.attempt, changes=patch),),
+        requeue=s.limits.poll,
+        reason="PatchingCheckpointing",
+        message="the driver takes over the checkpointing policy",
+    )
+
+
+def incompatible(s: Situation) -> Compatibility | None:
+    """Return why the wanted revision must not replace the deployed one, which completed something; None if it may."""
+    if s.spec is None or s.spec.upgrade_mode == "stateless":
+        return None
+    moved = _out_of_sight(s)
+    if moved is not None:
+        return moved
+    found = s.compatibility
+    if found is None or s.upgrade.compatibility_check != "Enforce":
+        return None
+    return None if found.compatible else found
+
+
+def _out_of_sight(s: Situation) -> Compatibility | None:
+    """A move begins with the newest snapshot of the old place, and a log that is only remembered may lack it."""
+    old, new = s.deployed, s.wanted
+    if old is None or new is None or old.location == new.location or s.completed_attempt is None:
+        return None
+    if s.seen.reach is Reach.STORE or asks_for_redeployment(s):
+        return None
+    problem = (
+        f"the job cannot move from {old.location} to {new.location}: only its driver can read there which snapshot"
+        " is the newest. Name the one to go on from in initialSavepointPath, and change savepointRedeployNonce"
+    )
+    return Compatibility(revision=new.name, compatible=False, problems=(problem,))
+
+
+def _only(wanted: dict[str, object], in_force: dict[str, object]) -> CheckpointingChanges:
+    return CheckpointingChanges.model_validate(
+        {name: value for name, value in wanted.items() if in_force.get(name) != value}
+    )

@@ -1,0 +1,229 @@
+"""What one look at the world gave: values that decisions are made from.
+
+An observation may be stale or partial. What could not be asked is None, and never means that there is nothing: a store
+that does not answer has no empty log, and a control API that does not answer has no stopped job. Times are in seconds
+since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from streamjob.client.models import CheckpointingView, CheckpointsView, JobView, TriggerView
+from streamjob.errors import ExitCode
+from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.record import RecordKind
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.resources.snapshot import SnapshotState
+
+
+class PodPhase(StrEnum):
+    """Kubernetes' names for how far a pod has come."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The log's record of a completed snapshot; `path` is the absolute URI of its manifest."""
+
+    id: int
+    kind: RecordKind
+    path: str
+    epoch: int
+    attempt: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverPod:
+    """A driver pod of the job.
+
+    Args:
+        name: `<job>-driver-<attempt>`.
+        attempt: its number, from the label.
+        uid: the pod's identity.
+        revision: name of the revision that it was made from.
+        phase: how far it has come.
+        created: when it was created.
+        started: when its container started, None before.
+        deleting: when it was asked to go (the time of its deletion timestamp, grace period included), None if it was
+            not.
+        exit_code: how the driver's container ended, None before.
+        outcome: the job's last state as the driver left it in its termination message, None if it left none.
+        completion: the newest snapshot that it completed, as the driver left it there.
+        reason: why it waits or failed, in Kubernetes' word: ImagePullBackOff, Unschedulable, OOMKilled, Evicted, …
+        message: the same for people; for an ended driver, what its termination message says.
+    """
+
+    name: str
+    attempt: int
+    uid: str = ""
+    revision: str = ""
+    phase: PodPhase
+    created: float
+    started: float | None = None
+    deleting: float | None = None
+    exit_code: int | None = None
+    outcome: JobState | None = None
+    completion: Completion | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process is known to have ended."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def exited_as(self) -> ExitCode | None:
+        """What the runtime's exit code says; None while it runs, and for codes that are not the runtime's."""
+        try:
+            return None if self.exit_code is None else ExitCode(self.exit_code)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLog:
+    """The upper end of the job's log: who claimed it last, and its newest completion.
+
+    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log. `remembered`: it was not read, for
+    only drivers can, and this is what the job's status holds of it.
+    """
+
+    attempt: int | None = None
+    epoch: int = 0
+    newest: Completion | None = None
+    remembered: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether the log holds nothing: no job ever claimed it, or its checkpoints were disposed of."""
+        return self.attempt is None and self.newest is None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all work of the job is done."""
+        return self.newest is not None and self.newest.kind is RecordKind.FINAL
+
+
+class Reach(StrEnum):
+    """Whether the controller gets at a job's snapshots itself; where it does not, it knows what drivers say of them."""
+
+    STORE = "store"
+    VOLUME = "volume"
+    """They are on a volume, and only pods see it."""
+    NO_CREDENTIALS = "no credentials"
+    """The job names no credentials, and the controller's own are not for jobs."""
+
+
+SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]
+"""Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob, or for a savepoint
+that it took to stop the job (a label)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSnapshot:
+    """A StreamSnapshot that refers to the job; `state` is Pending before its first status."""
+
+    name: str
+    uid: str
+    kind: Literal["savepoint", "checkpoint"]
+    origin: SnapshotOrigin = "manual"
+    created: float
+    state: SnapshotState = SnapshotState.PENDING
+    path: str | None = None
+    completed: float | None = None
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatibility:
+    """Whether a revision can be restored from the log's newest completion.
+
+    Args:
+        revision: name of the revision that was checked.
+        compatible: False if the restore would be refused.
+        problems: why, one sentence each.
+    """
+
+    revision: str
+    compatible: bool
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The API server's answer to a driver's objects, the pod among them: to a dry run, or to their creation.
+
+    Args:
+        revision: name of the revision that they were made from.
+        time: when it was asked.
+        rejection: why it does not take them, in its own words; None if it does.
+    """
+
+    revision: str
+    time: float
+    rejection: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One look at all that concerns one StreamJob.
+
+    Args:
+        now: when it was made.
+        pods: all driver pods of the job, of any attempt.
+        job: what the control API of the current attempt's pod says; None if there is no such pod or no answer.
+        checkpoints: its statistics, likewise.
+        policy: its checkpointing policy in force, likewise.
+        triggers: what became of the requests that `decisions.wanted_triggers` names; one that the running process does
+            not know is left out.
+        log: the job's log at the location of the deployed revision (before the first, of the spec), read after the
+            pods were listed; None if the store was not reachable.
+        log_damage: what is wrong with the log and what to do, if it is damaged; empty if not. `log` is None then.
+        reach: whether that log can be read at all.
+        snapshots: the StreamSnapshots that refer to the job.
+        revisions: the revisions of the job that are stored.
+        initial: the StreamSnapshot that `spec.initialSnapshotRef` names, of whatever job; None if there is none.
+        compatibility: of the spec's revision with the newest completion; None if it was not checked.
+        admissions: the API server's answers to the dry runs that `decisions.wanted_trials` names, and to the last
+            creation of a driver if that was rejected and no dry run was of the same revision.
+        finalizer: whether the resource carries the controller's finalizer.
+    """
+
+    now: float
+    pods: tuple[DriverPod, ...] = ()
+    job: JobView | None = None
+    checkpoints: CheckpointsView | None = None
+    policy: CheckpointingView | None = None
+    triggers: Mapping[str, TriggerView] = field(default_factory=dict)
+    log: StoredLog | None = None
+    log_damage: str = ""
+    reach: Reach = Reach.STORE
+    snapshots: tuple[KnownSnapshot, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    initial: KnownSnapshot | None = None
+    compatibility: Compatibility | None = None
+    admissions: tuple[Admission, ...] = ()
+    finalizer: bool = True
+
+    def pod(self, attempt: int) -> DriverPod | None:
+        """Return the pod of an attempt, or None."""
+        return next((pod for pod in self.pods if pod.attempt == attempt), None)
+
+    def revision(self, name: str | None) -> Revision | None:
+        """Return a stored revision by name, or None."""
+        return next((revision for revision in self.revisions if revision.name == name), None)
+
+    def snapshot(self, name: str) -> KnownSnapshot | None:
+        """Return a StreamSnapshot by name, or None."""
+        return next((snapshot for snapshot in self.snapshots if snapshot.name == name), None)

@@ -1,0 +1,1 @@
+"""Evaluates specs in processes of their own, by a deadline."""

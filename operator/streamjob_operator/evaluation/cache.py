@@ -1,0 +1,103 @@
+"""What was found out about specs: asked once for each version of a question, and waited for by no reconcile.
+
+Only so many reconciles go on at a time. If they waited for specs that take long, twenty such specs would hold up all
+jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from streamjob.errors import StreamJobError
+from streamjob_operator.evaluation.evaluator import Evaluate, NotEvaluated
+
+_Result = TypeVar("_Result")
+_SOON = 0.25
+
+
+class StillEvaluating(StreamJobError):
+    """A spec is being evaluated; its resource is woken when that is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[_Result]):
+    """What is asked about a StreamJob.
+
+    Args:
+        namespace: of the StreamJob.
+        name: of the StreamJob.
+        uid: of the StreamJob.
+        version: what the answer depends on, beside the function; an answer to another version is forgotten.
+        function: returns the answer; a function of a module.
+        arguments: its arguments.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: object
+    function: Callable[..., _Result]
+    arguments: tuple[object, ...]
+
+
+class Evaluations:
+    """Asks, and remembers the newest answers.
+
+    Args:
+        evaluate: evaluates specs.
+        most: how many answers are remembered.
+    """
+
+    def __init__(self, evaluate: Evaluate, most: int = 10_000) -> None:
+        self._evaluate = evaluate
+        self._most = most
+        self._known: OrderedDict[tuple[str, str], tuple[object, Any]] = OrderedDict()
+        self._under_way: dict[tuple[str, str, object], asyncio.Task[Any]] = {}
+        self.wake: Callable[[str, str], None] = lambda _namespace, _name: None
+        """Has a StreamJob reconciled, by namespace and name: an answer is there that somebody did not wait for."""
+
+    async def answer(self, question: Question[_Result]) -> _Result:
+        """Return the answer to a question.
+
+        Raises:
+            StillEvaluating: it takes longer than a moment.
+            NotEvaluated: there is none; the message says why.
+            EvaluationUnavailable: no process can be started for it.
+        """
+        about = question.uid, question.function.__name__
+        version, known = self._known.get(about, (None, None))
+        if version is None or version != question.version:
+            known = await self._ask(about, question)
+        if isinstance(known, NotEvaluated):
+            raise known
+        found: _Result = known
+        return found
+
+    async def _ask(self, about: tuple[str, str], question: Question[Any]) -> Any:
+        key = (*about, question.version)
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.create_task(self._asked(about, question), name=f"evaluate {question.name}")
+            self._under_way[key] = task
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        done, _ = await asyncio.wait({task}, timeout=_SOON)
+        if not done:
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            task.add_done_callback(lambda _: self.wake(question.namespace, question.name))
+            raise StillEvaluating(f"{question.namespace}/{question.name}: its spec is being evaluated")
+        return task.result()
+
+    async def _asked(self, about: tuple[str, str], question: Question[Any]) -> Any:
+        try:
+            found = await self._evaluate(question.function, *question.arguments)
+        except NotEvaluated as error:
+            found = error
+        self._known.pop(about, None)
+        self._known[about] = question.version, found
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return found

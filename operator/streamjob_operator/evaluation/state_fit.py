@@ -1,0 +1,28 @@
+"""Whether a job fits the state of a snapshot: what takes long of that question, and needs nothing but values."""
+
+from __future__ import annotations
+
+from streamjob.comparison.parts import compare
+from streamjob.job.plan import plan
+from streamjob.job.reading import read_spec
+from streamjob.snapshot.manifest import Manifest
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+
+
+def misfits(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
+    """Return why a StreamJob cannot go on from a snapshot; nothing if it can.
+
+    Args:
+        name: of the StreamJob.
+        namespace: of the StreamJob.
+        spec: what it is to run.
+        manifest: the snapshot's.
+        uri: of the manifest.
+    """
+    file = StreamJob(metadata=Metadata(name=name, namespace=namespace), spec=spec).job_file()
+    job = read_spec(file).spec
+    if job is None:
+        return ()
+    compared = compare(job, plan(job), manifest, uri, spec.allow_non_restored_state)
+    return tuple(str(error) for error in compared.refusals)

@@ -1,0 +1,142 @@
+"""What is wrong with a StreamJob, in the words of `streamjob validate`, as far as it can be told without its image."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from streamjob.job.checks import CHECKS, Subject, operators
+from streamjob.job.nesting import MOST_LEVELS, too_deep
+from streamjob.job.problem import by_part
+from streamjob.job.reading import read_spec
+from streamjob.job.validate import run_checks
+from streamjob.schedule import BadSchedule, next_time
+from streamjob_operator.cluster.kinds import Object
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.evaluation.cache import Evaluations, Question
+from streamjob_operator.evaluation.evaluator import NotEvaluated
+from streamjob_operator.evaluation.volumes import place_problems
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+
+Judgement = tuple[StreamJobSpec | None, tuple[str, ...], Revision | None]
+"""A spec, None if it cannot be read as one; what is wrong with it; and its revision, None if anything is."""
+
+_log = logging.getLogger(__name__)
+_LONGEST_ERROR = 300
+_IN_THE_POD = Path("/")
+# Modules are in the runtime's image, where the driver looks them up.
+_CHECKS = tuple(check for check in CHECKS if check is not operators.functions)
+
+
+class Resources:
+    """Reads StreamJobs.
+
+    Args:
+        evaluations: evaluates specs.
+    """
+
+    def __init__(self, evaluations: Evaluations) -> None:
+        self._evaluations = evaluations
+
+    async def read(self, thing: Object) -> Resource:
+        """Return a StreamJob as decisions take it; a wrong spec is no error.
+
+        Raises:
+            ValidationError: the status cannot be read.
+            StillEvaluating: the spec takes longer than a moment.
+            EvaluationUnavailable: no process can be started that evaluates the spec.
+        """
+        metadata, status = Metadata.model_validate(thing["metadata"]), read_status(thing)
+        content = {"metadata": thing["metadata"], "spec": thing.get("spec")}
+        question = Question(metadata.namespace, metadata.name, metadata.uid, metadata.generation, judge, (content,))
+        try:
+            spec, problems, revision = await self._evaluations.answer(question)
+        except NotEvaluated as error:
+            spec, problems, revision = None, (f"spec: cannot be checked: {error}",), None
+        return Resource(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            generation=metadata.generation,
+            deleted=metadata.deletion_timestamp is not None,
+            spec=spec,
+            problems=problems,
+            status=status,
+            revision=revision,
+        )
+
+
+def judge(thing: Object) -> Judgement:
+    """Return the spec of a StreamJob, all that is wrong with it, and if nothing is, its revision; never raises."""
+    spec, problems = read_problems(thing)
+    if spec is None or problems:
+        return spec, problems, None
+    try:
+        return spec, (), revision_of(thing["metadata"]["name"], spec)
+    except Exception as error:
+        return spec, (_unexpected("cannot be made a revision of", error),), None
+
+
+def read_status(thing: Object) -> StreamJobStatus:
+    """Return the stored status."""
+    return StreamJobStatus.model_validate(thing.get("status") or {})
+
+
+def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]:
+    """Return the spec, None if it cannot be read as one, and all that is wrong with it; never raises."""
+    if (field := too_deep(thing.get("spec"))) is not None:
+        return None, (f"spec.{field}: has more than {MOST_LEVELS} levels; no field needs more than a few",)
+    try:
+        spec = StreamJobSpec.model_validate(thing.get("spec") or {})
+    except ValidationError as error:
+        return None, tuple(_said(each) for each in error.errors(include_url=False, include_input=False))
+    except Exception as error:
+        return None, (_unexpected("cannot be read", error),)
+    try:
+        resource = StreamJob(metadata=Metadata.model_validate(thing["metadata"]), spec=spec)
+        return spec, (*_schedule_problems(spec), *place_problems(spec), *_job_problems(resource))
+    except Exception as error:
+        return spec, (_unexpected("cannot be checked", error),)
+
+
+def _unexpected(what: str, error: Exception) -> str:
+    """Return the problem of a spec that cannot be checked: it must not run, and its author has to know why."""
+    _log.error("a spec %s", what, exc_info=error)
+    return f"spec: {what}: {type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
+
+
+def _schedule_problems(spec: StreamJobSpec) -> tuple[str, ...]:
+    if spec.savepoints.schedule is None:
+        return ()
+    try:
+        next_time(spec.savepoints.schedule, 0)
+    except BadSchedule as error:
+        return (f"spec.savepoints.schedule: {error}",)
+    return ()
+
+
+def _job_problems(resource: StreamJob) -> tuple[str, ...]:
+    job = resource.job_file()
+    if job is None:
+        return ()
+    reading = read_spec(job)
+    problems = list(reading.problems)
+    if reading.spec is not None:
+        subject = Subject(reading.spec, _IN_THE_POD, {}, _trust_spark, reading.unread, reading.complete)
+        problems += [each for each in run_checks(subject, _CHECKS) if each.where not in reading.broken]
+    return tuple(str(problem) for problem in by_part(problems))
+
+
+def _trust_spark(_query: str) -> None:
+    """Spark reads more than sqlglot does; what only the driver can tell, it tells."""
+
+
+def _said(error: Any) -> str:
+    where = ".".join(str(part) for part in ("spec", *error["loc"]))
+    return f"{where}: {error['msg']}"

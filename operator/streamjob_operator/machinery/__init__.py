@@ -1,0 +1,1 @@
+"""Runs reconciles: watches, the work queue, leader election, and the audit of the watches."""

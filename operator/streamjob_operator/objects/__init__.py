@@ -1,0 +1,18 @@
+"""Builds the objects of a StreamJob's driver as plain values; nothing here talks to a cluster."""
+
+from streamjob_operator.objects.access import Controller, network_policy, token_secret
+from streamjob_operator.objects.driver import driver_pod
+from streamjob_operator.objects.job_file import job_config_map
+from streamjob_operator.objects.names import CONTAINER, CONTROL_PORT, control_name, driver_name
+
+__all__ = [
+    "CONTAINER",
+    "CONTROL_PORT",
+    "Controller",
+    "control_name",
+    "driver_name",
+    "driver_pod",
+    "job_config_map",
+    "network_policy",
+    "token_secret",
+]

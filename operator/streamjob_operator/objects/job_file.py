@@ -1,0 +1,101 @@
+"""The job of a revision, as its driver is given it: a file in a ConfigMap, and the arguments of `streamjob run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.objects.names import (
+    CODE_DIRECTORY,
+    JOB_DIRECTORY,
+    JOB_FILE,
+    WORK_DIRECTORY,
+    Object,
+    config_map_name,
+    metadata,
+)
+from streamjob_operator.objects.sizes import grace_of_process, heap
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
+
+_LOCAL = "local://"
+_REMOTE = "s3://"
+
+
+def job_config_map(owner: Metadata, revision: Revision) -> Object:
+    """Return the immutable ConfigMap with a revision's job file; it holds no file where the job is an application."""
+    spec = revision.spec()
+    job = StreamJob(metadata=owner, spec=spec).job_file()
+    data = {}
+    if job is not None:
+        job["sparkConf"] = {**(job.get("sparkConf") or {}), **_spark_conf(spec)}
+        data[JOB_FILE] = yaml.safe_dump(job, sort_keys=False, allow_unicode=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(owner, config_map_name(owner, revision.name)),
+        "immutable": True,
+        "data": data,
+    }
+
+
+def fetched(spec: StreamJobSpec) -> str | None:
+    """Return the URI of an application that is fetched before the job starts, or None."""
+    application = spec.main_application_file or ""
+    return application if application.startswith(_REMOTE) else None
+
+
+def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> list[str]:
+    """Return the arguments of `streamjob` in the driver's container."""
+    run = ["run", _file(spec), "--namespace", owner.namespace, "--name", owner.name, "--quiet"]
+    run += ["--workdir", f"{WORK_DIRECTORY}/work", "--attempt", str(action.attempt), "--from", action.restore_from]
+    run += ["--require-snapshot"] if action.require_snapshot else []
+    run += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
+    run += ["--grace", str(grace_of_process(spec.driver.termination_grace_period_seconds))]
+    if (location := _location(spec)) is not None:
+        run += ["--location", location]
+    if spec.main_application_file is not None:
+        run += [part for change in _changes(spec) for part in ("--set", change)]
+    return run
+
+
+def _file(spec: StreamJobSpec) -> str:
+    application = spec.main_application_file
+    if application is None:
+        return f"{JOB_DIRECTORY}/{JOB_FILE}"
+    if fetched(spec) is not None:
+        return f"{CODE_DIRECTORY}/{application.rpartition('/')[2]}"
+    return application.removeprefix(_LOCAL)
+
+
+def _location(spec: StreamJobSpec) -> str | None:
+    """A job that keeps no state over restarts keeps its checkpoints where its pod keeps the rest."""
+    job = spec.job or {}
+    named = spec.checkpointing.location or (job.get("checkpointing") or {}).get("location")
+    if named is None and spec.main_application_file is None:
+        return f"{WORK_DIRECTORY}/snapshots"
+    return spec.checkpointing.location
+
+
+def _spark_conf(spec: StreamJobSpec) -> dict[str, str]:
+    """What of Spark's configuration follows from other fields; the heap, from which the container's size is known."""
+    hadoop = {f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()}
+    return {**hadoop, **spec.deps.spark_conf(), **spec.spark_conf, "spark.driver.memory": heap(spec.driver)}
+
+
+def _changes(spec: StreamJobSpec) -> list[str]:
+    """Return what the resource says about an application's job, as `--set` takes it."""
+    over = spec.to_dict()
+    values: dict[str, Any] = {key: over[key] for key in ("parallelism", "maxParallelism") if key in over}
+    policy: Mapping[str, Any] = over.get("checkpointing", {})
+    values |= {f"checkpointing.{key}": value for key, value in policy.items() if key != "location"}
+    values |= {f"sparkConf.{key}": value for key, value in _spark_conf(spec).items()}
+    return [f"{path}={_scalar(value)}" for path, value in values.items()]
+
+
+def _scalar(value: Any) -> str:
+    return yaml.safe_dump(value, default_style='"' if isinstance(value, str) else None, width=1 << 20).split("\n")[0]

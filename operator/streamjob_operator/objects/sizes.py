@@ -1,0 +1,41 @@
+"""What a driver's pod asks for, and what of it goes to whom."""
+
+from __future__ import annotations
+
+from streamjob_operator.objects.names import Object
+from streamjob_operator.resources.base import format_memory
+from streamjob_operator.resources.pods import PodSettings
+
+_MIB = 1024**2
+_OVERHEAD = 0.4
+"""Spark's own factor for programs with Python workers (`spark.kubernetes.memoryOverheadFactor`)."""
+_LEAST_OVERHEAD = 384 * _MIB
+_HEAP = 0.75
+"""The rest of Java's memory is for what is not on its heap: classes, threads, and the state in RocksDB."""
+
+
+def heap(settings: PodSettings) -> str:
+    """Return Java's heap, as Spark writes it."""
+    return f"{max(1, int(settings.memory * _HEAP) // _MIB)}m"
+
+
+def container_memory(settings: PodSettings) -> int:
+    """Return the memory of the container in bytes: Java's, and the overhead."""
+    overhead = settings.memory_overhead
+    if overhead is None:
+        overhead = max(_LEAST_OVERHEAD, int(settings.memory * _OVERHEAD) // _MIB * _MIB)
+    return settings.memory + overhead
+
+
+def resources(settings: PodSettings) -> Object:
+    """Return the container's requests and limits; memory is not shared with others, processors are."""
+    memory = format_memory(container_memory(settings))
+    limits = {"memory": memory}
+    if settings.core_limit is not None:
+        limits["cpu"] = settings.core_limit
+    return {"requests": {"cpu": settings.core_request or str(settings.cores), "memory": memory}, "limits": limits}
+
+
+def grace_of_process(termination_grace: int) -> int:
+    """Return the seconds that the last checkpoint may take, so that the process ends before it is killed."""
+    return termination_grace - min(10, termination_grace // 2)

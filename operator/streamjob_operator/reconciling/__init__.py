@@ -1,0 +1,1 @@
+"""Reconciles StreamJobs and StreamSnapshots: observe, decide, store the status, act."""

@@ -1,0 +1,260 @@
+"""Carries out what was decided for a StreamJob; what is already so is success."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import singledispatchmethod
+
+from streamjob.client.client import ControlApiError
+from streamjob.client.models import CheckpointRequest, SavepointRequest, StopRequest
+from streamjob.errors import StreamJobError
+from streamjob.ids import TriggerId
+from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound
+from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
+from streamjob_operator.cluster.events import EventRecorder
+from streamjob_operator.cluster.kinds import (
+    CONFIG_MAP,
+    CONTROLLER_REVISION,
+    POD,
+    STREAM_JOB,
+    STREAM_SNAPSHOT,
+    Object,
+)
+from streamjob_operator.cluster.revisions import ensure_revision
+from streamjob_operator.decisions.actions import (
+    Action,
+    AddFinalizer,
+    CreateDriver,
+    CreateSnapshot,
+    DeleteDriver,
+    DeleteRevision,
+    DeleteSnapshot,
+    DeleteSnapshotData,
+    DisposeCheckpoints,
+    Emit,
+    EnsureRevision,
+    PatchCheckpointing,
+    RemoveFinalizer,
+    StopJob,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+)
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.objects.names import NAME_LABEL, config_map_name
+from streamjob_operator.reconciling.observing import (
+    FINALIZER,
+    ORIGIN_LABEL,
+    STORAGE_ANNOTATION,
+    Tokens,
+    place_of,
+    remembered_storage,
+)
+from streamjob_operator.reconciling.pod_dry_run import Admissions
+from streamjob_operator.resources.base import API_VERSION, Metadata
+from streamjob_operator.storage.job_stores import Snapshots
+
+_log = logging.getLogger(__name__)
+
+
+class RevisionMissing(StreamJobError):
+    """A driver is to be made from a revision that is not stored."""
+
+
+class Actor:
+    """Carries out actions.
+
+    Args:
+        cluster: the Kubernetes API.
+        drivers: asks drivers.
+        tokens: knows what it takes to be let in there.
+        stored: deletes from stores.
+        events: records events.
+        admissions: creates drivers.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        drivers: Drivers,
+        tokens: Tokens,
+        stored: Snapshots,
+        events: EventRecorder,
+        admissions: Admissions,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster = cluster
+        self._drivers = drivers
+        self._tokens = tokens
+        self._stored = stored
+        self._events = events
+        self._admissions = admissions
+        self._clock = clock
+
+    async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
+        """Carry out an action.
+
+        Raises:
+            StreamJobError: it was not carried out, or not as a whole. That a driver does not answer is none: the next
+                observation says what became of it.
+        """
+        await self._do(action, job, resource, seen)
+
+    @singledispatchmethod
+    async def _do(self, action: Action, job: Object, resource: Resource, seen: Observation) -> None:
+        raise NotImplementedError(type(action).__name__)
+
+    @_do.register
+    async def _(self, action: EnsureRevision, job: Object, resource: Resource, seen: Observation) -> None:
+        await ensure_revision(self._cluster, job, action.revision)
+
+    @_do.register
+    async def _(self, action: DeleteRevision, job: Object, resource: Resource, seen: Observation) -> None:
+        file = config_map_name(Metadata.model_validate(job["metadata"]), action.name)
+        await self._cluster.delete(CONFIG_MAP, resource.namespace, file)
+        await self._cluster.delete(CONTROLLER_REVISION, resource.namespace, action.name)
+
+    @_do.register
+    async def _(self, action: CreateDriver, job: Object, resource: Resource, seen: Observation) -> None:
+        revision = seen.revision(action.revision)
+        if revision is None:
+            raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {action.revision} is not stored")
+        await self._admissions.create(job, revision, action)
+
+    @_do.register
+    async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
+
+    @_do.register
+    async def _(self, action: StopJob, job: Object, resource: Resource, seen: Observation) -> None:
+        request = StopRequest(
+            savepoint=action.savepoint,
+            location=action.location,
+            drain=action.drain,
+            trigger_id=TriggerId(action.trigger_id),
+        )
+        await self._ask(job, seen, action.attempt, lambda driver: self._drivers.stop(driver, request))
+
+    @_do.register
+    async def _(self, action: TriggerSavepoint, job: Object, resource: Resource, seen: Observation) -> None:
+        request = SavepointRequest(location=action.location, trigger_id=TriggerId(action.trigger_id))
+        await self._ask(job, seen, action.attempt, lambda driver: self._drivers.trigger_savepoint(driver, request))
+
+    @_do.register
+    async def _(self, action: TriggerCheckpoint, job: Object, resource: Resource, seen: Observation) -> None:
+        request = CheckpointRequest(trigger_id=TriggerId(action.trigger_id))
+        await self._ask(job, seen, action.attempt, lambda driver: self._drivers.trigger_checkpoint(driver, request))
+
+    @_do.register
+    async def _(self, action: PatchCheckpointing, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._ask(
+            job,
+            seen,
+            action.attempt,
+            lambda driver: self._drivers.patch_checkpointing(driver, action.changes),
+        )
+
+    @_do.register
+    async def _(self, action: CreateSnapshot, job: Object, resource: Resource, seen: Observation) -> None:
+        _, storage = place_of(resource, seen.revisions)
+        thing: Object = {
+            "apiVersion": API_VERSION,
+            "kind": STREAM_SNAPSHOT.kind,
+            "metadata": {
+                "name": action.name,
+                "namespace": resource.namespace,
+                "labels": {NAME_LABEL: resource.name[:63].rstrip("-."), ORIGIN_LABEL: action.origin},
+                "annotations": {STORAGE_ANNOTATION: remembered_storage(storage)},
+            },
+            "spec": {
+                "jobRef": {"name": resource.name},
+                action.kind: {} if action.path is None else {"path": action.path},
+            },
+        }
+        try:
+            await self._cluster.create(STREAM_SNAPSHOT, thing)
+        except AlreadyExists:
+            return
+
+    @_do.register
+    async def _(self, action: DeleteSnapshot, job: Object, resource: Resource, seen: Observation) -> None:
+        try:
+            found = await self._cluster.get(STREAM_SNAPSHOT, resource.namespace, action.name)
+        except NotFound:
+            return
+        meta = found["metadata"]
+        if meta.get("deletionTimestamp") is not None:
+            return
+        if found["spec"].get("savepoint") is not None:
+            # Said only now: the files of what a person, or a deleted namespace, takes away are to be kept.
+            finalizers = [*(each for each in meta.get("finalizers") or () if each != FINALIZER), FINALIZER]
+            change: Object = {
+                "metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]},
+                "spec": {"savepoint": {"disposeOnDelete": True}},
+            }
+            await self._cluster.patch(STREAM_SNAPSHOT, resource.namespace, action.name, change)
+        await self._cluster.delete(STREAM_SNAPSHOT, resource.namespace, action.name)
+
+    @_do.register
+    async def _(self, action: DeleteSnapshotData, job: Object, resource: Resource, seen: Observation) -> None:
+        _, storage = place_of(resource, seen.revisions)
+        await self._stored.delete_savepoint(resource.namespace, action.path, storage)
+
+    @_do.register
+    async def _(self, action: DisposeCheckpoints, job: Object, resource: Resource, seen: Observation) -> None:
+        location, storage = place_of(resource, seen.revisions)
+        if location is None:
+            return
+        await self._stored.dispose(
+            resource.namespace, resource.name, location, storage, attempt=action.attempt, now=self._clock()
+        )
+
+    @_do.register
+    async def _(self, action: AddFinalizer, job: Object, resource: Resource, seen: Observation) -> None:
+        await set_finalizer(self._cluster, job, present=True)
+
+    @_do.register
+    async def _(self, action: RemoveFinalizer, job: Object, resource: Resource, seen: Observation) -> None:
+        await set_finalizer(self._cluster, job, present=False)
+
+    @_do.register
+    async def _(self, action: Emit, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._events.record(job, action.type, action.reason, action.message)
+
+    async def _ask(
+        self, job: Object, seen: Observation, attempt: int, request: Callable[[DriverAddress], Awaitable[object]]
+    ) -> None:
+        pod, namespace = seen.pod(attempt), job["metadata"]["namespace"]
+        if pod is None:
+            return
+        try:
+            found = await self._cluster.get(POD, namespace, pod.name)
+        except NotFound:
+            return
+        if found["metadata"]["uid"] != pod.uid:
+            return
+        address = await self._tokens.address(job, found)
+        if address is None:
+            return
+        try:
+            await request(address)
+        except ControlApiError as error:
+            _log.warning("%s/%s did not do it: %s", namespace, pod.name, error)
+
+
+async def set_finalizer(cluster: Cluster, thing: Object, *, present: bool) -> None:
+    """Put the controller's finalizer on an object, or take it off. Raises Conflict if the object has changed."""
+    meta = thing["metadata"]
+    finalizers = [each for each in meta.get("finalizers") or () if each != FINALIZER]
+    wanted = [*finalizers, FINALIZER] if present else finalizers
+    if wanted == list(meta.get("finalizers") or ()):
+        return
+    kind = STREAM_JOB if thing["kind"] == STREAM_JOB.kind else STREAM_SNAPSHOT
+    change: Object = {"metadata": {"finalizers": wanted, "resourceVersion": meta["resourceVersion"]}}
+    try:
+        await cluster.patch(kind, meta["namespace"], meta["name"], change)
+    except NotFound:
+        return

@@ -1,0 +1,111 @@
+"""What a driver pod's JSON says of the driver."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.record import RecordKind
+from streamjob_operator.cluster.kinds import Object
+from streamjob_operator.decisions.observation import Completion, DriverPod, PodPhase
+from streamjob_operator.objects.names import ATTEMPT_LABEL, CONTAINER, CONTROL_PORT, REVISION_ANNOTATION
+
+_EVICTED = "Evicted"
+
+
+def seconds_of(stamp: str | None) -> float | None:
+    """Return the seconds since 1970 of a time as Kubernetes writes it."""
+    return None if not stamp else datetime.fromisoformat(stamp).timestamp()
+
+
+def driver_pod(pod: Object) -> DriverPod | None:
+    """Return what is known of a driver; None if the pod carries no attempt, so that it is no driver."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    try:
+        attempt = int((meta.get("labels") or {})[ATTEMPT_LABEL])
+    except (KeyError, ValueError):
+        return None
+    state = _container_state(status)
+    terminated = state.get("terminated") or {}
+    outcome, said, completion = _termination_message(terminated.get("message"), attempt)
+    reason, message = _reason(status, state)
+    return DriverPod(
+        name=meta["name"],
+        attempt=attempt,
+        uid=meta.get("uid", ""),
+        revision=(meta.get("annotations") or {}).get(REVISION_ANNOTATION, ""),
+        phase=PodPhase(status.get("phase") or "Pending"),
+        created=seconds_of(meta.get("creationTimestamp")) or 0.0,
+        started=seconds_of((state.get("running") or {}).get("startedAt") or terminated.get("startedAt")),
+        deleting=seconds_of(meta.get("deletionTimestamp")),
+        exit_code=terminated.get("exitCode"),
+        outcome=outcome,
+        completion=completion,
+        reason=reason,
+        message=said or message,
+    )
+
+
+def control_url(pod: Object, port: int = CONTROL_PORT) -> str | None:
+    """Return the address of a driver's control API; None while there is none to be asked."""
+    status = pod.get("status") or {}
+    address = status.get("podIP")
+    if status.get("phase") != "Running" or not address:
+        return None
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _container_state(status: Object) -> dict[str, Any]:
+    for container in status.get("containerStatuses") or ():
+        if container.get("name") == CONTAINER:
+            return container.get("state") or {}
+    return {}
+
+
+def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
+    """Return why a pod waits or failed: what befell the pod goes before its container, and that before its place."""
+    if status.get("reason"):
+        return status["reason"], status.get("message") or ""
+    for condition in status.get("conditions") or ():
+        # A drain, a preemption and a taint leave no other word.
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return _EVICTED, condition.get("message") or condition.get("reason") or ""
+    for part in ("waiting", "terminated"):
+        found = state.get(part) or {}
+        if found.get("reason"):
+            return found["reason"], found.get("message") or ""
+    for container in status.get("initContainerStatuses") or ():
+        for part in ("waiting", "terminated"):
+            found = (container.get("state") or {}).get(part) or {}
+            if found.get("reason") not in (None, "PodInitializing", "Completed"):
+                return found["reason"], f"{container.get('name')}: {found.get('message') or found['reason']}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("reason") or "Unschedulable", condition.get("message") or ""
+    return "", ""
+
+
+def _termination_message(text: str | None, attempt: int) -> tuple[JobState | None, str, Completion | None]:
+    try:
+        said = json.loads(text or "")
+        state = said.get("state")
+        outcome, message = (JobState(state) if state else None), str(said.get("message") or "")
+    except (ValueError, AttributeError):
+        return None, text or "", None
+    return outcome, message, _completion(said.get("lastCheckpoint"), attempt)
+
+
+def _completion(last: Any, attempt: int) -> Completion | None:
+    try:
+        return Completion(
+            id=int(last["id"]),
+            kind=RecordKind(last["kind"]),
+            path=str(last["path"]),
+            epoch=0,
+            attempt=attempt,
+            time=float(last["time"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,389 @@
+"""Looks at the world on behalf of one StreamJob: pods, the driver's control API, the store, revisions, snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import get_args
+
+from streamjob.client.client import ControlApiError, RequestFailed
+from streamjob.client.models import (
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointsView,
+    JobReport,
+    JobView,
+    TriggerView,
+)
+from streamjob.errors import StreamJobError
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.log import LogDamaged
+from streamjob.snapshot.record import RecordKind
+from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
+from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
+from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.revisions import list_revisions
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.observation import (
+    Admission,
+    Completion,
+    DriverPod,
+    KnownSnapshot,
+    Observation,
+    Reach,
+    SnapshotOrigin,
+    StoredLog,
+)
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.evaluation.cache import Evaluations
+from streamjob_operator.objects.names import TOKEN_KEY, UID_LABEL, control_name
+from streamjob_operator.reconciling.driver_pods import control_url, driver_pod, seconds_of
+from streamjob_operator.reconciling.pod_dry_run import Admissions
+from streamjob_operator.reconciling.state_check import compatibility
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.parts import Storage
+from streamjob_operator.resources.snapshot import SnapshotState
+from streamjob_operator.resources.status import StreamJobStatus
+from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.storage.log_cache import RestingLogs
+
+_log = logging.getLogger(__name__)
+_TOKENS = 10_000
+
+ORIGIN_LABEL = "streamjob.io/origin"
+FINALIZER = "streamjob.io/finalizer"
+STORAGE_ANNOTATION = "streamjob.io/storage"
+"""How a savepoint's files are reached when its StreamJob is gone: that one's `storage`, which names a Secret."""
+
+
+class SnapshotIndex:
+    """The StreamSnapshots by the job that they refer to, as the watch and listings bring them."""
+
+    def __init__(self) -> None:
+        self._jobs: defaultdict[tuple[str, str], dict[str, Object]] = defaultdict(dict)
+
+    def put(self, thing: Object) -> tuple[str, str]:
+        """Note a StreamSnapshot, and return its job's namespace and name."""
+        job = self.job_of(thing)
+        known = self._jobs[job].get(thing["metadata"]["name"])
+        if known is None or _version(known) <= _version(thing):
+            self._jobs[job][thing["metadata"]["name"]] = thing
+        return job
+
+    def drop(self, thing: Object) -> tuple[str, str]:
+        """Note that a StreamSnapshot is gone, and return its job's namespace and name."""
+        job = self.job_of(thing)
+        self._jobs[job].pop(thing["metadata"]["name"], None)
+        return job
+
+    def replace(self, things: Iterable[Object]) -> None:
+        """Take a listing of all for what there is."""
+        self._jobs.clear()
+        for thing in things:
+            self.put(thing)
+
+    def of(self, namespace: str, name: str) -> tuple[Object, ...]:
+        """Return the StreamSnapshots of a job, by name."""
+        found = self._jobs.get((namespace, name), {})
+        return tuple(found[each] for each in sorted(found))
+
+    @staticmethod
+    def job_of(thing: Object) -> tuple[str, str]:
+        """Return the namespace and name of the job that a StreamSnapshot refers to."""
+        return thing["metadata"]["namespace"], thing["spec"]["jobRef"]["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a driver said."""
+
+    job: JobView | None = None
+    checkpoints: CheckpointsView | None = None
+    policy: CheckpointingView | None = None
+    triggers: Mapping[str, TriggerView] = field(default_factory=dict)
+
+
+class Tokens:
+    """The tokens of the drivers' control APIs, from their Secrets; one is read again after a refusal."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, str] = {}
+
+    async def address(self, job: Object, pod: Object) -> DriverAddress | None:
+        """Return where a driver of a StreamJob is asked; None while it cannot be."""
+        url = control_url(pod)
+        if url is None:
+            return None
+        owner = Metadata.model_validate(job["metadata"])
+        if owner.uid not in self._known:
+            try:
+                secret = await self._cluster.get(SECRET, owner.namespace, control_name(owner))
+            except NotFound:
+                return None
+            self._known[owner.uid] = base64.b64decode(secret["data"][TOKEN_KEY]).decode().strip()
+            while len(self._known) > _TOKENS:
+                del self._known[next(iter(self._known))]
+        return DriverAddress(url, self._known[owner.uid])
+
+    def forget(self, uid: str) -> None:
+        """Have the token of a StreamJob read again: its drivers refused the one that is known."""
+        self._known.pop(uid, None)
+
+
+class Observer:
+    """Makes observations.
+
+    Args:
+        cluster: the Kubernetes API.
+        drivers: asks drivers.
+        tokens: knows what it takes to be let in there.
+        stored: reads stores.
+        index: the StreamSnapshots.
+        admissions: asks the API server whether it takes a driver's pod.
+        wanted_triggers: returns the ids of the requests whose outcome a decision needs.
+        wanted_trials: returns the revisions whose pods the API server is to be asked about at a time.
+        evaluations: evaluates specs.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        drivers: Drivers,
+        tokens: Tokens,
+        stored: Snapshots,
+        index: SnapshotIndex,
+        admissions: Admissions,
+        wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
+        wanted_trials: Callable[[StreamJobStatus, float], Collection[str]],
+        evaluations: Evaluations,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster = cluster
+        self._drivers = drivers
+        self._tokens = tokens
+        self._stored = stored
+        self._index = index
+        self._admissions = admissions
+        self._wanted_triggers = wanted_triggers
+        self._wanted_trials = wanted_trials
+        self._evaluations = evaluations
+        self._clock = clock
+        self._resting = RestingLogs(clock=clock)
+
+    async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
+        """Return what is to be seen of a StreamJob, and what became of further requests to its driver.
+
+        Raises:
+            ClusterError: the Kubernetes API does not say; without it there is nothing to decide on.
+        """
+        revisions, listed = await asyncio.gather(
+            list_revisions(self._cluster, job),
+            self._cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
+        )
+        owned = [pod for pod in listed if _belongs(pod, resource.uid)]
+        pods = tuple(found for pod in owned if (found := driver_pod(pod)) is not None)
+        snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
+        current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
+        said = _Said() if current is None else await self._ask(job, resource, current, triggers)
+        location, storage = place_of(resource, revisions)
+        reach = Reach.STORE if location is None else self._stored.reach(location, storage)
+        log, damage = await self._log(resource, location, storage, pods, said.job)
+        return Observation(
+            now=self._clock(),
+            pods=pods,
+            job=said.job,
+            checkpoints=said.checkpoints,
+            policy=said.policy,
+            triggers=said.triggers,
+            log=log,
+            log_damage=damage,
+            reach=reach,
+            snapshots=snapshots,
+            revisions=revisions,
+            initial=await self._initial(resource),
+            compatibility=await compatibility(resource, log, storage, self._stored, self._evaluations),
+            admissions=await self._admissions_of(job, resource, revisions, current),
+            finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
+        )
+
+    async def _admissions_of(
+        self, job: Object, resource: Resource, revisions: Iterable[Revision], running: Object | None
+    ) -> tuple[Admission, ...]:
+        refused = self._admissions.rejected(resource.uid)
+        wanted = self._wanted_trials(resource.status, self._clock())
+        attempt = resource.status.job_status.attempt + 1
+        found = [
+            await self._admissions.try_out(job, each, attempt, running["metadata"]["name"])
+            for each in revisions
+            if running is not None and each.name in wanted
+        ]
+        if refused is not None and all(each.revision != refused.revision for each in found):
+            found.append(refused)
+        return tuple(found)
+
+    async def _ask(self, thing: Object, resource: Resource, pod: Object, also: Collection[str]) -> _Said:
+        try:
+            address = await self._tokens.address(thing, pod)
+            if address is None:
+                return _Said()
+            wanted = sorted({*self._wanted_triggers(resource.status), *also})
+            job = await self._drivers.report(address, wanted)
+            if job.attempt != resource.status.job_status.attempt:
+                # The address belongs to another driver meanwhile.
+                return _Said()
+            return await self._completed(address, job, wanted)
+        except (ControlApiError, ClusterError) as error:
+            if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
+                self._tokens.forget(resource.uid)
+            _log.debug("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
+            return _Said()
+
+    async def _completed(self, address: DriverAddress, job: JobReport, wanted: Iterable[str]) -> _Said:
+        """Return a report with what a driver of an older version left out: it answers one question at a time."""
+        checkpoints, policy, triggers = job.checkpoints, job.checkpointing, job.triggers
+        if checkpoints is None:
+            checkpoints = await self._drivers.checkpoints(address)
+        if policy is None:
+            policy = await self._drivers.patch_checkpointing(address, CheckpointingChanges())
+        if triggers is None:
+            # One after the other, over one connection: to make a second one takes longer.
+            asked = [await self._drivers.trigger(address, each) for each in wanted]
+            triggers = {each.trigger_id: each for each in asked if each is not None}
+        return _Said(job, checkpoints, policy, {str(each): view for each, view in triggers.items()})
+
+    async def _initial(self, resource: Resource) -> KnownSnapshot | None:
+        spec = resource.usable
+        if spec is None or spec.initial_snapshot_ref is None:
+            return None
+        try:
+            return _known(await self._cluster.get(STREAM_SNAPSHOT, resource.namespace, spec.initial_snapshot_ref.name))
+        except NotFound:
+            return None
+
+    async def _log(
+        self,
+        resource: Resource,
+        location: str | None,
+        storage: Storage,
+        pods: tuple[DriverPod, ...],
+        job: JobView | None,
+    ) -> tuple[StoredLog | None, str]:
+        """Return the job's log, and what is wrong with it if it is damaged."""
+        told = None if job is None else log_of_driver(job)
+        if told is not None:
+            return told, ""
+        if location is None:
+            return StoredLog(), ""
+        if self._stored.reach(location, storage) is not Reach.STORE:
+            return log_as_remembered(resource.status, pods), ""
+        known = None if resource.deleted else self._resting.find(resource.uid, location, pods)
+        if known is not None:
+            return known, ""
+        try:
+            log = await self._stored.log(resource.namespace, resource.name, location, storage)
+        except LogDamaged as error:
+            return None, f"{error.what}; {error.fix}"
+        except StreamJobError as error:
+            _log.warning("%s/%s: its log cannot be read: %s", resource.namespace, resource.name, error)
+            return None, ""
+        if not resource.deleted:
+            self._resting.keep(resource.uid, location, pods, log)
+        return log, ""
+
+
+def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:
+    """Return where a job's snapshots are and how that is reached: for the deployed revision, or else for the spec."""
+    name = resource.status.reconciliation.last_reconciled_revision
+    deployed = next((each for each in revisions if each.name == name), None)
+    if deployed is not None:
+        return deployed.location, deployed.storage
+    if resource.wanted is not None:
+        return resource.wanted.location, resource.wanted.storage
+    return None, Storage()
+
+
+def remembered_storage(storage: Storage) -> str:
+    """Return what the annotation says of a storage."""
+    return json.dumps(storage.to_dict(), sort_keys=True)
+
+
+def log_of_driver(job: JobView) -> StoredLog | None:
+    """Return what the log must hold while a driver that owns it tells of its newest completion; None if it does not.
+
+    A driver that runs knows the log better than a reading that costs requests, for nothing is completed without it.
+    """
+    last = job.last_checkpoint
+    if job.state is not JobState.RUNNING or job.epoch is None or last is None:
+        return None
+    newest = Completion(
+        id=last.id,
+        kind=RecordKind(last.kind.value),
+        path=last.path,
+        epoch=job.epoch,
+        attempt=job.attempt,
+        time=last.completed,
+    )
+    return StoredLog(attempt=job.attempt, epoch=job.epoch, newest=newest)
+
+
+def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> StoredLog:
+    """Return what is known of a log that only drivers can read: what they said last.
+
+    Whatever it lacks, the next driver finds: `latest` is resolved where the log is.
+    """
+    attempt, last = status.job_status.attempt, status.checkpoint.last_completed
+    known = [pod.completion for pod in pods if pod.completion is not None]
+    if last is not None:
+        remembered = Completion(
+            id=last.id,
+            kind=RecordKind(last.kind.value),
+            path=last.path,
+            epoch=last.epoch or 0,
+            attempt=attempt if last.attempt is None else last.attempt,
+            time=0.0 if last.completed is None else last.completed.timestamp(),
+        )
+        known.append(remembered)
+    newest = max(known, key=lambda each: (each.attempt, each.id), default=None)
+    if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
+        newest = replace(newest, kind=RecordKind.FINAL)
+    return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest, remembered=True)
+
+
+def _version(thing: Object) -> int:
+    return int(thing["metadata"]["resourceVersion"])
+
+
+def _attempt(pod: Object) -> int | None:
+    found = driver_pod(pod)
+    return None if found is None else found.attempt
+
+
+def _belongs(pod: Object, uid: str) -> bool:
+    """Whether a pod was made for this very StreamJob, and not for one of its name that is gone."""
+    return any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def _known(thing: Object) -> KnownSnapshot:
+    meta, spec, status = thing["metadata"], thing["spec"], thing.get("status") or {}
+    origin = (meta.get("labels") or {}).get(ORIGIN_LABEL)
+    known: SnapshotOrigin = next((each for each in get_args(SnapshotOrigin) if each == origin), "manual")
+    return KnownSnapshot(
+        name=meta["name"],
+        uid=meta["uid"],
+        kind="checkpoint" if spec.get("checkpoint") is not None else "savepoint",
+        origin=known,
+        created=seconds_of(meta.get("creationTimestamp")) or 0.0,
+        state=SnapshotState(status.get("state") or "Pending"),
+        path=status.get("path"),
+        completed=seconds_of(status.get("resultTimestamp")),
+        deleting=bool(meta.get("deletionTimestamp")),
+    )

@@ -1,0 +1,137 @@
+"""Asks the API server for a driver: whether it would take the pod, and then to make it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from streamjob.errors import InvalidInput
+from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
+from streamjob_operator.cluster.kinds import NETWORK_POLICY, POD, Object, kind_of
+from streamjob_operator.cluster.quota import excess, fits_without
+from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.observation import Admission
+from streamjob_operator.decisions.revision import Revision
+
+_log = logging.getLogger(__name__)
+_MOST = 10_000
+_NO_DRY_RUN = "does not support dry run"
+
+BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
+"""Returns the objects of a driver for a StreamJob: what the pod mounts, and last the pod."""
+
+
+class Admissions:
+    """Tries and creates the objects of drivers.
+
+    Args:
+        cluster: the Kubernetes API.
+        build_driver: makes the objects.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, cluster: Cluster, build_driver: BuildDriver, clock: Callable[[], float] = time.time) -> None:
+        self._cluster = cluster
+        self._build_driver = build_driver
+        self._clock = clock
+        self._rejected: dict[str, Admission] = {}
+
+    async def try_out(self, job: Object, revision: Revision, attempt: int, running: str) -> Admission:
+        """Return whether the API server would take a driver in the place of the one that runs.
+
+        Args:
+            job: the StreamJob.
+            revision: what the driver would run.
+            attempt: its number.
+            running: name of the pod that would go first.
+
+        Raises:
+            ClusterError: the API server does not answer.
+        """
+        action = CreateDriver(
+            attempt=attempt,
+            revision=revision.name,
+            restore_from="latest",
+            require_snapshot=False,
+            allow_non_restored_state=False,
+        )
+        now = self._clock()
+        try:
+            objects = self._build_driver(job, revision, action)
+        except InvalidInput as error:
+            return Admission(revision=revision.name, time=now, rejection=str(error))
+        for thing in objects:
+            rejection = await self._create(thing, dry_run=True)
+            if rejection is None or _NO_DRY_RUN in rejection:
+                continue
+            if kind_of(thing) == POD and await self._only_beside(rejection, job["metadata"]["namespace"], running):
+                continue
+            return Admission(revision=revision.name, time=now, rejection=rejection)
+        return Admission(revision=revision.name, time=now)
+
+    async def create(self, job: Object, revision: Revision, action: CreateDriver) -> None:
+        """Create a driver; objects that exist are success. A rejection is kept, and is seen in the next observation.
+
+        Raises:
+            ClusterError: the API server does not answer.
+        """
+        uid, now = job["metadata"]["uid"], self._clock()
+        try:
+            objects = self._build_driver(job, revision, action)
+        except InvalidInput as error:
+            self._note(uid, Admission(revision=revision.name, time=now, rejection=str(error)))
+            return
+        for thing in objects:
+            rejection = await self._create(thing)
+            if rejection is not None:
+                self._note(uid, Admission(revision=revision.name, time=now, rejection=rejection))
+                return
+        self._rejected.pop(uid, None)
+
+    def rejected(self, uid: str) -> Admission | None:
+        """Return the rejection of a StreamJob's last driver that was to be created; None if it was taken."""
+        return self._rejected.get(uid)
+
+    async def _create(self, thing: Object, *, dry_run: bool = False) -> str | None:
+        """Create an object, or try to, and return why the API server does not take it; None if it does."""
+        try:
+            await self._make(thing, dry_run=dry_run)
+        except AlreadyExists:
+            # Admission comes before the name is looked up, so this is an answer to a dry run too.
+            return None
+        except (Refused, NotFound) as error:
+            return error.said
+        except Unavailable as error:
+            # A webhook that must be asked and is away rejects every pod until somebody sees to it.
+            if "failed calling webhook" not in error.said:
+                raise
+            return error.said
+        return None
+
+    async def _make(self, thing: Object, *, dry_run: bool) -> None:
+        kind, meta = kind_of(thing), thing["metadata"]
+        try:
+            await self._cluster.create(kind, thing, dry_run=dry_run)
+        except AlreadyExists:
+            if kind != NETWORK_POLICY or dry_run:
+                raise
+            # The settings may have changed since it was made for an earlier driver.
+            await self._cluster.patch(NETWORK_POLICY, meta["namespace"], meta["name"], {"spec": thing["spec"]})
+
+    async def _only_beside(self, rejection: str, namespace: str, running: str) -> bool:
+        """Return whether only a quota is exceeded, and is not once the driver that runs has gone."""
+        exceeded = excess(rejection)
+        if exceeded is None:
+            return False
+        try:
+            pod = await self._cluster.get(POD, namespace, running)
+        except NotFound:
+            return False
+        return fits_without(exceeded, pod)
+
+    def _note(self, uid: str, admission: Admission) -> None:
+        _log.warning("the driver of %s was rejected: %s", admission.revision, admission.rejection)
+        self._rejected[uid] = admission
+        while len(self._rejected) > _MOST:
+            del self._rejected[next(iter(self._rejected))]

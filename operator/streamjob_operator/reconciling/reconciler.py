@@ -1,0 +1,170 @@
+"""One reconcile of a StreamJob: observe, decide, store the status, act.
+
+The status goes first, on top of the version that was read: if anybody wrote meanwhile, nothing is done, and the next
+reconcile looks anew. So no action is ever taken for an intent that is not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Protocol
+
+from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
+from streamjob_operator.cluster.events import EventRecorder
+from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
+from streamjob_operator.decisions.actions import Action
+from streamjob_operator.decisions.decision import Decision, Resource
+from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.evaluation.cache import StillEvaluating
+from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.metrics import JobSample, Metrics
+from streamjob_operator.objects.names import UID_LABEL
+from streamjob_operator.reconciling.failing import Failures
+from streamjob_operator.resources.status import StreamJobStatus
+
+_log = logging.getLogger(__name__)
+
+Observe = Callable[[Object, Resource], Awaitable[Observation]]
+"""Looks at all that concerns a StreamJob."""
+Decide = Callable[[Resource, Observation], Decision]
+
+
+class Act(Protocol):
+    """Carries out one action for a StreamJob; what is already so is success."""
+
+    async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
+        """Carry it out. Raises StreamJobError."""
+        ...
+
+
+class JobReconciler:
+    """Reconciles StreamJobs.
+
+    Args:
+        cluster: the Kubernetes API.
+        resources: reads StreamJobs.
+        observe: looks at all that concerns one.
+        decide: decides what is to be stored and done.
+        act: does it.
+        metrics: are told of it.
+        events: records events.
+        now: the time of day.
+        wrote: is told of every status that was written, as the API returned the object.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        resources: Resources,
+        observe: Observe,
+        decide: Decide,
+        act: Act,
+        metrics: Metrics,
+        events: EventRecorder,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wrote: Callable[[Object], None] = lambda _job: None,
+    ) -> None:
+        self._cluster = cluster
+        self._resources = resources
+        self._observe = observe
+        self._decide = decide
+        self._act = act
+        self._metrics = metrics
+        self._failures = Failures(STREAM_JOB, cluster, events, self._stop_drivers, now)
+        self._wrote = wrote
+        self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
+
+    async def reconcile(self, namespace: str, name: str) -> float | None:
+        """Reconcile once, and return the seconds until the next time, as `Loops` wants it.
+
+        Raises:
+            Exception: it failed; a condition and an event of the StreamJob say why, unless the API server is silent.
+        """
+        started = time.monotonic()
+        with self._metrics.reconciling.track_inprogress():
+            try:
+                return await self._once(namespace, name)
+            except Conflict as error:
+                _log.debug("%s/%s was written meanwhile: %s", namespace, name, error)
+                return 0.0
+            finally:
+                self._metrics.reconcile_seconds.observe(time.monotonic() - started)
+
+    async def _once(self, namespace: str, name: str) -> float | None:
+        try:
+            job = await self._cluster.get(STREAM_JOB, namespace, name)
+        except NotFound:
+            self._metrics.job(namespace, name, None)
+            self._unserved.pop((namespace, name), None)
+            self._failures.forget(namespace, name)
+            return Loops.GONE
+        try:
+            requeue = await self._look(job)
+        except StillEvaluating as waits:
+            _log.debug("%s", waits)
+            return None
+        except Exception as error:
+            await self._failures.note(job, error)
+            raise
+        if self._failures.text(job) is None:
+            return requeue
+        # The conditions still say that it failed.
+        self._failures.forget(namespace, name)
+        return 0.0
+
+    async def _look(self, job: Object) -> float | None:
+        resource = await self._resources.read(job)
+        seen = await self._observe(job, resource)
+        decision = self._decide(resource, seen)
+        status = decision.status
+        status = status.model_copy(update={"conditions": self._failures.shown(status.conditions, job)})
+        job = await self._store(job, status)
+        self._measure(resource, status)
+        for action in decision.actions:
+            _log.info("%s/%s: %s", resource.namespace, resource.name, told(action))
+            await self._act(job, resource, seen, action)
+            self._metrics.actions.labels(type(action).__name__).inc()
+        return decision.requeue
+
+    async def _stop_drivers(self, job: Object) -> bool:
+        """Have the pods of a StreamJob deleted, and return whether none is left that runs."""
+        meta = job["metadata"]
+        pods = await self._cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
+        live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+        for pod in live:
+            if not pod["metadata"].get("deletionTimestamp"):
+                await self._cluster.delete(POD, meta["namespace"], pod["metadata"]["name"])
+        return not live
+
+    async def _store(self, job: Object, status: StreamJobStatus) -> Object:
+        key = job["metadata"]["namespace"], job["metadata"]["name"]
+        wanted, stored = status.to_dict(), job.get("status") or {}
+        # An older definition of the resource lacks fields: what it does not store is not written again and again.
+        if wanted == stored or self._unserved.get(key) == (wanted, stored):
+            return job
+        # The whole status is replaced, so that what a decision leaves out is gone.
+        written = await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
+        self._wrote(written)
+        self._unserved.pop(key, None)
+        if written.get("status") != wanted:
+            self._unserved[key] = wanted, written.get("status") or {}
+        return written
+
+    def _measure(self, resource: Resource, status: StreamJobStatus) -> None:
+        last = status.checkpoint.last_completed
+        completed = None if last is None or last.completed is None else last.completed.timestamp()
+        sample = JobSample(status.lifecycle_state.value, completed)
+        self._metrics.job(resource.namespace, resource.name, sample)
+
+
+def told(action: Action) -> str:
+    """Return what is logged of an action: not a revision's content, for a spec may hold what logs must not."""
+    values = {each.name: getattr(action, each.name) for each in fields(action)}
+    shown = [f"{key}={value.name if isinstance(value, Revision) else value}" for key, value in values.items()]
+    return f"{type(action).__name__}({', '.join(shown)})"

@@ -1,0 +1,59 @@
+"""Whether a changed spec can go on from a job's state; asked before the job that runs is stopped for it."""
+
+from __future__ import annotations
+
+from streamjob.errors import StreamJobError
+from streamjob.snapshot.manifest import Manifest
+from streamjob_operator.decisions.decision import Resource
+from streamjob_operator.decisions.observation import Compatibility, StoredLog
+from streamjob_operator.evaluation.cache import Evaluations, Question
+from streamjob_operator.evaluation.evaluator import NotEvaluated
+from streamjob_operator.evaluation.state_fit import misfits
+from streamjob_operator.resources.parts import Storage
+from streamjob_operator.resources.streamjob import StreamJobSpec
+from streamjob_operator.storage.job_stores import Snapshots
+
+
+async def compatibility(
+    resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots, evaluations: Evaluations
+) -> Compatibility | None:
+    """Return whether the revision that a spec asks for can go on from the log's newest completion.
+
+    None if there is nothing to be asked: no change, no state, or a job that only its driver can read.
+
+    Args:
+        resource: the StreamJob.
+        log: its log.
+        storage: how the log is reached.
+        stored: reads it.
+        evaluations: compares the two.
+
+    Raises:
+        StillEvaluating: that takes longer than a moment.
+        EvaluationUnavailable: no process can be started for it.
+    """
+    spec = resource.usable
+    if spec is None or spec.job is None or spec.upgrade_mode == "stateless" or log is None or log.newest is None:
+        return None
+    names_a_snapshot = spec.initial_savepoint_path is not None or spec.initial_snapshot_ref is not None
+    nonce, handled = spec.savepoint_redeploy_nonce, resource.status.reconciliation.nonces.savepoint_redeploy
+    starts_there = resource.status.job_status.attempt == 0 or nonce not in (None, handled)
+    if names_a_snapshot and starts_there:
+        return None
+    wanted = resource.wanted
+    if wanted is None or wanted.name == resource.status.reconciliation.last_reconciled_revision:
+        return None
+    try:
+        manifest = await stored.manifest(resource.namespace, log.newest.path, storage)
+    except StreamJobError:
+        return None
+    try:
+        problems = await evaluations.answer(_question(resource, spec, manifest, log.newest.path))
+    except NotEvaluated as error:
+        problems = (f"whether the spec fits the state could not be found out: {error}",)
+    return Compatibility(revision=wanted.name, compatible=not problems, problems=problems)
+
+
+def _question(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> Question[tuple[str, ...]]:
+    arguments = (resource.name, resource.namespace, spec, manifest, uri)
+    return Question(resource.namespace, resource.name, resource.uid, (resource.generation, uri), misfits, arguments)

@@ -1,0 +1,1 @@
+"""The stores of jobs, reached with the credentials that each StreamJob names."""

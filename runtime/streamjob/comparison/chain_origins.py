@@ -1,0 +1,158 @@
+"""Where each chain of a job begins: whose state, positions and streams of a snapshot it takes over.
+
+State moves with the operators that keep it, a source's position with the source, and what is in flight between two
+chains with the operators that hand it out and read it. What keeps no state may move from chain to chain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from streamjob.comparison.refusals import (
+    FinishedAndUnfinished,
+    InFlightDataLost,
+    StateDivided,
+    StateOfSeveralChains,
+)
+from streamjob.comparison.snapshot_job import Former, records_in_flight
+from streamjob.comparison.verdicts import Origin
+from streamjob.errors import CannotRestore
+from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.fusing import inputs_of
+from streamjob.job.plan import ChainPlan, Plan
+from streamjob.snapshot.manifest import ChannelState
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What the placing found.
+
+    Args:
+        origins: where each chain begins.
+        refusals: what keeps it from that, by the uid of the part that is concerned.
+        lost: channels with data in flight that nobody reads any more.
+    """
+
+    origins: Mapping[ChainUid, Origin]
+    refusals: Mapping[OperatorUid, CannotRestore]
+    lost: tuple[ChannelState, ...]
+
+
+def place(plan: Plan, former: Former) -> Placed:
+    """Return where the chains of a plan begin."""
+    placing = _Placing(plan, former)
+    origins = {chain.uid: placing.origin(chain) for chain in plan.chains}
+    return Placed(origins, placing.refusals, tuple(placing.lost()))
+
+
+class _Placing:
+    def __init__(self, plan: Plan, former: Former) -> None:
+        self._plan = plan
+        self._former = former
+        self.refusals: dict[OperatorUid, CannotRestore] = {}
+        self._home = {uid: chain.uid for chain in plan.chains for uid in _workers(chain)}
+        self._state = self._assign_state()
+        self._read_on: set[tuple[ChainUid, ChainUid]] = set()
+
+    def origin(self, chain: ChainPlan) -> Origin:
+        former = self._former
+        consumed = {channel.source: self._position(chain, channel.uid) for channel in chain.channels}
+        workers = _workers(chain)
+        done = [uid for uid in workers if uid in former.finished]
+        if done and len(done) == len(workers):
+            return Origin(base=former.chain_of.get(done[-1]), consumed=consumed, finished=True)
+        positions = {
+            source.uid: former.chain_of[source.uid]
+            for source in chain.sources
+            if source.uid in former.positions and source.uid in former.chain_of
+        }
+        if done:
+            self._refuse_finished(done, [uid for uid in workers if uid not in former.finished])
+        state = self._state.get(chain.uid, {})
+        if len(state) > 1:
+            self._refuse_several(chain, state)
+        base = next(iter(state), None)
+        if base is None:
+            ran = [*positions.values(), *self._ran_in(chain)]
+            base = chain.uid if chain.uid in ran else next(iter(ran), None)
+        if base is None:
+            return Origin(consumed=consumed)
+        numbers = tuple(sorted(state.get(base, ())))
+        whole = numbers == tuple(former.chains[base].keepers)
+        return Origin(base=base, state=None if whole else numbers, positions=positions, consumed=consumed)
+
+    def lost(self) -> Iterator[ChannelState]:
+        """Yield the channels with data in flight that no chain reads on."""
+        for channel in self._former.manifest.channels:
+            if records_in_flight(channel) and (channel.source, channel.target) not in self._read_on:
+                yield channel
+
+    def _assign_state(self) -> dict[ChainUid, dict[ChainUid, set[int]]]:
+        """Return which state goes where: by chain of the job, by chain of the snapshot, the numbers of its owners."""
+        assigned: dict[ChainUid, dict[ChainUid, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for uid, chain in self._former.chains.items():
+            for number, keepers in chain.keepers.items():
+                left = sorted(keepers & self._home.keys())
+                targets = {self._home[keeper] for keeper in left if keeper not in self._former.finished}
+                if len(targets) > 1:
+                    error = StateDivided(
+                        f"{', '.join(map(repr, left))} ran in one chain and are to run in several, and the snapshot "
+                        "does not tell which of them keeps its state",
+                        "leave them in one chain, or give up the state with new uids",
+                    )
+                    self.refusals.update(dict.fromkeys(left, error))
+                for target in targets:
+                    assigned[target][uid].add(number)
+        return assigned
+
+    def _ran_in(self, chain: ChainPlan) -> list[ChainUid]:
+        """Return the chains of the snapshot that have run, without state, what the chain runs and reads by channel."""
+        readers = [each for each in chain.operators if set(inputs_of(each)) & {c.name for c in chain.channels}]
+        found = [self._former.chain_of[each.uid] for each in readers if each.uid in self._former.chain_of]
+        return [uid for uid in found if uid in self._former.chains and self._former.chains[uid].has_run]
+
+    def _position(self, chain: ChainPlan, producer: OperatorUid) -> int:
+        """Return where a chain goes on in a stream: where its readers stood, or else behind all that was written."""
+        channels = self._former.channels_of(ChainUid(producer))
+        name = next(each.name for each in chain.channels if each.uid == producer)
+        before = {self._former.chain_of.get(each.uid) for each in chain.operators if name in inputs_of(each)}
+        mine = [channel for channel in channels if channel.target in before]
+        self._read_on.update((channel.source, channel.target) for channel in mine)
+        stood = {channel.consumed for channel in mine}
+        if len(stood) > 1 and any(map(records_in_flight, mine)):
+            readers = ", ".join(repr(channel.target) for channel in mine)
+            self.refusals[OperatorUid(chain.uid)] = InFlightDataLost(
+                f"{readers} had read {producer!r} up to different places, and now read it in one chain",
+                "start from a savepoint: it has nothing in flight",
+            )
+        return max(stood or {channel.next for channel in channels}, default=0)
+
+    def _refuse_several(self, chain: ChainPlan, state: Mapping[ChainUid, set[int]]) -> None:
+        keepers = [
+            uid
+            for base, numbers in state.items()
+            for number in numbers
+            for uid in self._former.chains[base].keepers[number]
+            if self._home.get(uid) == chain.uid
+        ]
+        error = StateOfSeveralChains(
+            f"{', '.join(map(repr, dict.fromkeys(keepers)))} kept their state in the chains "
+            f"{', '.join(map(repr, state))} and are to run in one: a Spark query has one checkpoint",
+            f"give {keepers[-1]!r} `chain: false`, so that it stays a chain of its own",
+        )
+        self.refusals.update(dict.fromkeys(keepers, error))
+
+    def _refuse_finished(self, done: list[OperatorUid], others: list[OperatorUid]) -> None:
+        error = FinishedAndUnfinished(
+            f"{', '.join(map(repr, done))} have finished, and are to run in one chain with "
+            f"{', '.join(map(repr, others))}, which have not",
+            f"give {others[0]!r} `chain: false`",
+        )
+        self.refusals.update(dict.fromkeys(others, error))
+
+
+def _workers(chain: ChainPlan) -> tuple[OperatorUid, ...]:
+    """Return the uids of the sources and operators of a chain."""
+    return tuple(each.uid for each in (*chain.sources, *chain.operators))

@@ -1,0 +1,377 @@
+"""Compares a job with a snapshot: what becomes of each part, from the two graphs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamjob.comparison import event_time
+from streamjob.comparison.chain_origins import Placed, place
+from streamjob.comparison.refusals import (
+    FinishedAndUnfinished,
+    InFlightDataLost,
+    NewStateInOldChain,
+    NonRestoredState,
+    OutputModeChanged,
+    PartChanged,
+    SourceFormatChanged,
+    UnfinishedBeforeFinished,
+)
+from streamjob.comparison.snapshot_job import Former, inputs_read, keeps_state, records_in_flight
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict
+from streamjob.errors import CannotRestore
+from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.graph import graph_of
+from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.snapshot.manifest import Manifest
+
+_ALLOW = "or give it up with --allow-non-restored-state"
+
+
+def compare(spec: JobSpec, plan: Plan, manifest: Manifest, uri: str, allow_non_restored_state: bool) -> Comparison:
+    """Return what becomes of each part of a job that starts from a snapshot.
+
+    Args:
+        spec: the job.
+        plan: how it runs.
+        manifest: the snapshot.
+        uri: the snapshot's, for messages.
+        allow_non_restored_state: what the job has no place for is given up.
+    """
+    return _Comparing(spec, plan, manifest, uri, allow_non_restored_state).compare()
+
+
+class _Comparing:
+    def __init__(self, spec: JobSpec, plan: Plan, manifest: Manifest, uri: str, allow: bool) -> None:
+        self._spec = spec
+        self._plan = plan
+        self._former = Former(manifest)
+        self._uri = uri
+        self._allow = allow
+        self._graph = graph_of(spec)
+        self._placed: Placed = place(plan, self._former)
+        self._chain_of = {uid: chain for chain in plan.chains for uid in chain.uids()}
+        self._unfinished = dict(self._before_finished())
+        self._changed: set[ChainUid] = set()
+
+    def compare(self) -> Comparison:
+        partitions, job = self._partitions()
+        findings = [
+            *job,
+            *map(self._source, self._spec.sources),
+            *map(self._operator, self._spec.operators),
+            *map(self._sink, self._spec.sinks),
+            *self._channels(),
+            *self._gone(),
+        ]
+        return Comparison(
+            findings=tuple(findings),
+            origins=self._placed.origins,
+            max_parallelism=partitions,
+            undecided=dict(self._undecided()),
+            changed=frozenset(self._changed),
+        )
+
+    def _partitions(self) -> tuple[int, list[Finding]]:
+        spec, stored = self._spec, self._former.manifest.graph.get("maxParallelism")
+        if not isinstance(stored, int):
+            return spec.max_parallelism, []
+        if not spec.max_parallelism_is_given() or spec.max_parallelism == stored:
+            why = f"its state has {stored} partitions"
+            return stored, [Finding(kind=Kind.JOB, uid=spec.name, verdict=Verdict.RESTORED, why=why)]
+        why = f"its state is rewritten from {stored} partitions to {spec.max_parallelism}"
+        return spec.max_parallelism, [Finding(kind=Kind.JOB, uid=spec.name, verdict=Verdict.REWRITTEN, why=why)]
+
+    def _source(self, source: SourceSpec) -> Finding:
+        former = self._former
+        kind, uid = Kind.SOURCE, source.uid
+        if (error := self._refusal(kind, uid)) is not None:
+            return _refused(kind, uid, error)
+        if uid not in former.parts:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it is read from its beginning")
+        before = former.parts[uid][1]
+        if uid in former.finished:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why="it has finished, and is not read again")
+        if uid not in former.positions:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why="it had not been read")
+        if before.get("format") != source.format:
+            error = SourceFormatChanged(
+                f"Source {uid!r} has the format {source.format}, but snapshot {self._uri} has a position in "
+                f"{before.get('format')}",
+                "give the source another uid, so that it is read from its beginning",
+            )
+            return _refused(kind, uid, error)
+        why = ["it is read on from its position", *_changes(before, self._fields("sources", uid))]
+        if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
+            why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")
+        return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
+
+    def _operator(self, operator: OperatorSpec) -> Finding:
+        former, kind, uid = self._former, Kind.OPERATOR, operator.uid
+        chain = self._chain_of[uid]
+        error = self._refusal(kind, uid) or self._new_state(operator, chain) or self._other_mode(uid, chain)
+        if error is not None:
+            return _refused(kind, uid, error)
+        if uid not in former.parts:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=self._why_new(operator))
+        if uid in former.finished:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why="it has finished, and is not run again")
+        why = _changes(former.parts[uid][1], self._fields("operators", uid))
+        if uid not in former.stateful:
+            return Finding(
+                kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(["it has no state in the snapshot", *why])
+            )
+        base = self._placed.origins[chain.uid].base
+        moved = [f"which moves from chain {base!r} to {chain.uid!r}"] if base not in (None, chain.uid) else []
+        mode = former.output_mode(base) if base is not None else chain.output_mode
+        modes = [event_time.mode_changed(mode, chain.output_mode)] if mode != chain.output_mode else []
+        why = ["it goes on with its state", *moved, *modes, *why]
+        return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
+
+    def _sink(self, sink: SinkSpec) -> Finding:
+        kind, uid = Kind.SINK, sink.uid
+        if (error := self._refusal(kind, uid)) is not None:
+            return _refused(kind, uid, error)
+        if uid not in self._former.parts:
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it gets what comes from now on")
+        why = ["it goes on behind what is published", *_changes(self._former.parts[uid][1], self._fields("sinks", uid))]
+        return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(why))
+
+    def _channels(self) -> Iterator[Finding]:
+        former = {(each.source, each.target): each for each in self._former.manifest.channels}
+        names = set()
+        for channel in self._plan.channels:
+            name = f"{channel.source} -> {channel.target}"
+            names.add(name)
+            before = former.get((channel.source, channel.target))
+            if before is None:
+                yield Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.NEW, why=channel.reason)
+            else:
+                yield Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.RESTORED, why=_in_flight(before))
+        lost = {(each.source, each.target) for each in self._placed.lost}
+        for pair, before in former.items():
+            name = f"{pair[0]} -> {pair[1]}"
+            if pair in lost:
+                yield self._lost(name, before)
+            elif name not in names:
+                yield Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.DROPPED, why=_in_flight(before))
+
+    def _lost(self, name: str, channel: Any) -> Finding:
+        reads = self._former.chains.get(channel.target)
+        stays = reads is not None and any(uid in self._chain_of for uid in reads.state.operators)
+        count = records_in_flight(channel)
+        if self._allow and not stays:
+            why = f"{count} records in flight are given up with {channel.target!r}"
+            return Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.DROPPED, why=why)
+        error = InFlightDataLost(
+            f"Snapshot {self._uri} has {count} records in flight from {channel.source!r} to {channel.target!r}, and "
+            "the job has no such channel",
+            "start from a savepoint of the job as it was: it has nothing in flight",
+        )
+        return _refused(Kind.CHANNEL, name, error)
+
+    def _gone(self) -> Iterator[Finding]:
+        """Yield what the job does not have any more."""
+        homeless = [uid for uid in self._former.parts if uid not in self._chain_of and self._holds(uid)]
+        error = NonRestoredState(
+            f"Snapshot {self._uri} has state for {', '.join(homeless)}, which the job does not have",
+            f"give the operators their old uid, {_ALLOW}",
+        )
+        for uid, (kind, _) in self._former.parts.items():
+            if uid in self._chain_of:
+                continue
+            if uid in homeless and not self._allow:
+                yield _refused(kind, uid, error)
+            else:
+                what = {Kind.SOURCE: "its position is", Kind.OPERATOR: "its state is", Kind.SINK: "nothing is"}[kind]
+                cost = ": what it has counted of open groups is missing in later results"
+                what = f"{what} given up{cost if kind is Kind.OPERATOR else ''}"
+                why = what if uid in homeless else "nothing of it is in the snapshot"
+                yield Finding(
+                    kind=kind,
+                    uid=uid,
+                    verdict=Verdict.DROPPED,
+                    why="what it had staged is published" if kind is Kind.SINK else why,
+                )
+
+    def _holds(self, uid: OperatorUid) -> bool:
+        """Return whether the snapshot has something of a part that would be lost without it."""
+        if uid in self._former.finished:
+            return False
+        return uid in self._former.stateful or uid in self._former.positions
+
+    def _refusal(self, kind: Kind, uid: OperatorUid) -> CannotRestore | None:
+        before = self._former.parts.get(uid)
+        if before is not None and before[0] is not kind:
+            return PartChanged(
+                f"The uid {uid!r} is of the kind {kind.value} here, and of another kind, {before[0].value}, in "
+                f"snapshot {self._uri}",
+                f"give the {kind.value} another uid",
+            )
+        placed = self._placed.refusals.get(uid)
+        if self._unfinished and isinstance(placed, FinishedAndUnfinished):
+            # The other cause says it better.
+            placed = None
+        return self._unfinished.get(uid) or placed
+
+    def _new_state(self, operator: OperatorSpec, chain: ChainPlan) -> CannotRestore | None:
+        """What has state for the first time must not be in a chain that has run: Spark has no empty state for it."""
+        origin = self._placed.origins[chain.uid]
+        if origin.base is None or origin.finished or operator.uid in self._former.stateful:
+            return None
+        if not self._former.chains[origin.base].has_run or not keeps_state(operator.sql):
+            return None
+        return begins_to_keep(operator.uid, origin.base)
+
+    def _other_mode(self, uid: OperatorUid, chain: ChainPlan) -> CannotRestore | None:
+        """Spark compares the output mode of `transformWithState` alone."""
+        base, former = self._placed.origins[chain.uid].base, self._former
+        if base is None or uid in former.finished or not former.aggregates(uid):
+            return None
+        before = former.output_mode(base)
+        lost = event_time.loss(before, chain.output_mode, ended=former.has_event_time(base))
+        if lost is None:
+            return None
+        return OutputModeChanged(
+            f"Operator {uid!r} kept its state in the output mode {before}, and is to go on in {chain.output_mode}: "
+            f"{lost}",
+            "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
+        )
+
+    def _why_new(self, operator: OperatorSpec) -> str:
+        namesake = next(
+            (
+                uid
+                for uid, (kind, each) in self._former.parts.items()
+                if kind is Kind.OPERATOR and each.get("name") == operator.name and uid not in self._chain_of
+            ),
+            None,
+        )
+        if namesake is not None:
+            return f"the snapshot's operator of this name has the uid {namesake!r}"
+        return "it begins without state"
+
+    def _moved(self, uid: OperatorUid) -> Verdict:
+        """Return whether a part goes on from Spark's checkpoint as it is, or from one that is put together anew."""
+        chain = self._chain_of[uid]
+        origin = self._placed.origins[chain.uid]
+        if origin.base is None:
+            return Verdict.RESTORED
+        before = set(inputs_read(self._former.manifest, self._former.chains[origin.base].state))
+        # A source may come from a chain of its own, and what came from a chain be read by others' positions.
+        sources = {(each.uid, None) for each in chain.sources}
+        now = sources | {(each.uid, origin.consumed.get(each.source, 0)) for each in chain.channels}
+        return Verdict.RESTORED if before == now and origin.state is None else Verdict.REWRITTEN
+
+    def _undecided(self) -> Iterator[tuple[ChainUid, str]]:
+        for chain in self._plan.chains:
+            origin: Origin = self._placed.origins[chain.uid]
+            if origin.base is None or origin.finished or not self._former.chains[origin.base].has_run:
+                continue
+            former = self._former.chains[origin.base]
+            functions = [each.name for each in chain.operators if each.python is not None or each.sql is None]
+            changed = [
+                each.name
+                for each in chain.operators
+                if each.uid not in former.state.operators
+                or _meaning(self._former.parts.get(each.uid, (None, {}))[1])
+                != _meaning(self._fields("operators", each.uid))
+            ]
+            gone = [uid for uid in former.state.operators if uid not in chain.uids()]
+            keeps = former.keepers or any(keeps_state(each.sql) is not False for each in chain.operators)
+            others = self._former.is_of_a_query
+            differs = changed or gone or self._event_time_changed(chain) or others
+            if keeps and (functions or differs):
+                if differs:
+                    self._changed.add(chain.uid)
+                whose = [uid for keepers in former.keepers.values() for uid in sorted(keepers)] if others else []
+                concerned = dict.fromkeys([*changed, *functions, *gone, *whose]) or {chain.uid: None}
+                yield chain.uid, ", ".join(concerned)
+
+    def _event_time_changed(self, chain: ChainPlan) -> bool:
+        return any(
+            self._former.parts[each.uid][1].get(field) != self._fields("sources", each.uid).get(field)
+            for each in chain.sources
+            if each.uid in self._former.parts
+            for field in ("watermark", "schema")
+        )
+
+    def _fields(self, key: str, uid: OperatorUid) -> Mapping[str, Any]:
+        parts: Any = self._graph[key]
+        return next(each for each in parts if each["uid"] == uid)
+
+    def _before_finished(self) -> Iterator[tuple[OperatorUid, CannotRestore]]:
+        """What is finished is never run again, so nothing may come its way (FLIP-147)."""
+        spec, finished = self._spec, self._former.finished
+        uids = {name: node.uid for name, node in spec.inputs().items()}
+        # Feedback counts as well: the operators of a loop finish all at once, so this one has just been closed.
+        edges = [(each.name, operator) for operator in spec.operators for each in operator.inputs]
+        for name, reader in (*edges, *((sink.input, sink) for sink in spec.sinks)):
+            if reader.uid in finished and uids[name] not in finished:
+                yield (
+                    reader.uid,
+                    UnfinishedBeforeFinished(
+                        f"In snapshot {self._uri} {reader.uid!r} has finished, but the job has {uids[name]!r} before "
+                        "it, which has not",
+                        f"give {reader.uid!r} another uid, so that it begins anew, or take {uids[name]!r} away from "
+                        "before it",
+                    ),
+                )
+
+
+def begins_to_keep(operator: OperatorUid, chain: ChainUid) -> NewStateInOldChain:
+    """Return the error for an operator that is to keep state in a chain that has run without it."""
+    return NewStateInOldChain(
+        f"Operator {operator!r} begins to keep state in chain {chain!r}, which has run: Spark has no empty state for "
+        "it",
+        f"give {operator!r} `chain: false`: in a chain of its own it begins anew",
+    )
+
+
+def _refused(kind: Kind, uid: str, error: CannotRestore) -> Finding:
+    return Finding(kind=kind, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+
+
+def _in_flight(channel: Any) -> str:
+    count = records_in_flight(channel)
+    return f"{count} records are in flight" if count else "nothing is in flight"
+
+
+_MEANINGFUL = ("sql", "python", "outputMode", "inputs")
+
+
+def _meaning(fields: Mapping[str, Any]) -> list[Any]:
+    return [fields.get(each) for each in _MEANINGFUL]
+
+
+_WORDS = {
+    "sql": "its query has changed",
+    "python": "its function has changed",
+    "inputs": "its inputs have changed",
+    "input": "its input has changed",
+    "options": "its options have changed",
+    "schema": "its schema has changed",
+    "bounded": "whether it ends has changed",
+    "format": "its format has changed",
+    "delivery": "its delivery has changed",
+    "name": "it has another name",
+}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return, in words, what of a part has changed; options alone may differ by the directory that they are below."""
+    words = [
+        words
+        for field, words in _WORDS.items()
+        if before.get(field) != after.get(field) and not (field == "options" and _same_places(before, after))
+    ]
+    watermark = event_time.watermark_changed(before.get("watermark"), after.get("watermark"))
+    return words if watermark is None else [*words, watermark]
+
+
+def _same_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    then, now = before.get("options", {}), after.get("options", {})
+    return then.keys() == now.keys() and all(
+        value == now[key] or str(value).endswith(f"/{str(now[key]).removeprefix('./')}") for key, value in then.items()
+    )

@@ -1,0 +1,1 @@
+"""A chain in one epoch: one streaming query, its inputs, its channels and its outputs."""

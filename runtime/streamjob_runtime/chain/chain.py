@@ -1,0 +1,387 @@
+"""A chain in one epoch: one streaming query, what each of its batches publishes, and the flush at its end.
+
+Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks
+and hands them to the chain's readers; publication under the job-wide lock is the last thing that it does. A published
+batch that Spark then fails to commit ends the epoch, as does any other failure: recovery is from the store only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.protocol.cuts import Batch, Output
+from streamjob.protocol.messages import ChainStatus
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read
+from streamjob_runtime.chain.gate import EventTime, Gate
+from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.job.end_of_epoch import stop_query
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
+    drop_planned,
+    force_batch,
+    force_flush,
+    needs_another_flush,
+)
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
+from streamjob_runtime.spark.error_text import describe
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_REMEMBERED_BATCHES = 1000
+"""A trace of Python, up to its last frame."""
+_LOOK_SECONDS = 0.1
+_SELDOM_SECONDS = 1.0
+_IDLE = "Waiting for data to arrive"
+
+StatusListener = Callable[[ChainUid, ChainStatus, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainStart:
+    """Where a chain begins: behind `batch` (NO_BATCH for nothing), with its inputs' watermarks in ms since 1970."""
+
+    batch: BatchId = NO_BATCH
+    watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+
+
+class Chain:
+    """One chain of a job, from its start or restore to the end of its epoch.
+
+    Args:
+        uid: the chain's identity.
+        spark: the session.
+        dataflow: the query.
+        output: where its batches go.
+        read_by_others: whether other chains read what it hands out.
+        in_loop: whether it reads what comes of its own output.
+        bounded: whether all its input ends.
+        checkpoint: Spark's checkpoint directory, restored if `start` is behind a batch.
+        publication: the publication lock and what it guards.
+        start: where it begins.
+        clock_ms: the time, in ms since 1970.
+        on_status: is told of RUNNING, FINISHED, DRAINED and FAILED, from the chain's own thread.
+        on_first_output: is told once, when a batch has something for a sink to publish, from the query's thread.
+
+    Raises:
+        StreamJobError: a sink cannot take the rows that the query makes.
+    """
+
+    def __init__(
+        self,
+        *,
+        uid: ChainUid,
+        spark: SparkSession,
+        dataflow: Dataflow,
+        output: ChainOutput,
+        read_by_others: bool,
+        in_loop: bool,
+        bounded: bool,
+        checkpoint: Path,
+        publication: Publication,
+        start: ChainStart,
+        clock_ms: Callable[[], int],
+        on_status: StatusListener,
+        on_first_output: Callable[[], None],
+    ) -> None:
+        output.check(dataflow.output)
+        self.uid = uid
+        self.dataflow = dataflow
+        self.checkpoint = checkpoint
+        self.output = output
+        self.bounded = bounded
+        self._spark = spark
+        self._read_by_others = read_by_others
+        self._in_loop = in_loop
+        self._publication = publication
+        self._start = start
+        self._clock_ms = clock_ms
+        self._on_status = on_status
+        self._on_first_output = on_first_output
+        self._has_output = False
+        self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
+        self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
+        self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
+        self._gate = Gate()
+        self._draining = threading.Event()
+        self._reading = True
+        self._drained = False
+        self._query: StreamingQuery | None = None
+        self._batch_error: Exception | None = None
+        self._query_known = threading.Event()
+        self._queries: list[StreamingQuery] = []
+        self._ended = threading.Event()
+        self._finished = False
+        self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
+
+    @property
+    def queries(self) -> Sequence[StreamingQuery]:
+        """The queries that have run in this epoch, the last one perhaps still: the flush is a query of its own."""
+        return tuple(self._queries)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all input has ended and is processed."""
+        return self._finished
+
+    @property
+    def drained(self) -> bool:
+        """Whether all that was read is processed and flushed, though the input has not ended for good."""
+        return self._drained
+
+    @property
+    def event_time(self) -> EventTime:
+        """Where event time stood before it came to its end."""
+        return self._event_time
+
+    @property
+    def last_published(self) -> BatchId:
+        """The last published batch, NO_BATCH before the first."""
+        return self._publication.last_published(self.uid)
+
+    def watermarks_now(self) -> Mapping[OperatorUid, int]:
+        """Return the inputs' watermarks as they stand; none before the query runs."""
+        return self._watermarks.read(self._query) if self._query is not None else {}
+
+    def start(self) -> None:
+        """Start the query, and follow it until it ends."""
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED.
+
+        Tell all chains under one hold of the publication lock, so that their event time goes on from one moment.
+        """
+        with self._publication.lock:
+            self._event_time.freeze_behind(self.last_published)
+        self._draining.set()
+
+    def stop(self, timeout: float) -> bool:
+        """Stop the query; return whether it has ended within `timeout` seconds."""
+        self._ended.set()
+        self._publication.wake()
+        query = self._query
+        if query is not None:
+            stopper = threading.Thread(target=stop_query, args=(query,), name=f"stop-{self.uid}", daemon=True)
+            stopper.start()
+            stopper.join(timeout)
+        self._thread.join(timeout)
+        return self.has_left()
+
+    def has_left(self) -> bool:
+        """Return whether the chain's own thread has ended, or never began."""
+        return not self._thread.is_alive()
+
+    def is_committed(self, batch: BatchId) -> bool:
+        """Return whether Spark has committed a batch."""
+        # Spark begins a batch only behind the commit of the one before, and deletes old entries.
+        return batch < max(self.last_published, 0) or (self.checkpoint / "commits" / str(batch)).exists()
+
+    def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
+        """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
+        with self._publication.lock:
+            if batch == self.last_published:
+                # Spark updates them between a batch's publication and its commit: what stands now is from this batch.
+                self._note_watermarks(batch)
+            return self._watermarks_behind[batch]
+
+    def _note_watermarks(self, batch: BatchId) -> None:
+        if batch not in self._watermarks_behind and self._query is not None:
+            self._watermarks_behind[batch] = self._watermarks.read(self._query)
+            self._event_time.note(batch, self._watermarks_behind[batch])
+            for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
+                del self._watermarks_behind[old]
+
+    def _run(self) -> None:
+        try:
+            # A pool of its own: the slots are shared fairly among the chains, whatever their batches' sizes.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.uid)
+            has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
+            if has_state:
+                force_batch(self.checkpoint, self._clock_ms())
+            self._execute(by_itself=self.bounded and not self.dataflow.channels)
+            if self._over():
+                return
+            self._reading = False
+            drained = self._is_drained()
+            if not drained:
+                check_that_all_is_read(
+                    self.uid,
+                    self.dataflow,
+                    self.checkpoint,
+                    bounded=self.bounded,
+                    channels_ended=self._publication.input_ended(self.uid),
+                )
+            with self._publication.lock:
+                # The flush runs as another query, which does not know the watermarks of this one.
+                self._note_watermarks(self.last_published)
+            self._flush()
+            if self._over():
+                return
+            self._publication.committed(self.uid, self.last_published)
+            self._finished, self._drained = not drained, drained
+            self._publication.end(self.uid, self._over, drained=drained)
+            self._on_status(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
+        except Exception as error:
+            # After a stop the query's end is what was asked for, whatever it died of.
+            if not self._over():
+                self._on_status(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
+
+    def _execute(self, *, by_itself: bool) -> None:
+        """Run the query until it ends by itself, having read all that there is, or until its input has ended."""
+        writer = (
+            self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
+            .outputMode(self.dataflow.output_mode)
+            .queryName(self.uid)
+            .foreachBatch(self._process)
+        )
+        writer = writer.trigger(availableNow=True) if by_itself else writer.trigger(processingTime="0 seconds")
+        self._query_known.clear()
+        self._query = writer.start()
+        self._queries.append(self._query)
+        self._query_known.set()
+        if self._ended.is_set():
+            # `stop` came before there was a query that it could stop.
+            self._query.stop()
+            return
+        if len(self._queries) == 1:
+            # The flush is no new beginning: a job that is stopping must not seem to run again.
+            self._on_status(self.uid, ChainStatus.RUNNING, "")
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self._await(self._query, by_itself)
+        except StreamingQueryException as error:
+            if not self._gate.refused:
+                # Spark quotes what failed in a batch behind the traces of two processes.
+                raise self._batch_error or error from None
+        if self._gate.closed:
+            drop_planned(self.checkpoint)
+
+    def _await(self, query: StreamingQuery, by_itself: bool) -> None:
+        if by_itself:
+            query.awaitTermination()
+            return
+        # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
+        # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
+        # PySpark takes fractions of a second, though its signature does not say so.
+        while not query.awaitTermination(cast("int", self._look_seconds())):
+            if self._has_read_all() and query.status["message"] == _IDLE:
+                query.stop()
+                return
+
+    def _look_seconds(self) -> float:
+        return _LOOK_SECONDS if self.bounded or self._draining.is_set() else _SELDOM_SECONDS
+
+    def _has_read_all(self) -> bool:
+        """Return whether nothing comes any more that the chain is to read."""
+        with self._publication.lock:
+            self._close_gate_if_over()
+            return self._gate.closed or (self.bounded and self._publication.input_ended(self.uid))
+
+    def _close_gate_if_over(self) -> None:
+        """Let no batch begin behind the end of a loop or of a drained chain's channels; under the publication lock."""
+        if (self._in_loop or self._draining.is_set()) and self._publication.input_ended(self.uid):
+            self._gate.close_behind(self.last_published)
+
+    def _is_drained(self) -> bool:
+        if self._in_loop:
+            return self._publication.is_drained(self.uid)
+        # What is bounded may have come to its end before the gate was closed, and is finished for good then.
+        return self._gate.closed and (
+            self._gate.refused or not self.bounded or self._publication.input_drained(self.uid)
+        )
+
+    def _flush(self) -> None:
+        """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
+        last = last_committed(self.checkpoint)
+        # A loop knows no event time, and has ended already: nothing may come of it any more.
+        if last is None or self._in_loop or not self._has_state(last):
+            return
+        while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
+            if self._gate.closed:
+                self._gate.open_for(flush)
+            self._execute(by_itself=True)
+            if self._over() or not needs_another_flush(self._state_operators(flush)):
+                return
+
+    def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
+        assert self._query is not None
+        for report in reversed(self._query._jsq.recentProgress()):
+            if report.batchId() == batch:
+                progress = json.loads(report.json())
+                if "addBatch" in progress["durationMs"]:
+                    operators: list[dict[str, Any]] = progress["stateOperators"]
+                    return operators
+        raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before it ran its flush, batch {batch}")
+
+    def _over(self) -> bool:
+        return self._ended.is_set()
+
+    def _has_state(self, batch: BatchId) -> bool:
+        return bool(read_commit(self.checkpoint, batch).state_ids)
+
+    def _process(self, frame: DataFrame, number: int) -> None:
+        try:
+            self._process_batch(frame, BatchId(number))
+        except Exception as error:
+            self._batch_error = error
+            raise
+
+    def _process_batch(self, frame: DataFrame, batch: BatchId) -> None:
+        self._query_known.wait()
+        query = self._query
+        assert query is not None
+        with self._publication.lock:
+            previous = self.last_published
+            self._note_watermarks(previous)
+            self._publication.committed(self.uid, previous)
+            if self._reading:
+                self._close_gate_if_over()
+            self._gate.enter(batch)
+            self._publication.begin(self.uid, batch)
+        if batch == self._start.batch + 1 and self._start.watermarks:
+            self._watermarks.advance(query, self._start.watermarks)
+        consumed = self._consumed(batch)
+        self._watermarks.advance(query, self._watermarks_of_channels(consumed))
+        if self._read_by_others:
+            self._publication.wait_for_room(self.uid, self._over)
+        written = self.output.write(frame, batch)
+        output = None
+        if self._read_by_others:
+            output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
+        published = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
+        self._publication.publish(self.uid, published, self._over)
+        if written.staged and not self._has_output:
+            self._has_output = True
+            self._on_first_output()
+
+    def _consumed(self, batch: BatchId) -> dict[ChainUid, int]:
+        """Return how far the chain has read each channel behind a batch; the least far where it reads one twice."""
+        if not self.dataflow.channels:
+            return {}
+        consumed: dict[ChainUid, int] = {}
+        offsets = read_offsets(self.checkpoint, batch).offsets(self.dataflow.directories)
+        for uid, (_, offset) in zip(self.dataflow.sources, offsets, strict=True):
+            producer = self.dataflow.channels.get(uid)
+            if producer is not None and offset != VOID_OFFSET:
+                position = int(json.loads(offset)["pos"])
+                consumed[producer] = min(position, consumed.get(producer, position))
+        return consumed
+
+    def _watermarks_of_channels(self, consumed: Mapping[ChainUid, int]) -> dict[OperatorUid, int]:
+        at = {
+            uid: self._publication.watermark_at(producer, consumed[producer])
+            for uid, producer in self.dataflow.channels.items()
+            if producer in consumed
+        }
+        return {uid: watermark for uid, watermark in at.items() if watermark is not None}

@@ -1,0 +1,127 @@
+"""The stream of one chain: the files of its batches, and the index in the JVM that its consumers read by.
+
+Nothing is decided here: which entries there are, how far a consumer may read and what is no longer needed, the callers
+say. The index is in memory only, because no local state outlives an epoch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.ids import BatchId
+from streamjob.protocol.channels import Segment
+from streamjob_runtime.chain.watermarks import with_event_time, without_event_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "io.streamjob.ChannelSource"
+
+SEGMENT_RECORDS = 10_000
+_SEGMENT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One consumer's reading of a stream; `node` is its watermark node, None for a stream without event time."""
+
+    frame: DataFrame
+    node: str | None
+
+
+class Stream:
+    """What one chain sends to the chains that read it.
+
+    Args:
+        spark: the session.
+        stream_id: names the stream within the JVM; no two open streams have the same.
+        directory: where the segments are; created if it is missing.
+        base: the index of the first entry.
+        segment_records: most records of a segment.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        stream_id: str,
+        directory: Path,
+        base: int = 0,
+        *,
+        segment_records: int = SEGMENT_RECORDS,
+    ) -> None:
+        assert spark._jvm is not None
+        self._spark = spark
+        self._id = stream_id
+        self._directory = directory
+        self._segment_records = segment_records
+        self._index = spark._jvm.io.streamjob.Channels
+        self._writer = spark._jvm.io.streamjob.SegmentWriter
+        self._token = uuid.uuid4().hex[:12]
+        directory.mkdir(parents=True, exist_ok=True)
+        self._index.open(stream_id, base)
+
+    def write(self, frame: DataFrame, batch: BatchId) -> tuple[Segment, ...]:
+        """Compute a batch in one Spark job and write its rows, without making them readable.
+
+        Returns:
+            Its segments in the order of the rows; none if there are no rows.
+        """
+        prefix = f"{batch}-{self._token}"
+        lines: str = self._writer.write(frame._jdf, str(self._directory), prefix, self._segment_records, _SEGMENT_BYTES)
+        return tuple(_parse(line) for line in lines.splitlines())
+
+    def append(self, index: int, segments: Sequence[Segment]) -> None:
+        """Append an entry, of no records if it has no segments; `index` has to be that of the next one."""
+        self.extend(index, [segments])
+
+    def extend(self, index: int, entries: Sequence[Sequence[Segment]]) -> None:
+        """Append several entries at once, the first of which gets `index`."""
+        if entries:
+            self._index.append(self._id, index, "\n".join(",".join(map(_text, segments)) for segments in entries))
+
+    def serve(self, consumer: str, frontier: int, max_records: int) -> None:
+        """Let a consumer read the entries below `frontier`, in batches of `max_records` or of one entry with more."""
+        self._index.serve(self._id, consumer, frontier, max_records)
+
+    def drop(self, below: int) -> None:
+        """Forget the entries below an index, and delete their files."""
+        names: str = self._index.drop(self._id, below)
+        for name in names.splitlines():
+            (self._directory / name).unlink(missing_ok=True)
+
+    def reader(self, consumer: str, schema: StructType, event_time: Sequence[str] = (), *, begin: int = 0) -> Reading:
+        """Return what a consumer reads.
+
+        Args:
+            consumer: who reads, as told to `serve`.
+            schema: the producer's output.
+            event_time: the columns that carry event time, no others do; the delay is the producer's. The watermark
+                of the reading is moved by `InputWatermarks.advance` only, never by the rows.
+            begin: the index of the entry that the consumer reads first, if it has never read the stream.
+        """
+        options = {
+            "stream": self._id,
+            "consumer": consumer,
+            "directory": str(self._directory),
+            "begin": str(begin),
+        }
+        frame = self._spark.readStream.format(FORMAT).options(**options).schema(without_event_time(schema)).load()
+        return Reading(*with_event_time(frame, schema, event_time))
+
+    def close(self) -> None:
+        """Forget the stream; its files stay."""
+        self._index.close(self._id)
+
+
+def _text(segment: Segment) -> str:
+    return f"{segment.name} {segment.records} {segment.length}"
+
+
+def _parse(line: str) -> Segment:
+    name, records, length = line.split(" ")
+    return Segment(name=name, records=int(records), length=int(length))

@@ -1,0 +1,65 @@
+"""Whether a chain has come to the end of its input when its query has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import BatchId, ChainUid
+from streamjob_runtime.chain.bounded_files import BoundedEnd
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.kafka.bounded import KafkaEnd
+from streamjob_runtime.spark.checkpoint_dir.logs import last_committed
+
+
+class QueryEndedEarly(StreamJobError):
+    """A query ended by itself before its input did."""
+
+
+class End(Protocol):
+    """The end of a bounded source."""
+
+    def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
+        """Return what a query has not read that it should have, one thing of it; None if it has come to the end.
+
+        Args:
+            checkpoint: Spark's checkpoint directory.
+            batch: the last committed batch; None for none.
+            line: the number of the source's line in the offset log.
+            directory: the number of its directory below `sources/`.
+        """
+        ...
+
+
+def read_end(value: Any) -> End:
+    """Read back an end from the form that manifests keep."""
+    return KafkaEnd.from_json(value) if "offsets" in value else BoundedEnd.from_json(value)
+
+
+def check_that_all_is_read(
+    chain: ChainUid, dataflow: Dataflow, checkpoint: Path, *, bounded: bool, channels_ended: bool
+) -> None:
+    """Check what Spark does not: a query may end without an error before its end, such as when its thread dies.
+
+    Args:
+        chain: the chain.
+        dataflow: its query.
+        checkpoint: Spark's checkpoint directory.
+        bounded: whether all its input ends.
+        channels_ended: whether it has read all that ever comes through its channels.
+
+    Raises:
+        QueryEndedEarly: there is more to read.
+    """
+    if not bounded:
+        raise QueryEndedEarly(f"The query of chain {chain!r} ended, though its input has no end")
+    if dataflow.channels and not channels_ended:
+        raise QueryEndedEarly(f"The query of chain {chain!r} ended before its channels did")
+    last = last_committed(checkpoint)
+    for index, uid in enumerate(dataflow.sources):
+        if uid in dataflow.channels:
+            continue
+        unread = read_end(dataflow.ends[uid]).unread(checkpoint, last, index, dataflow.directories[index])
+        if unread is not None:
+            raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread}")

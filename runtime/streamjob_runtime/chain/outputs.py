@@ -1,0 +1,164 @@
+"""Where a chain's batches go: each batch is computed once, staged in every sink, and handed to the chain's readers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from streamjob.errors import InvalidInput
+from streamjob.ids import BatchId, CheckpointId, OperatorUid
+from streamjob.protocol.channels import Segment
+from streamjob.sink import ChecksSchema, Sink, Staged
+from streamjob_runtime.chain.channels.stream import Stream
+from streamjob_runtime.sinks.meter import SinkMeters
+from streamjob_runtime.sinks.spool import stage_in_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a batch left: committables of the sinks that have something to commit, and segments for the readers."""
+
+    staged: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    segments: tuple[Segment, ...] = ()
+
+
+class ChainOutput:
+    """What one chain writes to; used on its query's thread.
+
+    Args:
+        sinks: the chain's sinks by uid, opened.
+        stream: what other chains read; None if none does.
+        meters: counts what the sinks do.
+
+    `rows` counts what was written; it is None once nothing could tell for a batch.
+    """
+
+    def __init__(
+        self, sinks: Mapping[OperatorUid, Sink], stream: Stream | None = None, meters: SinkMeters | None = None
+    ) -> None:
+        self._sinks = dict(sinks)
+        self._stream = stream
+        self._meters = meters or SinkMeters()
+        self.rows: int | None = 0
+
+    def check(self, rows: DataFrame) -> None:
+        """Let the sinks that can tell say whether they can take such rows. Raises what they raise."""
+        for sink in self._sinks.values():
+            if isinstance(sink, ChecksSchema):
+                sink.check_schema(rows.schema)
+
+    def write(self, frame: DataFrame, batch: BatchId) -> Written:
+        """Stage a batch in all sinks and in the stream, with exactly one action on `frame`."""
+        handed_on: list[Segment] = []
+        stages: list[Callable[[DataFrame, BatchId], Staged]] = [
+            partial(self._stage, uid, sink) for uid, sink in self._sinks.items()
+        ]
+        stream = self._stream
+        if stream is not None:
+
+            def hand_on(rows: DataFrame, number: BatchId) -> Staged:
+                handed_on.extend(stream.write(rows, number))
+                return Staged(None, sum(segment.records for segment in handed_on))
+
+            stages.append(hand_on)
+        staged = stage_in_all(stages, frame, batch)
+        known = [each.rows for each in staged if each.rows is not None]
+        self.rows = None if self.rows is None or not known else self.rows + max(known)
+        by_sink = zip(self._sinks, staged[: len(self._sinks)], strict=True)
+        committables = {uid: each.committable for uid, each in by_sink if each.committable is not None}
+        return Written(committables, tuple(handed_on))
+
+    def _stage(self, uid: OperatorUid, sink: Sink, rows: DataFrame, batch: BatchId) -> Staged:
+        return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
+
+
+class Outputs:
+    """All sinks of a job, to publish in and to close; used beside the queries.
+
+    Args:
+        sinks: by uid, opened.
+        meters: counts what they do.
+    """
+
+    def __init__(self, sinks: Mapping[OperatorUid, Sink], meters: SinkMeters | None = None) -> None:
+        self._sinks = dict(sinks)
+        self.meters = meters or SinkMeters()
+
+    def __contains__(self, sink: object) -> bool:
+        return sink in self._sinks
+
+    def of(self, sinks: Iterable[OperatorUid]) -> dict[OperatorUid, Sink]:
+        """Return some of the sinks, by uid."""
+        return {uid: self._sinks[uid] for uid in sinks}
+
+    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what a completed checkpoint covers in a sink."""
+        here = self._sinks[sink]
+        self.meters.of(sink).commit(lambda: here.commit(checkpoint, committables), checkpoint, committables)
+
+    def abort(self, sink: OperatorUid) -> None:
+        """Discard what earlier epochs staged in a sink and nobody will publish."""
+        self.meters.of(sink).abort(self._sinks[sink].abort)
+
+    def close(self) -> None:
+        """Release the sinks."""
+        for sink in self._sinks.values():
+            sink.close()
+
+
+class FormerOutputs:
+    """The sinks of a completed checkpoint, for its publication: the job's own where they have stayed the same.
+
+    Args:
+        outputs: the job's sinks.
+        unchanged: uids of those that are what they were.
+        former: builds a sink of the checkpoint that the job no longer has, or has otherwise; None if it had none.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        unchanged: frozenset[OperatorUid],
+        former: Callable[[OperatorUid], Sink | None],
+    ) -> None:
+        self._outputs = outputs
+        self._unchanged = unchanged
+        self._former = former
+
+    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what a completed checkpoint covers in a sink."""
+        if sink in self._unchanged:
+            self._outputs.commit(sink, checkpoint, committables)
+        elif committables and (former := self._former(sink)) is not None:
+            try:
+                former.commit(checkpoint, committables)
+            finally:
+                former.close()
+
+    def abort(self, sink: OperatorUid) -> None:
+        """Discard what earlier epochs staged in a sink; in a former one everything that is left."""
+        if sink in self._outputs:
+            self._outputs.abort(sink)
+        if sink in self._unchanged:
+            return
+        try:
+            former = self._former(sink)
+        except InvalidInput as error:
+            # Nothing is due there, or its commit would have failed before: what is left is rubbish.
+            log.warning("What a former sink staged and never published stays where it is: %s", error.what)
+            return
+        if former is not None:
+            try:
+                former.abort()
+            finally:
+                former.close()

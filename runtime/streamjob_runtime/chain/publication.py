@@ -1,0 +1,214 @@
+"""The publication lock of a job, what it guards, and the channels that follow from it.
+
+`streamjob.protocol.cuts` decides what a publication or a cut means; here its effects reach the streams that chains
+read, and whoever waits for them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import itemgetter
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.job.spec import ChannelPolicy
+from streamjob.protocol.channels import Backlog
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Publications
+from streamjob_runtime.chain.channels.stream import Stream
+
+OnCut = Callable[[CheckpointId, ChainCut], None]
+
+_LOOK_SECONDS = 0.5
+
+
+class LoopTooFull(StreamJobError):
+    """What goes round in a loop takes more room than it may."""
+
+
+class Publication:
+    """One lock for the whole job: whoever publishes a batch or cuts chains holds it.
+
+    Args:
+        publications: what the lock guards; nothing else touches it.
+        policy: bounds of the channels.
+
+    `on_cut` may be set before anything runs: it is told of each cut, under the lock, and must not block.
+    """
+
+    def __init__(self, publications: Publications, policy: ChannelPolicy | None = None) -> None:
+        self.on_cut: OnCut = lambda checkpoint, cut: None
+        self._publications = publications
+        self._streams: dict[ChainUid, Stream] = {}
+        self._policy = policy or ChannelPolicy()
+        self._changed = threading.Condition(threading.RLock())
+        self._pins: dict[tuple[CheckpointId, ChainUid], set[ChainUid]] = {}
+        self._droppable: dict[ChainUid, int] = {}
+        self._blocked_seconds: dict[ChainUid, float] = {}
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The lock, for what must not fall between a publication and the next; it may be taken again."""
+        return self._changed
+
+    def open_channels(self, streams: Mapping[ChainUid, Stream]) -> None:
+        """Let every chain read as far as it may, given the streams of those that others read; before they start."""
+        with self._changed:
+            self._streams.update(streams)
+            for producer, consumer in self._publications.channels:
+                self._serve(producer, consumer, self._publications.frontier(producer, consumer))
+            self._execute(self._publications.open())
+
+    def begin(self, chain: ChainUid, batch: BatchId) -> None:
+        """Note that a batch runs."""
+        with self._changed:
+            self._publications.begin(chain, batch)
+
+    def publish(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
+        """Make a batch the chain's last published one.
+
+        Behind the cut of a snapshot that stops the job, block until that has failed, or until `over`. Raises what
+        `Publications.publish` raises, and LoopTooFull.
+        """
+        with self._changed:
+            self._wait_while_sealed(chain, over)
+            self._execute(self._publications.publish(chain, batch))
+            self._check_quota(chain)
+
+    def committed(self, chain: ChainUid, batch: BatchId) -> None:
+        """Note that Spark has committed a published batch. Raises what `Publications.committed` raises."""
+        with self._changed:
+            self._execute(self._publications.committed(chain, batch))
+
+    def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True, *, drained: bool = False) -> None:
+        """Tell the chain's readers that nothing more comes, or nothing before a restore; blocks like `publish`."""
+        with self._changed:
+            self._wait_while_sealed(chain, over)
+            self._execute(self._publications.end(chain, drained=drained))
+
+    def is_drained(self, chain: ChainUid) -> bool:
+        """Return whether the chain is done in this epoch only."""
+        with self._changed:
+            return self._publications.is_drained(chain)
+
+    def last_published(self, chain: ChainUid) -> BatchId:
+        """Return the chain's last published batch, NO_BATCH if there is none."""
+        with self._changed:
+            return self._publications.last_published(chain)
+
+    def trigger(self, checkpoint: CheckpointId, *, seal: bool, unaligned: bool) -> None:
+        """Cut every chain that waits for no barrier, or with `unaligned` every chain."""
+        with self._changed:
+            self._execute(self._publications.trigger(checkpoint, seal=seal, unaligned=unaligned))
+
+    def switch(self, checkpoint: CheckpointId) -> None:
+        """Cut the chains that still wait for a barrier of the checkpoint where they are."""
+        with self._changed:
+            self._execute(self._publications.switch(checkpoint))
+
+    def complete(self, checkpoint: CheckpointId) -> None:
+        """Let go of what a completed checkpoint took."""
+        with self._changed:
+            self._execute(self._publications.complete(checkpoint))
+
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """Forget a checkpoint's cuts."""
+        with self._changed:
+            for pin in [pin for pin in self._pins if pin[0] == checkpoint]:
+                del self._pins[pin]
+            self._execute(self._publications.abort(checkpoint))
+            self._drop_unpinned()
+
+    def unpin(self, checkpoint: CheckpointId, chain: ChainUid) -> None:
+        """Let the in-flight segments of a cut be deleted: they are held elsewhere."""
+        with self._changed:
+            self._pins.pop((checkpoint, chain), None)
+            self._drop_unpinned()
+
+    def input_ended(self, chain: ChainUid) -> bool:
+        """Return whether the chain has consumed all that ever comes through its channels."""
+        with self._changed:
+            return self._publications.input_ended(chain)
+
+    def input_drained(self, chain: ChainUid) -> bool:
+        """Return whether what comes through the chain's channels has ended in this epoch only."""
+        with self._changed:
+            return self._publications.input_drained(chain)
+
+    def watermark_at(self, producer: ChainUid, position: int) -> int | None:
+        """Return the watermark behind what a chain has handed out up to a position, in ms since 1970."""
+        with self._changed:
+            return self._publications.watermark_at(producer, position)
+
+    def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
+        """Return what waits for a consumer, by default for the slowest one."""
+        with self._changed:
+            return self._publications.backlog(producer, consumer)
+
+    def blocked_seconds(self, chain: ChainUid) -> float:
+        """Return how long a chain has waited for its readers so far: its backpressure."""
+        return self._blocked_seconds.get(chain, 0.0)
+
+    def wait_for_room(self, chain: ChainUid, over: Callable[[], bool]) -> None:
+        """Block while the chain's readers have too much to read, or until `over`."""
+        if chain not in self._streams:
+            return
+        begun = time.monotonic()
+        with self._changed:
+            while not self._has_room(chain) and not over():
+                self._changed.wait(_LOOK_SECONDS)
+                self._blocked_seconds[chain] = self._blocked_seconds.get(chain, 0.0) + time.monotonic() - begun
+                begun = time.monotonic()
+
+    def wake(self) -> None:
+        """Let whoever waits look again whether it is over."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _wait_while_sealed(self, chain: ChainUid, over: Callable[[], bool]) -> None:
+        while self._publications.is_sealed(chain) and not over():
+            self._changed.wait(_LOOK_SECONDS)
+
+    def _check_quota(self, chain: ChainUid) -> None:
+        loop = self._publications.loop(chain)
+        stored, quota = self._publications.stored_bytes(chain), self._policy.feedback_bytes
+        if stored > quota and self._publications.feeds_back(chain):
+            raise LoopTooFull(
+                f"The loop of {', '.join(loop)} has {stored} bytes on their way back from chain {chain!r}, and "
+                f"channels.feedbackBytes allows {quota}",
+                "let fewer rows go round, such as only those that change something, or raise channels.feedbackBytes",
+            )
+
+    def _has_room(self, chain: ChainUid) -> bool:
+        backlog = self._publications.backlog(chain)
+        records = self._policy.capacity_records
+        return backlog.bytes < self._policy.capacity_bytes and (records is None or backlog.records < records)
+
+    def _execute(self, effects: Effects) -> None:
+        # One call for what stands together: a large batch has a hundred entries, and the whole job waits.
+        for producer, entries in groupby(effects.appended, key=itemgetter(0)):
+            appended = [entry for _, entry in entries]
+            self._streams[producer].extend(appended[0].index, [entry.segments for entry in appended])
+        for (producer, consumer), frontier in effects.frontiers.items():
+            self._serve(producer, consumer, frontier)
+        if effects.checkpoint is not None:
+            for cut in effects.cuts:
+                own = {cut.chain} if any(each.entries for each in cut.fed_back.values()) else set[ChainUid]()
+                if pinned := own.union(cut.in_flight):
+                    self._pins[(effects.checkpoint, cut.chain)] = pinned
+                self.on_cut(effects.checkpoint, cut)
+        for producer, below in effects.dropped.items():
+            self._droppable[producer] = max(below, self._droppable.get(producer, 0))
+        self._drop_unpinned()
+        self._changed.notify_all()
+
+    def _serve(self, producer: ChainUid, consumer: ChainUid, frontier: int) -> None:
+        self._streams[producer].serve(consumer, frontier, self._policy.max_batch_records)
+
+    def _drop_unpinned(self) -> None:
+        pinned = set[ChainUid]().union(*self._pins.values())
+        for producer in [producer for producer in self._droppable if producer not in pinned]:
+            self._streams[producer].drop(self._droppable.pop(producer))

@@ -1,0 +1,1 @@
+"""Checkpoints and savepoints of a running job: held, uploaded, and recorded in the log."""

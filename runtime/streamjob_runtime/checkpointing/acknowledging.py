@@ -1,0 +1,267 @@
+"""A chain's way from its cut to its acknowledgement: committed by Spark, held by hard links, uploaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
+from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.snapshot.manifest import (
+    ChainState,
+    FileRef,
+    InputState,
+    OperatorState,
+    SinkState,
+    SourceState,
+)
+from streamjob_runtime.chain.chain import Chain
+from streamjob_runtime.chain.channels.in_flight import (
+    channel_states,
+    is_segment,
+    names_in_flight,
+    segment_folder,
+    segment_path,
+)
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_commit, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
+
+_POLL_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What is fused into a chain: all uids, those of native sources, and those of sinks."""
+
+    all: tuple[OperatorUid, ...]
+    sources: tuple[OperatorUid, ...]
+    sinks: tuple[OperatorUid, ...]
+
+
+class Acknowledges(Protocol):
+    """A chain's part in checkpoints."""
+
+    def acknowledge(
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        *,
+        directory: Path,
+        target: Target,
+        progress: Progress,
+    ) -> ChainAcknowledgement:
+        """Store what the cut consists of; blocks."""
+        ...
+
+
+class Acknowledger:
+    """Takes the part of a chain that runs.
+
+    Args:
+        chain: the chain.
+        nodes: what is fused into it.
+        segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
+        publication: lets go of in-flight segments once they are held.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        nodes: Nodes,
+        segments: Mapping[ChainUid, Path],
+        publication: Publication,
+    ) -> None:
+        self._chain = chain
+        self._nodes = nodes
+        self._segments = dict(segments)
+        self._publication = publication
+
+    @property
+    def chain(self) -> ChainUid:
+        """The chain that acknowledges."""
+        return self._chain.uid
+
+    def acknowledge(
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        *,
+        directory: Path,
+        target: Target,
+        progress: Progress,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> ChainAcknowledgement:
+        """Hold what is in flight, wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
+
+        Args:
+            checkpoint: the checkpoint.
+            cut: where it cut the chain.
+            directory: where to hold them; on the file system of the chain's checkpoint, and not there yet.
+            target: where its files go.
+            progress: to watch and cancel.
+            clock: seconds, for the figures.
+
+        Raises:
+            UploadCancelled: `progress.cancel` was called.
+            StoreError: the store failed.
+            CheckpointError: the chain's Spark checkpoint lacks what the cut needs.
+        """
+        # Apart at first: the hold of Spark's files makes the directory, and makes it anew when a file has vanished.
+        in_flight = directory.with_name(f".{directory.name}")
+        begun = clock()
+        segments = self._hold_in_flight(checkpoint, cut, in_flight)
+        linked = clock() - begun
+        held = None
+        if cut.batch != NO_BATCH:
+            self._await_commit(cut, progress)
+            begun = clock()
+            held = hold(self._chain.checkpoint, cut.batch, directory, self._chain.dataflow.directories)
+            linked += clock() - begun
+        begun = clock()
+        files: tuple[FileRef, ...] = ()
+        if segments:
+            directory.mkdir(exist_ok=True)
+            for folder in in_flight.iterdir():
+                folder.rename(directory / folder.name)
+        if held is not None or segments:
+            files = target.upload(_with_segments(held, directory, segments), progress)
+        statistics = progress.statistics()
+        metrics = AcknowledgementMetrics(
+            checkpointed_size=statistics.upload_bytes,
+            state_size=statistics.total_bytes,
+            sync_duration=linked,
+            async_duration=clock() - begun,
+            alignment_duration=cut.alignment_duration,
+            start_delay=cut.start_delay,
+            processed_data=cut.processed_bytes,
+            persisted_data=sum(file.length for file in files if is_segment(file.path)),
+            unaligned=cut.unaligned,
+        )
+        return self._acknowledgement(cut, held, files, metrics)
+
+    def _await_commit(self, cut: ChainCut, progress: Progress) -> None:
+        while not self._chain.is_committed(cut.batch):
+            if progress.cancelled:
+                raise UploadCancelled(f"Chain {self.chain!r} had not committed batch {cut.batch} when it was aborted")
+            time.sleep(_POLL_SECONDS)
+
+    def _hold_in_flight(self, checkpoint: CheckpointId, cut: ChainCut, directory: Path) -> tuple[str, ...]:
+        paths = []
+        for producer, names in names_in_flight(cut).items():
+            if names:
+                (directory / segment_folder(producer)).mkdir(parents=True)
+            for name in names:
+                path = segment_path(producer, name)
+                os.link(self._segments[producer] / name, directory / path)
+                paths.append(path)
+        self._publication.unpin(checkpoint, cut.chain)
+        return tuple(paths)
+
+    def _acknowledgement(
+        self,
+        cut: ChainCut,
+        held: Hold | None,
+        files: tuple[FileRef, ...],
+        metrics: AcknowledgementMetrics,
+    ) -> ChainAcknowledgement:
+        dataflow = self._chain.dataflow
+        positions = self._positions(held) if held else {}
+        watermarks = self._chain.watermarks_behind(cut.batch)
+        watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
+        if self._chain.drained:
+            watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
+        names = operator_names(held.directory, cut.batch) if held else {}
+        ended = {
+            uid
+            for uid, producer in dataflow.channels.items()
+            if producer in cut.ended_inputs and not cut.in_flight.get(producer)
+        }
+        state = ChainState(
+            uid=self.chain,
+            operators=self._nodes.all,
+            batch=cut.batch,
+            watermark=watermark,
+            inputs=tuple(
+                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
+                for uid in dataflow.sources
+            ),
+            stateful=tuple(names.values()),
+            forms=dataflow.forms if len(dataflow.forms) == len(names) else (),
+            files=tuple(file for file in files if not is_segment(file.path)),
+        )
+        return ChainAcknowledgement(
+            state=state,
+            operators=_operator_states(self._nodes, self.chain, finished=cut.ended),
+            channels=channel_states(cut, files),
+            sources=tuple(
+                SourceState(uid=uid, position=positions.get(uid), end=dataflow.ends.get(uid))
+                for uid in self._nodes.sources
+            ),
+            sinks=tuple(SinkState(uid=uid, committables=cut.committables.get(uid, ())) for uid in self._nodes.sinks),
+            metrics=metrics,
+        )
+
+    def _positions(self, held: Hold) -> dict[OperatorUid, JsonValue]:
+        offsets = read_offsets(held.directory, held.files.batch).offsets()
+        return {
+            uid: json.loads(offset)
+            for uid, (_, offset) in zip(self._chain.dataflow.sources, offsets, strict=True)
+            if offset != VOID_OFFSET
+        }
+
+
+class FinishedChain:
+    """Takes the part of a chain whose work was done before this epoch: it is never run again.
+
+    Args:
+        state: the chain as the restored snapshot has it.
+        nodes: what is fused into it.
+        sources: where its sources ended.
+    """
+
+    def __init__(self, state: ChainState, nodes: Nodes, sources: Iterable[SourceState]) -> None:
+        # Nothing reads its state any more.
+        self._state = state.model_copy(update={"files": ()})
+        self._nodes = nodes
+        self._sources = tuple(each for each in sources if each.uid in nodes.sources)
+
+    def acknowledge(
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        *,
+        directory: Path,
+        target: Target,
+        progress: Progress,
+    ) -> ChainAcknowledgement:
+        """Return the acknowledgement: what the restored snapshot says of the chain."""
+        return ChainAcknowledgement(
+            state=self._state,
+            operators=_operator_states(self._nodes, self._state.uid, finished=True),
+            channels=channel_states(cut, ()),
+            sources=self._sources,
+            sinks=tuple(SinkState(uid=uid) for uid in self._nodes.sinks),
+            metrics=AcknowledgementMetrics(start_delay=cut.start_delay, unaligned=cut.unaligned),
+        )
+
+
+def _operator_states(nodes: Nodes, chain: ChainUid, *, finished: bool) -> tuple[OperatorState, ...]:
+    return tuple(OperatorState(uid=uid, chain=chain, finished=finished) for uid in nodes.all)
+
+
+def _with_segments(held: Hold | None, directory: Path, segments: tuple[str, ...]) -> Hold:
+    """Add segments, whose names are unique, to the files of a cut."""
+    files = CutFiles(NO_BATCH, (), ()) if held is None else held.files
+    return Hold(directory, replace(files, unique=(*files.unique, *segments)))

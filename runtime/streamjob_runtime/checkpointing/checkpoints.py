@@ -1,0 +1,294 @@
+"""Executes what the coordinator decides about checkpoints, beside the stream, and reports back by events."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from streamjob.clock import Clock
+from streamjob.errors import StreamJobError, Superseded
+from streamjob.ids import ChainUid, CheckpointId
+from streamjob.protocol import messages as m
+from streamjob.protocol.creating import OutcomeUnknown
+from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.failures import AbortReason
+from streamjob.snapshot.manifest import Manifest, SinkState
+from streamjob.store.base import StoreError
+from streamjob.store.opening import Location
+from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.checkpointing.acknowledging import Acknowledges
+from streamjob_runtime.checkpointing.ledger import Ledger
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
+from streamjob_runtime.spark.checkpoint_dir.hold import release
+from streamjob_runtime.spark.error_text import describe
+
+ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
+Post = Callable[[m.Event], None]
+OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
+OnDiscarded = Callable[[CheckpointId], None]
+
+_ASK_AGAIN_SECONDS = 2.0
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass
+class _UnderWay:
+    progress: dict[ChainUid, Progress]
+    savepoint: Savepoint | None = None
+    acknowledging: list[Future[None]] = field(default_factory=list)
+    sinks: tuple[SinkState, ...] = ()
+
+
+class Checkpoints:
+    """The checkpoints of one epoch; methods are called by the coordinator's thread and return at once.
+
+    Args:
+        acknowledgers: of all chains.
+        publication: the publication lock and what it guards.
+        ledger: the job's log and store in this epoch.
+        job: the job's name.
+        outputs: the sinks.
+        manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
+        holds: directory in which the chains hold their files.
+        clock: seconds since 1970.
+        post: hands an event to the coordinator; called from other threads.
+        on_completed: is told of each completion; called from another thread.
+        on_discarded: is told of each checkpoint that is no longer retained; called from another thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        acknowledgers: Mapping[ChainUid, Acknowledges],
+        publication: Publication,
+        ledger: Ledger,
+        job: str,
+        outputs: Outputs,
+        manifest_of: ManifestOf,
+        holds: Path,
+        clock: Clock,
+        post: Post,
+        on_completed: OnCompleted,
+        on_discarded: OnDiscarded,
+    ) -> None:
+        self._acknowledgers = dict(acknowledgers)
+        self._publication = publication
+        self._ledger = ledger
+        self._uploader = Uploader(ledger.store)
+        self._job = job
+        self._outputs = outputs
+        self._manifest_of = manifest_of
+        self._holds = holds
+        self._clock = clock
+        self._post = post
+        self._on_completed = on_completed
+        self._on_discarded = on_discarded
+        self._under_way: dict[CheckpointId, _UnderWay] = {}
+        self._last_held: CheckpointId | None = None
+        self._closing = threading.Event()
+        self._chains_pool = ThreadPoolExecutor(max(1, len(acknowledgers)), thread_name_prefix="acknowledge")
+        # One thread: the claim is not for several, and completing, publishing and deleting have an order.
+        self._log_pool = ThreadPoolExecutor(1, thread_name_prefix="log")
+        publication.on_cut = self._on_cut
+
+    @property
+    def held(self) -> Path | None:
+        """The files of the last completed checkpoint of this epoch, a directory per chain; None if there is none."""
+        return None if self._last_held is None else self._hold(self._last_held)
+
+    def start(self, action: m.StartCheckpoint) -> None:
+        """Cut the chains that wait for no barrier at once, and let each chain acknowledge once it is cut."""
+        properties = action.properties
+        self._ledger.begin(action.id)
+        self._under_way[action.id] = under_way = _UnderWay({chain: Progress() for chain in self._acknowledgers})
+        if properties.is_savepoint:
+            try:
+                under_way.savepoint = Savepoint(self._place(action), self._ledger.store.uri)
+            except StreamJobError as error:
+                self._decline(action.id, action.chains[0], AbortReason.UPLOAD_FAILED, error)
+                return
+        self._publication.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
+
+    def _place(self, action: m.StartCheckpoint) -> Location:
+        location = action.properties.location
+        return savepoint_place(self._ledger.store.uri, location, self._job, action.id, uuid.uuid4().hex[:8])
+
+    def switch(self, action: m.SwitchToUnaligned) -> None:
+        """Cut the chains that still wait for a barrier where they are."""
+        self._publication.switch(action.id)
+
+    def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:
+        under_way = self._under_way.get(checkpoint)
+        if under_way is not None and not self._closing.is_set():
+            progress = under_way.progress[cut.chain]
+            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, under_way.savepoint, progress)
+            under_way.acknowledging.append(task)
+
+    def _hold(self, checkpoint: CheckpointId) -> Path:
+        """Return where a checkpoint's files are held, a directory per chain."""
+        return self._holds / str(checkpoint)
+
+    def _target(self, checkpoint: CheckpointId, chain: ChainUid) -> Target:
+        return Target(
+            uploader=self._uploader,
+            known=self._ledger.reusable_files(checkpoint, chain),
+            key_of=partial(self._ledger.allocate, checkpoint),
+        )
+
+    def _acknowledge(
+        self, checkpoint: CheckpointId, cut: ChainCut, savepoint: Savepoint | None, progress: Progress
+    ) -> None:
+        directory = self._hold(checkpoint) / cut.chain
+        try:
+            acknowledgement = self._acknowledgers[cut.chain].acknowledge(
+                checkpoint,
+                cut,
+                directory=directory,
+                target=savepoint.target if savepoint else self._target(checkpoint, cut.chain),
+                progress=progress,
+            )
+        except UploadCancelled:
+            release(directory)
+        except StoreError as error:
+            self._decline(checkpoint, cut.chain, AbortReason.UPLOAD_FAILED, error)
+        except Exception as error:
+            self._decline(checkpoint, cut.chain, AbortReason.DECLINED, error)
+        else:
+            self._post(m.ChainAcknowledged(now=self._clock(), id=checkpoint, acknowledgement=acknowledgement))
+
+    def _decline(self, checkpoint: CheckpointId, chain: ChainUid, reason: AbortReason, error: Exception) -> None:
+        self._post(
+            m.ChainDeclined(now=self._clock(), id=checkpoint, chain=chain, reason=reason, message=describe(error))
+        )
+
+    def abort(self, action: m.AbortCheckpoint) -> None:
+        """Forget a checkpoint: what it uploaded is garbage now, unless its outcome is unknown."""
+        under_way = self._under_way.pop(action.id, None)
+        self._publication.abort(action.id)
+        if under_way is None:
+            return
+        for progress in under_way.progress.values():
+            progress.cancel()
+        if not action.keep_files:
+            self._ledger.aborted(action.id)
+        release_all = self._chains_pool.submit(self._release, action.id, under_way, action.keep_files)
+        release_all.add_done_callback(_report)
+
+    def _release(self, checkpoint: CheckpointId, under_way: _UnderWay, keep_files: bool) -> None:
+        # What acknowledges may be linking files there still. It began before this did: the pool keeps the order.
+        wait(under_way.acknowledging)
+        release(self._hold(checkpoint))
+        savepoint = under_way.savepoint
+        if savepoint is not None:
+            try:
+                if not keep_files:
+                    savepoint.discard()
+            except StoreError as error:
+                log.warning("Files of a failed savepoint may be left beside %s: %s", savepoint.uri, error.what)
+            finally:
+                savepoint.close()
+
+    def complete(self, action: m.CompleteCheckpoint) -> None:
+        """Write the manifest, then the log's record."""
+        self._log_pool.submit(self._complete, action).add_done_callback(_report)
+
+    def _complete(self, action: m.CompleteCheckpoint) -> None:
+        try:
+            manifest = self._manifest_of(action)
+            uri = self._settle(manifest, self._savepoint(action.id))
+            self._publication.complete(action.id)
+            self._under_way[action.id].sinks = manifest.sinks
+            self._keep_held(action.id)
+        except Superseded as error:
+            self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
+        except Exception as error:
+            # To go on as if there were no record when there may be one could publish its output twice.
+            unknown = self._ledger.may_name(action.id)
+            failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
+            self._completion_failed(action.id, failure, error)
+        else:
+            self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
+            self._on_completed(action, manifest)
+
+    def _savepoint(self, checkpoint: CheckpointId) -> Savepoint | None:
+        under_way = self._under_way.get(checkpoint)
+        return under_way.savepoint if under_way else None
+
+    def _settle(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
+        """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""
+        if savepoint is not None:
+            savepoint.write(manifest)
+        while True:
+            try:
+                self._ledger.complete(manifest, savepoint.reference if savepoint else None)
+                return savepoint.uri if savepoint else self._ledger.uri_of(manifest)
+            except OutcomeUnknown:
+                if self._closing.wait(_ASK_AGAIN_SECONDS):
+                    raise
+
+    def _completion_failed(self, checkpoint: CheckpointId, failure: m.CompletionFailure, error: Exception) -> None:
+        self._post(m.CompletionFailed(now=self._clock(), id=checkpoint, failure=failure, message=describe(error)))
+
+    def _keep_held(self, checkpoint: CheckpointId) -> None:
+        previous, self._last_held = self._last_held, checkpoint
+        if previous is not None:
+            release(self._hold(previous))
+
+    def publish(self, action: m.Publish) -> None:
+        """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
+        self._log_pool.submit(self._publish, action.id).add_done_callback(_report)
+
+    def _publish(self, checkpoint: CheckpointId) -> None:
+        under_way = self._under_way.pop(checkpoint)
+        if under_way.savepoint is not None:
+            under_way.savepoint.close()
+        try:
+            for sink in under_way.sinks:
+                self._outputs.commit(sink.uid, checkpoint, sink.committables)
+            self._ledger.published(checkpoint)
+        except Exception as error:
+            self._post(m.PublicationFailed(now=self._clock(), id=checkpoint, message=describe(error)))
+        else:
+            self._post(m.Published(now=self._clock(), id=checkpoint))
+            self._collect()
+
+    def _collect(self) -> None:
+        try:
+            discarded = self._ledger.collect()
+        except Superseded as error:
+            self._post(m.OwnershipLost(now=self._clock(), message=error.what))
+        except StoreError as error:
+            # Nothing is lost: the next completion's collection goes on where this one stopped.
+            log.warning("Superseded checkpoints were not deleted yet: %s", error.what)
+        else:
+            for checkpoint in discarded:
+                self._on_discarded(checkpoint)
+
+    def close(self) -> None:
+        """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""
+        self._closing.set()
+        # A copy: a publication that is under way takes its checkpoint out.
+        for under_way in list(self._under_way.values()):
+            for progress in under_way.progress.values():
+                progress.cancel()
+        for pool in (self._chains_pool, self._log_pool):
+            pool.shutdown(wait=True)
+        self._uploader.close()
+        for under_way in self._under_way.values():
+            if under_way.savepoint is not None:
+                under_way.savepoint.close()
+
+
+def _report(task: Future[None]) -> None:
+    """Log what a task raised: whatever the coordinator must know of, the task has handed in itself."""
+    if (error := task.exception()) is not None:
+        log.error("Work beside the stream failed: %s", describe(error), exc_info=error)

@@ -1,0 +1,331 @@
+"""The job's log and store in one epoch: the pure protocol, driven on the real store.
+
+Uploads ask for keys and files to reuse from their own threads; completing, publishing and collecting happen on one.
+One lock guards what they share.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from streamjob.clock import Clock
+from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
+from streamjob.protocol.claiming import CreateOutside, claim_snapshot
+from streamjob.protocol.collector import Collector
+from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.manifests import read_completed
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
+from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
+from streamjob.protocol.registry import Registry
+from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
+from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.store.base import Store
+from streamjob.store.effects import StoreEffect, drive
+from streamjob.store.opening import References, open_location, open_object
+from streamjob_runtime.checkpointing.upload.packing import Identity as FileIdentity
+from streamjob_runtime.checkpointing.upload.packing import known_files
+
+T = TypeVar("T")
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFrom:
+    """Which snapshot a job starts from.
+
+    Args:
+        snapshot: `latest`, `none`, or a manifest's key or URI.
+        mode: who owns it from then on.
+        require_snapshot: refuse to start fresh.
+        allow_non_restored_state: give up state of operators that the job does not have.
+    """
+
+    snapshot: str = "latest"
+    mode: ClaimMode = ClaimMode.CLAIM
+    require_snapshot: bool = False
+    allow_non_restored_state: bool = False
+
+
+class Committer(Protocol):
+    """Publishes and discards in any sink that the log knows of."""
+
+    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Publish what a completed checkpoint covers; idempotent."""
+        ...
+
+    def abort(self, sink: OperatorUid) -> None:
+        """Discard what earlier epochs staged and nobody will publish."""
+        ...
+
+
+class Ledger:
+    """A claimed log, with the registry of its epoch; made by `Ledger.claim`.
+
+    Args:
+        store: at the job's root.
+        held: the claim.
+        clock: seconds since 1970.
+        num_retained: checkpoints that are kept.
+    """
+
+    def __init__(self, store: Store, held: Claim, clock: Clock, num_retained: int) -> None:
+        self.store = store
+        self.num_retained = num_retained
+        self.incremental = True
+        self.references = References(store)
+        self._held = held
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._registry = Registry(held.epoch)
+        self._collector = Collector(self._registry)
+        self._completion: Completion | None = None
+        self._builds_on: Manifest | None = None
+        self._last_id = held.last_id
+
+    @staticmethod
+    def claim(store: Store, identity: Identity, clock: Clock, num_retained: int, *, again: bool = False) -> Ledger:
+        """Claim the job's log; `again` if this owner held it before.
+
+        Raises:
+            Superseded: the last claim has a higher attempt, or with `again` another owner.
+            ForeignLog, LogDamaged, UnknownRecordVersion: the log cannot be used.
+            StoreError: the store does not let it be claimed now.
+        """
+        held = drive(store, claim(identity, clock(), num_retained=num_retained, again=again))
+        return Ledger(store, held, clock, num_retained)
+
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch that the claim began."""
+        return self._held.epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job's work is done."""
+        return self._held.finished
+
+    @property
+    def last_id(self) -> CheckpointId:
+        """The id that new checkpoints must be above."""
+        return self._last_id
+
+    @property
+    def newest_epoch(self) -> Epoch | None:
+        """The epoch of the newest completion; None if nothing was completed."""
+        return None if self._held.newest is None else self._held.newest.epoch
+
+    def resolve(self, wanted: RestoreFrom) -> Resolution:
+        """Decide what the epoch starts from.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted what is missing.
+            CannotRestore: that cannot be used, or not be claimed.
+        """
+        program = unless_superseded(self._held, self._start_from(wanted))
+        resolution = self._read(program)
+        self._registry = resolution.registry(self._held)
+        self._collector = Collector(self._registry)
+        self._builds_on = resolution.manifest if resolution.reusable else None
+        self._last_id = max(self._last_id, resolution.last_id)
+        return resolution
+
+    def _start_from(self, wanted: RestoreFrom) -> Generator[StoreEffect | CreateOutside, object, Resolution]:
+        resolution = yield from resolve(
+            self._held.below,
+            wanted.snapshot,
+            root=self.store.uri,
+            mode=wanted.mode,
+            require_snapshot=wanted.require_snapshot,
+        )
+        if resolution.to_be_claimed and resolution.reference is not None:
+            yield from claim_snapshot(resolution.reference, self._held.identity.job, self.store.uri)
+        return resolution
+
+    def newest_manifest(self) -> Manifest | None:
+        """Return the manifest of the newest completion, or None.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted it.
+            CannotRestore: it cannot be read.
+        """
+        newest = self._held.newest
+        if newest is None or newest.manifest is None:
+            return None
+        return drive(self.store, unless_superseded(self._held, read_completed(newest)), fetch=self._fetch)
+
+    def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
+        """Publish the newest completion again, and discard what was staged behind it: first thing in an epoch.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted the newest completion.
+            CannotRestore: the newest completion cannot be read.
+        """
+
+        def perform(effect: object) -> None:
+            if isinstance(effect, Commit):
+                committer.commit(effect.sink, effect.checkpoint, effect.committables)
+            elif isinstance(effect, Abort):
+                committer.abort(effect.sink)
+
+        program = unless_superseded(self._held, recover(self._held, sinks, fork=fork))
+        return drive(self.store, program, fetch=self._fetch, perform=perform)
+
+    def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
+        """Return the error for a newest completion whose files turned out to be unusable; None for another snapshot.
+
+        Raises:
+            Superseded: another owner holds the log, and may have deleted the files.
+        """
+        drive(self.store, verify(self._held))
+        record = resolution.record
+        if record is None or record != self._held.below.newest:
+            return None
+        return self._read(unusable(self._held.below, record, [problem]))
+
+    def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
+        """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
+        reference = resolution.reference or ""
+        whole = reference if "://" in reference else self.store.uri + reference
+        if resolution.manifest is not None and resolution.manifest.kind == "savepoint":
+            return References(open_location(whole.rpartition("/")[0]).store()).find
+        if whole != reference:
+            return self.references.find
+        return References(open_location(_home_of(whole)).store()).find
+
+    def begin(self, checkpoint: CheckpointId) -> None:
+        """Let a checkpoint begin to upload."""
+        with self._lock:
+            self._registry.begin(checkpoint)
+
+    def reusable_files(self, checkpoint: CheckpointId, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:
+        """Return the files of a chain that need no upload; whatever is looked up there is kept for the checkpoint."""
+        with self._lock:
+            known = self._builds_on if self.incremental else None
+            files = list(known.files_of(chain)) if known is not None else []
+        return _Reusable(self, checkpoint, known_files(files))
+
+    def reuse(self, checkpoint: CheckpointId, file: FileRef) -> FileRef | None:
+        """Return where a file is in the store, kept for the checkpoint; None if it must be uploaded."""
+        with self._lock:
+            found = self._registry.reuse(checkpoint, file.sha256, file.length)
+        if found is None:
+            return None
+        if (found.object, found.offset) == (file.object, file.offset):
+            return file
+        return file.model_copy(update={"object": found.object, "offset": found.offset})
+
+    def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
+        """Return the key for a new object of a checkpoint."""
+        with self._lock:
+            return self._registry.allocate(checkpoint, sha256)
+
+    def aborted(self, checkpoint: CheckpointId) -> None:
+        """Let what a checkpoint uploaded become garbage."""
+        with self._lock:
+            self._registry.aborted(checkpoint)
+
+    def complete(self, manifest: Manifest, savepoint: str | None = None) -> None:
+        """Make a snapshot real, all of whose files are in the store.
+
+        Args:
+            manifest: the snapshot.
+            savepoint: for a savepoint, how the log is to name its manifest, which is in the store, too.
+
+        Raises:
+            Superseded: another owner holds the log.
+            OutcomeUnknown: whether it is completed is not known yet; call again, or end the epoch.
+            StoreError: it is not completed.
+        """
+        program = complete_snapshot(self._held, self._registry, manifest, self._clock(), savepoint_uri=savepoint)
+        completion = drive(self.store, program, guard=self._lock)
+        with self._lock:
+            self._completion = completion
+            if savepoint is None:
+                self._builds_on = manifest
+
+    def uri_of(self, manifest: Manifest) -> str:
+        """Return the URI of a checkpoint's manifest."""
+        return self.store.uri + keys.manifest(manifest.epoch, manifest.id)
+
+    def may_name(self, checkpoint: CheckpointId) -> bool:
+        """Return whether the log names a checkpoint, or may come to; if not, it is certainly not completed."""
+        with self._lock:
+            return self._held.may_name(checkpoint)
+
+    def published(self, checkpoint: CheckpointId) -> None:
+        """Note that every sink has committed a completed checkpoint."""
+        with self._lock:
+            self._held.published(checkpoint)
+
+    def collect(self) -> tuple[CheckpointId, ...]:
+        """Delete what nothing needs any longer; return the checkpoints that are no longer retained.
+
+        Raises:
+            Superseded: another owner holds the log.
+            StoreError: not everything was deleted; the next call goes on.
+        """
+        if self._completion is None:
+            return ()
+        program = self._collector.collect(self._completion, self.num_retained)
+        collected = drive(self.store, program, guard=self._lock)
+        return tuple(record.id for record in collected.subsumed if record.id is not None)
+
+    def _read(self, program: Generator[StoreEffect | CreateOutside, object, T]) -> T:
+        return drive(
+            self.store,
+            program,
+            fetch=self._fetch,
+            fetch_range=self._fetch_range,
+            progress=log.info,
+            perform=self._create_outside,
+        )
+
+    def _fetch_range(self, uri: str, offset: int, length: int) -> bytes:
+        store, key = self.references.find(uri)
+        return store.get_range(key, offset, length)
+
+    def _fetch(self, uri: str) -> bytes:
+        store, key = self.references.find(uri)
+        return store.get(key)
+
+    def _create_outside(self, effect: CreateOutside) -> bool:
+        store, key = open_object(effect.uri)
+        try:
+            return store.put_if_absent(key, effect.content)
+        finally:
+            store.close()
+
+
+def _home_of(reference: str) -> str:
+    """Return where the references of a snapshot begin, given the URI of an object beside its manifest."""
+    root, marker, _ = reference.rpartition(f"/{keys.CHECKPOINTS_PREFIX}")
+    return root if marker else reference.rpartition("/")[0]
+
+
+class _Reusable(Mapping[FileIdentity, FileRef]):
+    """Files by identity; a look-up protects what it returns from deletion."""
+
+    def __init__(self, ledger: Ledger, checkpoint: CheckpointId, files: Mapping[FileIdentity, FileRef]) -> None:
+        self._ledger = ledger
+        self._checkpoint = checkpoint
+        self._files = files
+
+    def __getitem__(self, identity: FileIdentity) -> FileRef:
+        found = self._ledger.reuse(self._checkpoint, self._files[identity])
+        if found is None:
+            raise KeyError(identity)
+        return found
+
+    def __iter__(self) -> Iterator[FileIdentity]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)

@@ -1,0 +1,52 @@
+"""Puts the manifest of a checkpoint together from what its chains have acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamjob.clock import Clock
+from streamjob.ids import Epoch
+from streamjob.protocol import messages as m
+from streamjob.snapshot.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestMaker:
+    """Makes the manifests of an epoch.
+
+    Args:
+        namespace: the job's namespace.
+        name: the job's name in the store.
+        epoch: the epoch.
+        graph: the job's graph as it runs.
+        clock: seconds since 1970.
+    """
+
+    namespace: str
+    name: str
+    epoch: Epoch
+    graph: Mapping[str, Any]
+    clock: Clock
+
+    def __call__(self, action: m.CompleteCheckpoint) -> Manifest:
+        """Return the manifest of a checkpoint that all chains have acknowledged."""
+        parts = action.acknowledgements.values()
+        return Manifest(
+            job=self.name,
+            namespace=self.namespace,
+            id=action.id,
+            epoch=self.epoch,
+            kind=action.properties.kind.value,
+            unaligned=any(part.metrics.unaligned for part in parts),
+            drained=action.properties.drained,
+            triggered=action.triggered,
+            completed=self.clock(),
+            graph=dict(self.graph),
+            operators=tuple(operator for part in parts for operator in part.operators),
+            chains=tuple(part.state for part in parts),
+            channels=tuple(channel for part in parts for channel in part.channels),
+            sources=tuple(source for part in parts for source in part.sources),
+            sinks=tuple(sink for part in parts for sink in part.sinks),
+        )

@@ -1,0 +1,278 @@
+"""Uploads the files of a cut beside the stream."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from streamjob.errors import StreamJobError
+from streamjob.ids import Epoch, Key
+from streamjob.snapshot.keys import shared_file
+from streamjob.snapshot.manifest import FileRef
+from streamjob.store.base import Store
+from streamjob_runtime.checkpointing.upload.packing import (
+    PACK_BELOW,
+    PACK_TARGET,
+    HeldFile,
+    Identity,
+    pieces,
+    plan_upload,
+)
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+from streamjob_runtime.spark.checkpoint_dir.sources import grows_by_appending
+
+KeyOf = Callable[[str], Key]
+"""Gives the key of an object by the SHA-256 of its content, 64 hex digits."""
+
+
+class UploadCancelled(StreamJobError):
+    """The checkpoint was aborted, and its upload has stopped."""
+
+
+class HeldFileChanged(StreamJobError):
+    """A file that is held for a checkpoint does not have the content that it is known by."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadStatistics:
+    """How far an upload is, and what it saved.
+
+    Args:
+        files: files of the cut.
+        reused_files: those of them that the store had.
+        repacked_files: those that it had too, in packs of which too little is needed, and that go up once more.
+        objects: objects that are created.
+        uploaded_bytes: bytes uploaded so far.
+        upload_bytes: bytes to upload: Flink's checkpointed size.
+        total_bytes: bytes of all files of the cut: Flink's full size.
+    """
+
+    files: int = 0
+    reused_files: int = 0
+    repacked_files: int = 0
+    objects: int = 0
+    uploaded_bytes: int = 0
+    upload_bytes: int = 0
+    total_bytes: int = 0
+
+
+class Progress:
+    """Lets other threads watch and cancel one upload."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+        self._statistics = UploadStatistics()
+        self._uploaded = 0
+        self._objects: set[Key] = set()
+
+    def cancel(self) -> None:
+        """Make the upload stop before its next object."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the upload was told to stop."""
+        return self._cancelled.is_set()
+
+    def statistics(self) -> UploadStatistics:
+        """Return how far the upload is."""
+        with self._lock:
+            return replace(self._statistics, uploaded_bytes=self._uploaded)
+
+    def objects(self) -> frozenset[Key]:
+        """Return the objects that the upload has created, or may have: named here before they are written."""
+        with self._lock:
+            return frozenset(self._objects)
+
+    def _begin(self, statistics: UploadStatistics) -> None:
+        with self._lock:
+            self._statistics = statistics
+
+    def _announce(self, key: Key) -> None:
+        if self.cancelled:
+            raise UploadCancelled("The upload was cancelled because its checkpoint was aborted")
+        with self._lock:
+            self._objects.add(key)
+
+    def _add(self, count: int) -> None:
+        with self._lock:
+            self._uploaded += count
+
+
+def shared_key(epoch: Epoch, generation: int = 0) -> KeyOf:
+    """Return the keys of an epoch's shared files."""
+    return partial(_shared_key, epoch, generation)
+
+
+def _shared_key(epoch: Epoch, generation: int, sha256: str) -> Key:
+    return shared_file(epoch, sha256, generation)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the files of a snapshot go.
+
+    Args:
+        uploader: writes to its store.
+        known: files that need no upload.
+        key_of: names new objects.
+    """
+
+    uploader: Uploader
+    known: Mapping[Identity, FileRef]
+    key_of: KeyOf
+
+    def upload(self, hold: Hold, progress: Progress | None = None) -> tuple[FileRef, ...]:
+        """Bring the files of a cut there; see `Uploader.upload`."""
+        return self.uploader.upload(hold, self.known, self.key_of, progress)
+
+
+class Uploader:
+    """Uploads cuts of any chain of a job with a bounded number of threads; every method may be called from any thread.
+
+    Args:
+        store: where the objects go; rooted at the job.
+        threads: objects that are uploaded at a time, over all checkpoints.
+    """
+
+    def __init__(self, store: Store, threads: int = 4) -> None:
+        self._store = store
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="upload")
+
+    def upload(
+        self,
+        hold: Hold,
+        known: Mapping[Identity, FileRef],
+        key_of: KeyOf,
+        progress: Progress | None = None,
+        *,
+        pack_below: int = PACK_BELOW,
+        pack_target: int = PACK_TARGET,
+    ) -> tuple[FileRef, ...]:
+        """Upload what the store does not have; return the files of the cut in the manifest's form, by path.
+
+        Blocks until all is uploaded, or until a first object failed and the running ones have ended.
+
+        Args:
+            hold: the cut; it must not be released before this returns.
+            known: files of earlier completed checkpoints that may be reused.
+            key_of: names new objects.
+            progress: to watch and cancel the upload.
+            pack_below: files smaller than this are packed, in bytes.
+            pack_target: see `plan_upload`.
+
+        Raises:
+            HeldFileChanged: a file of the hold was damaged.
+            UploadCancelled: `progress.cancel` was called; some objects may have been created.
+            StoreError: the store failed; some objects may have been created.
+        """
+        progress = progress or Progress()
+        files = held_files(hold)
+        plan = plan_upload(files, known, pack_below=pack_below, pack_target=pack_target)
+        progress._begin(
+            UploadStatistics(
+                files=len(files),
+                reused_files=len(plan.reused),
+                repacked_files=plan.repacked,
+                objects=plan.objects,
+                upload_bytes=plan.size,
+                total_bytes=sum(file.size for file in files),
+            )
+        )
+        # Large ones first: the last to end decides how long the upload takes.
+        alone = sorted(plan.alone, key=lambda file: file.size, reverse=True)
+        tasks = [
+            *(self._pool.submit(self._alone, hold.directory, file, key_of, progress) for file in alone),
+            *(self._pool.submit(self._pack, hold.directory, pack, key_of, progress) for pack in plan.packs),
+        ]
+        refs = {(ref.path, ref.at): ref for ref in (*plan.reused, *_results(tasks))}
+        for (path, at), twin in plan.twins.items():
+            refs[path, at] = refs[twin].model_copy(update={"path": path, "at": at})
+        return tuple(refs[place] for place in sorted(refs))
+
+    def close(self) -> None:
+        """Wait for running uploads to end; uploads that have not begun are dropped."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _alone(self, directory: Path, file: HeldFile, key_of: KeyOf, progress: Progress) -> list[FileRef]:
+        # A piece is never larger than a pack.
+        content = _content(directory, file) if file.size <= PACK_TARGET else directory / file.path
+        sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else hash_file(content)
+        key = key_of(sha256)
+        progress._announce(key)
+        self._store.put(key, content)
+        progress._add(file.size)
+        return [FileRef(path=file.path, object=key, length=file.size, sha256=sha256, at=file.at)]
+
+    def _pack(self, directory: Path, files: tuple[HeldFile, ...], key_of: KeyOf, progress: Progress) -> list[FileRef]:
+        contents = [_content(directory, file) for file in files]
+        whole = b"".join(contents)
+        key = key_of(hashlib.sha256(whole).hexdigest())
+        progress._announce(key)
+        self._store.put(key, whole)
+        progress._add(len(whole))
+        refs = []
+        offset = 0
+        for file, content in zip(files, contents, strict=True):
+            sha256 = hashlib.sha256(content).hexdigest()
+            if file.sha256 not in (None, sha256):
+                raise HeldFileChanged(
+                    f"The file {file.path} in {directory} is not what it was: its SHA-256 is {sha256} instead of "
+                    f"{file.sha256}",
+                    "look for errors of the disk; the checkpoints before are whole",
+                )
+            refs.append(
+                FileRef(path=file.path, object=key, offset=offset, length=len(content), sha256=sha256, at=file.at)
+            )
+            offset += len(content)
+        return refs
+
+
+def held_files(hold: Hold) -> tuple[HeldFile, ...]:
+    """Return the files of a hold with their sizes, and with a hash where the name does not tell the content.
+
+    What grows by appending comes in pieces.
+    """
+    unique = (HeldFile(path, (hold.directory / path).stat().st_size) for path in hold.files.unique)
+    return (*(held for path in hold.files.per_checkpoint for held in _hashed(hold.directory, path)), *unique)
+
+
+def _hashed(directory: Path, path: str) -> Iterator[HeldFile]:
+    with (directory / path).open("rb") as stream:
+        if not grows_by_appending(path):
+            size = os.fstat(stream.fileno()).st_size
+            yield HeldFile(path, size, hashlib.file_digest(stream, "sha256").hexdigest())
+            return
+        for at, length in pieces(os.fstat(stream.fileno()).st_size):
+            yield HeldFile(path, length, hashlib.sha256(stream.read(length)).hexdigest(), at)
+
+
+def _content(directory: Path, file: HeldFile) -> bytes:
+    with (directory / file.path).open("rb") as stream:
+        stream.seek(file.at)
+        return stream.read(file.size)
+
+
+def hash_file(file: Path) -> str:
+    """Return the SHA-256 of a file's content, 64 hex digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _results(tasks: Iterable[Future[list[FileRef]]]) -> list[FileRef]:
+    tasks = list(tasks)
+    _, pending = wait(tasks, return_when=FIRST_EXCEPTION)
+    for task in pending:
+        task.cancel()
+    wait(tasks)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+    return [ref for task in tasks for ref in task.result()]

@@ -1,0 +1,298 @@
+"""The routes of the control API."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, get_args
+
+from fastapi import Body, FastAPI, HTTPException, Path, Query, Response
+from fastapi.openapi.utils import get_openapi
+from pydantic import StringConstraints
+
+from streamjob.client.models import (
+    Accepted,
+    CheckpointDetail,
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointRequest,
+    CheckpointsView,
+    HealthView,
+    JobPart,
+    JobReport,
+    Problem,
+    SavepointRequest,
+    StopRequest,
+    TriggerState,
+    TriggerView,
+)
+from streamjob.ids import CheckpointId, TriggerId
+from streamjob_runtime.control.api import problems
+from streamjob_runtime.control.api.admission import LIMITS
+from streamjob_runtime.control.api.auth import OPEN_PATHS, BearerToken
+from streamjob_runtime.control.api.control import JobControl, TooManyRequests, TriggerIdReused
+from streamjob_runtime.control.api.guard import WholeBody
+
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+_REMEMBERED = 100
+_ENDED = frozenset({TriggerState.COMPLETED, TriggerState.FAILED})
+_PARTS: tuple[JobPart, ...] = get_args(JobPart)
+
+
+class Triggering:
+    """Passes each request on once, whatever its callers repeat, and knows whose outcome nobody has seen yet.
+
+    Args:
+        control: where requests go.
+    """
+
+    def __init__(self, control: JobControl) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self._unseen: OrderedDict[TriggerId, None] = OrderedDict()
+        self._seen = threading.Condition(self._lock)
+        self._waiting: list[TriggerId] = []
+
+    def ask(self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None]) -> TriggerId:
+        """Make the request unless it was made before, and return its id.
+
+        Raises:
+            TriggerIdReused: the id belongs to a request of another kind.
+            TooManyRequests: too many requests have no outcome yet; a stop is taken nevertheless.
+        """
+        trigger_id = requested or TriggerId(str(uuid.uuid4()))
+        with self._lock:
+            known = self._control.trigger(trigger_id)
+            if known is None:
+                if kind != "stop":
+                    self._refuse_too_many(kind)
+                call(trigger_id)
+                self._waiting.append(trigger_id)
+                self._unseen[trigger_id] = None
+                while len(self._unseen) > _REMEMBERED:
+                    self._unseen.popitem(last=False)
+            elif known.kind != kind:
+                raise TriggerIdReused(
+                    f"the trigger id {trigger_id} belongs to a request for a {known.kind}",
+                    f"Choose another id for the {kind}.",
+                )
+        return trigger_id
+
+    def _refuse_too_many(self, kind: str) -> None:
+        views = ((each, self._control.trigger(each)) for each in self._waiting)
+        self._waiting = [each for each, view in views if view is not None and view.state not in _ENDED]
+        if len(self._waiting) >= LIMITS.waiting_triggers:
+            raise TooManyRequests(
+                f"{len(self._waiting)} requests have no outcome yet", f"Ask for the {kind} when some of them have."
+            )
+
+    def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
+        """Return what became of a request."""
+        view = self._control.trigger(trigger_id)
+        self._note_seen(() if view is None else (view,))
+        return view
+
+    def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
+        """Return the job, the parts that are asked for and what became of requests."""
+        report = self._control.report(include, triggers)
+        self._note_seen((report.triggers or {}).values())
+        return report
+
+    def _note_seen(self, views: Collection[TriggerView]) -> None:
+        ended = [view.trigger_id for view in views if view.state in _ENDED]
+        if ended:
+            with self._seen:
+                for trigger_id in ended:
+                    self._unseen.pop(trigger_id, None)
+                self._seen.notify_all()
+
+    def wait_until_seen(self, timeout: float) -> bool:
+        """Wait until callers have seen the outcomes of all their requests, `timeout` seconds at most; whether so."""
+        with self._seen:
+            return self._seen.wait_for(lambda: not self._unseen, timeout)
+
+
+def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes], triggering: Triggering) -> FastAPI:
+    """Return the control API of a job.
+
+    Args:
+        control: the job.
+        token: what callers must present.
+        metrics: returns the metrics in Prometheus' text form.
+        triggering: takes the requests.
+    """
+    app = FastAPI(
+        title="streamjob control API",
+        summary="Watch and steer one running job.",
+        version=version("streamjob"),
+        docs_url=None,
+        redoc_url=None,
+        responses={401: _problem("No valid token.")},
+    )
+    problems.install(app)
+    # The last one added is asked first: no body is read without the token.
+    app.add_middleware(WholeBody)
+    app.add_middleware(BearerToken, token=token)
+    _add_views(app, control, triggering)
+    _add_requests(app, control, triggering)
+    add_probes(app, control, metrics)
+    _describe(app)
+    return app
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {"description": description, "model": Problem}
+
+
+_CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
+_TOO_MANY: dict[int | str, dict[str, Any]] = {429: _problem("Too many requests have no outcome yet.")}
+_INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
+
+
+_Include = Annotated[
+    str,
+    Query(
+        max_length=200, description=f"Parts that are to be in the answer too, with commas between: {', '.join(_PARTS)}."
+    ),
+]
+_Wanted = Annotated[
+    Sequence[Annotated[str, StringConstraints(max_length=128)]],
+    Query(
+        max_length=_REMEMBERED,
+        description="Trigger id of a request whose outcome is to be in the answer too; may be repeated.",
+    ),
+]
+
+
+def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
+    @app.get("/v1/job", tags=["job"], responses=_INVALID)
+    def job(include: _Include = "", trigger: _Wanted = ()) -> JobReport:
+        """State, graph, attempt, epoch, restarts, chains, the last checkpoint, and what is asked for besides."""
+        asked = {part.strip() for part in include.split(",")}
+        return triggering.report(
+            [part for part in _PARTS if part in asked], [TriggerId(trigger_id) for trigger_id in trigger]
+        )
+
+    @app.get("/v1/checkpoints", tags=["checkpoints"])
+    def checkpoints() -> CheckpointsView:
+        """Counts, summary, the latest of each kind and the history, under Flink's REST names."""
+        return control.checkpoints()
+
+    @app.get("/v1/checkpoints/{checkpoint_id}", tags=["checkpoints"], responses=_UNKNOWN)
+    def checkpoint(checkpoint_id: Annotated[int, Path(ge=0, lt=1 << 63)]) -> CheckpointDetail:
+        """One checkpoint of the history, with the part of every chain."""
+        found = control.checkpoint(CheckpointId(checkpoint_id))
+        if found is None:
+            raise HTTPException(404, f"checkpoint {checkpoint_id} is not in the history")
+        return found
+
+
+def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
+    def accept(response: Response, trigger_id: TriggerId) -> Accepted:
+        response.headers["Location"] = f"/v1/triggers/{trigger_id}"
+        return Accepted(trigger_id=trigger_id)
+
+    @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
+    def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
+        """Ask for a checkpoint."""
+        wanted = request or CheckpointRequest()
+        return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
+
+    @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
+    def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
+        """Ask for a savepoint."""
+        wanted = request or SavepointRequest()
+
+        def call(trigger_id: TriggerId) -> None:
+            control.trigger_savepoint(wanted.location, trigger_id)
+
+        return accept(response, triggering.ask("savepoint", wanted.trigger_id, call))
+
+    @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
+    def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
+        """Ask the job to stop, behind a savepoint or a last checkpoint."""
+        wanted = request or StopRequest()
+
+        def call(trigger_id: TriggerId) -> None:
+            control.stop(
+                savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain, trigger_id=trigger_id
+            )
+
+        return accept(response, triggering.ask("stop", wanted.trigger_id, call))
+
+    @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
+    def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:
+        """Change when and how checkpoints are taken; fields that are not sent stay as they are."""
+        return control.patch_checkpointing(changes)
+
+    @app.get("/v1/triggers/{trigger_id}", tags=["triggers"], responses=_UNKNOWN)
+    def trigger(trigger_id: str) -> TriggerView:
+        """What became of a request."""
+        found = triggering.look_up(TriggerId(trigger_id))
+        if found is None:
+            raise HTTPException(404, f"no request has the trigger id {trigger_id}")
+        return found
+
+
+def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) -> None:
+    """Add what monitoring asks for: `/healthz`, `/readyz` and `/metrics`."""
+    unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
+
+    def probe(response: Response, answer: tuple[bool, str]) -> HealthView:
+        ok, reason = answer
+        response.status_code = 200 if ok else 503
+        return HealthView(ok=ok, reason=reason)
+
+    @app.get("/healthz", tags=["probes"], responses=unavailable)
+    def healthz(response: Response) -> HealthView:
+        """Whether the process does its work; needs no token."""
+        return probe(response, control.healthy())
+
+    @app.get("/readyz", tags=["probes"], responses=unavailable)
+    def readyz(response: Response) -> HealthView:
+        """Whether the job processes records; needs no token."""
+        return probe(response, control.ready())
+
+    @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def scrape() -> Response:
+        """Metrics in Prometheus' text form."""
+        return Response(metrics(), media_type=METRICS_TEXT)
+
+
+def _describe(app: FastAPI) -> None:
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                routes=app.routes,
+                # As written, a checkpoint leaves out fields that it has not: pydantic describes it by no field then.
+                separate_input_output_schemas=False,
+            )
+            schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"token": []}]
+            for path in OPEN_PATHS:
+                probe = schema["paths"][path]["get"]
+                probe["security"] = []
+                del probe["responses"]["401"]
+            for response in _error_responses(schema):
+                response["content"] = {problems.PROBLEM_JSON: response["content"].pop("application/json")}
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _error_responses(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    problem = {"$ref": "#/components/schemas/Problem"}
+    for path in schema["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                if response.get("content", {}).get("application/json", {}).get("schema") == problem:
+                    yield response

@@ -1,0 +1,116 @@
+"""The control API's server: one thread, one socket, and the file by which clients find it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from streamjob.client.models import ControlFile
+from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.auth import read_token, token_file
+from streamjob_runtime.control.api.control import JobControl
+from streamjob_runtime.control.api.listener import Listener, port_of
+
+PORT_VARIABLE = "STREAMJOB_PORT"
+CONTROL_FILE = "control.json"
+
+
+class ControlServer:
+    """Serves the control API of one job from `start` to `stop`; a context manager does both.
+
+    Args:
+        control: the job.
+        workdir: where `control.json` and the token go; it exists.
+        metrics: returns the metrics in Prometheus' text form.
+        host: address to listen on, `*` for all; None: STREAMJOB_HOST, or else loopback alone. Over the network anyone
+            may knock, and whoever listens there sees the token: set it in a pod, not on a machine with others.
+        port: port to listen on; None: STREAMJOB_PORT, or else any free one.
+    """
+
+    def __init__(
+        self,
+        control: JobControl,
+        workdir: Path,
+        *,
+        metrics: Callable[[], bytes],
+        host: str | None = None,
+        port: int | None = None,
+    ) -> None:
+        self._control = control
+        self._workdir = workdir.resolve()
+        self._metrics = metrics
+        self._host = host
+        self._port = port
+        self._triggering = Triggering(control)
+        self._listener = Listener("control API", PORT_VARIABLE)
+        self._url = ""
+
+    @property
+    def url(self) -> str:
+        """Where the API is served, without a slash at its end; empty before `start`."""
+        return self._url
+
+    def start(self) -> None:
+        """Serve, and write `control.json` once requests are answered.
+
+        Raises:
+            InvalidInput: the port is taken or no number, there is no such address, or the token file cannot be used.
+            ServerNotStarted: the server ended before it answered.
+        """
+        token_path = token_file(self._workdir)
+        app = create_app(self._control, read_token(token_path), metrics=self._metrics, triggering=self._triggering)
+        port = self._port if self._port is not None else port_of(PORT_VARIABLE) or 0
+        self._url = self._listener.start(app, port, self._host)
+        _write_atomically(
+            self._workdir / CONTROL_FILE,
+            ControlFile(url=self._url, pid=os.getpid(), token_file=str(token_path)).model_dump_json(),
+        )
+
+    def stop(self, *, linger: float = 1.0) -> None:
+        """Remove `control.json` and end the server: its thread has ended and its socket is closed on return.
+
+        Args:
+            linger: seconds to wait at most for callers that have not yet seen the outcome of their requests, so that
+                whoever asked for a stop learns how it went.
+        """
+        if self._url:
+            self._triggering.wait_until_seen(linger)
+            self._remove_control_file()
+            self._url = ""
+        self._listener.stop()
+
+    def _remove_control_file(self) -> None:
+        """Remove the file, unless a process that has taken this one's place wrote another one meanwhile."""
+        path = self._workdir / CONTROL_FILE
+        with contextlib.suppress(FileNotFoundError, ValidationError):
+            if ControlFile.model_validate_json(path.read_bytes()).url == self._url:
+                path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,292 @@
+"""The running job as the control API sees it: views of what is known, and requests put to the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from streamjob.client.models import (
+    ChainView,
+    ChannelView,
+    CheckpointDetail,
+    CheckpointingChanges,
+    CheckpointingView,
+    CheckpointsView,
+    JobPart,
+    JobReport,
+    JobState,
+    JobView,
+    LastCheckpointView,
+    RestoredFromView,
+    RewritingView,
+    SinkView,
+    SnapshotKind,
+    TriggerView,
+)
+from streamjob.errors import InvalidInput
+from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.job.graph import graph_of
+from streamjob.job.spec import CheckpointingPolicy
+from streamjob.protocol import messages as m
+from streamjob.protocol.channels import Backlog
+from streamjob.protocol.requests import must_succeed
+from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.store.opening import open_location
+from streamjob_runtime.control.api.control import InvalidChange, StateConflict
+from streamjob_runtime.control.requests import Requests
+from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
+from streamjob_runtime.job.epoch import Epoch
+from streamjob_runtime.job.runner import Runner
+from streamjob_runtime.monitoring.chain_meter import ChainMeter
+from streamjob_runtime.monitoring.metrics import Metrics
+
+_TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
+_NOTHING = Backlog()
+
+
+class RunningJob:
+    """Implements `JobControl` on a runner.
+
+    Args:
+        runner: the job.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._requests = Requests(runner.triggers)
+        self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
+        loaded = runner.job.loaded
+        self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
+
+    def observe(self, metrics: Metrics | None = None) -> None:
+        """Read what Spark reports of the queries; called about once a second by one thread."""
+        epoch = self._runner.epoch
+        publication = epoch.publication if epoch else None
+        if epoch is None or publication is None:
+            return
+        now = self._runner.job.clock()
+        for uid, meter in self._meters.items():
+            chain = epoch.chains.get(uid)
+            if chain is None:
+                meter.rest(now)
+                continue
+            for batch in meter.observe(chain, publication, now):
+                if metrics is not None:
+                    metrics.observe_batch(uid, batch.duration_ms / 1000)
+
+    def last_checkpoint(self) -> LastCheckpointView | None:
+        """Return the newest snapshot that this process has completed."""
+        runner = self._runner
+        with runner.lock:
+            return _last_checkpoint(runner.statistics, has_final=runner.ledger is not None and runner.ledger.finished)
+
+    def job(self) -> JobView:
+        """Return the job as it stands."""
+        return self.report()
+
+    def report(self, include: Collection[JobPart] = (), triggers: Collection[TriggerId] = ()) -> JobReport:
+        """Return the job as it stands, the parts that are asked for and what became of requests."""
+        runner = self._runner
+        now = runner.job.clock()
+        with runner.lock:
+            epoch, ledger, lifecycle = runner.epoch, runner.ledger, runner.lifecycle
+            last = _last_checkpoint(runner.statistics, has_final=ledger is not None and ledger.finished)
+            failure, policy = runner.failure, runner.policy
+            checkpoints = runner.statistics.overview() if "checkpoints" in include else None
+            outcomes = {each: view for each in triggers if (view := self._requests.view(each)) is not None}
+        restored = epoch.restored if epoch else None
+        chains, channels = self._chain_views(epoch, now)
+        seen = {uid: meter.figures for uid, meter in self._meters.items()}
+        into_sinks = [seen[chain.uid] for chain in runner.job.plan.chains if chain.sinks]
+        return JobReport(
+            state=lifecycle.state,
+            name=runner.job.name,
+            namespace=runner.job.namespace,
+            graph=self._graph,
+            attempt=runner.attempt,
+            epoch=ledger.epoch if ledger else None,
+            restarts=lifecycle.restarts,
+            start_time=runner.started,
+            uptime=now - runner.started,
+            location=runner.store.uri,
+            records_in=sum(figures.from_sources for figures in seen.values()),
+            records_out=total(figures.records_out for figures in into_sinks),
+            records_in_per_second=sum(figures.from_sources_rate for figures in seen.values()),
+            records_out_per_second=sum(figures.out_rate for figures in into_sinks),
+            chains=chains,
+            channels=channels,
+            sinks=tuple(self._sink_views()),
+            last_checkpoint=last,
+            restored_from=RestoredFromView(
+                id=restored.manifest.id, kind=SnapshotKind(restored.manifest.kind), path=restored.uri
+            )
+            if restored
+            else None,
+            rewriting=_rewriting(epoch),
+            failure=failure,
+            checkpoints=checkpoints,
+            checkpointing=_policy_view(policy) if "checkpointing" in include else None,
+            triggers=outcomes if triggers else None,
+        )
+
+    def _chain_views(self, epoch: Epoch | None, now: float) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
+        publication = epoch.publication if epoch else None
+        if epoch is None or publication is None:
+            return (), ()
+        job = self._runner.job
+        seen = {uid: meter.figures for uid, meter in self._meters.items()}
+        finished = {uid for uid in seen if _has_finished(epoch, uid)}
+        backlogs = {
+            (channel.source, channel.target): publication.backlog(channel.source, channel.target)
+            for channel in job.plan.channels
+        }
+        chains = tuple(
+            chain_view(
+                plan,
+                seen[plan.uid],
+                batch=publication.last_published(plan.uid),
+                finished=plan.uid in finished,
+                ended={uid for uid in finished if not backlogs.get((uid, plan.uid), _NOTHING).records},
+                now_ms=round(now * 1000),
+                report_failures=job.offset_reports.failures,
+                graph=self._graph,
+            )
+            for plan in job.plan.chains
+        )
+        channels = tuple(
+            channel_view(
+                channel,
+                backlogs[channel.source, channel.target],
+                job.loaded.spec.channels,
+                writer=seen[channel.source],
+                reader=seen[channel.target],
+            )
+            for channel in job.plan.channels
+        )
+        return chains, channels
+
+    def _sink_views(self) -> list[SinkView]:
+        options = {sink["uid"]: sink.get("options", {}) for sink in self._graph["sinks"]}
+        job = self._runner.job
+        return [
+            sink_view(sink, options[sink.uid], job.sink_meters.of(sink.uid).figures) for sink in job.loaded.spec.sinks
+        ]
+
+    def checkpoints(self) -> CheckpointsView:
+        """Return counts, summary, the latest of each kind, and the history."""
+        with self._runner.lock:
+            return self._runner.statistics.overview()
+
+    def checkpoint(self, checkpoint: CheckpointId) -> CheckpointDetail | None:
+        """Return one checkpoint with its tasks, or None if the history does not hold it."""
+        with self._runner.lock:
+            return self._runner.statistics.details(checkpoint)
+
+    def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
+        """Ask for a checkpoint."""
+        self._requests.note(trigger_id, "checkpoint")
+        event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
+        self._take(trigger_id, lambda: self._runner.post(event), "takes no checkpoints")
+
+    def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
+        """Ask for a savepoint. Raises StateConflict, InvalidChange."""
+        place = _savepoint_location(location)
+        self._requests.note(trigger_id, "savepoint")
+        now = self._runner.job.clock()
+        event = m.TriggerRequested(now=now, trigger_id=trigger_id, kind=SnapshotKind.SAVEPOINT, location=place)
+        self._take(trigger_id, lambda: self._runner.post(event), "takes no savepoints")
+
+    def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
+        """Ask the job to stop behind a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
+        if location is not None and not savepoint:
+            raise InvalidChange("location", "is the place of a savepoint, and none is asked for", "add savepoint: true")
+        place = _savepoint_location(location)
+        self._requests.note(trigger_id, "stop")
+        event = m.StopRequested(
+            now=self._runner.job.clock(), trigger_id=trigger_id, savepoint=savepoint, location=place, drain=drain
+        )
+        if must_succeed(event):
+            refusal = "takes no savepoints" if savepoint else "cannot be drained"
+            self._take(trigger_id, lambda: self._runner.stop(event), refusal)
+            return
+        state = self._runner.lifecycle.state
+        if state.terminal:
+            self._requests.forget(trigger_id)
+            raise StateConflict(f"The job is {state} already")
+        self._runner.stop(event)
+
+    def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
+        state = self._runner.lifecycle.state
+        if state not in _TAKES_CHECKPOINTS or not post():
+            self._requests.forget(trigger_id)
+            raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
+
+    def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
+        """Change the fields that were sent, and return the policy in force. Raises InvalidChange."""
+        changed = {name: getattr(changes, name) for name in changes.model_fields_set}
+        if "interval" in changed and changed["interval"] is None:
+            raise InvalidChange(
+                "interval", "a job without periodic checkpoints is not supported", "send a long interval"
+            )
+        policy = CheckpointingPolicy.model_validate({**self._runner.policy.model_dump(), **changed})
+        self._runner.change_policy(policy)
+        return _policy_view(policy)
+
+    def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
+        """Return what became of a request, or None if the id is unknown."""
+        return self._requests.view(trigger_id)
+
+    def healthy(self) -> tuple[bool, str]:
+        """Return whether the process does its work."""
+        state = self._runner.lifecycle.state
+        return (False, f"the job is {state}") if state in (JobState.FAILED, JobState.SUPERSEDED) else (True, "")
+
+    def ready(self) -> tuple[bool, str]:
+        """Return whether the job processes records."""
+        state = self._runner.lifecycle.state
+        return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
+
+
+def _policy_view(policy: CheckpointingPolicy) -> CheckpointingView:
+    return CheckpointingView.model_validate(policy.model_dump(include=set(CheckpointingView.model_fields)))
+
+
+def _savepoint_location(location: str | None) -> str | None:
+    """Return where savepoints are to go, as a URI; whoever asks does not know this process's directory."""
+    if location is None:
+        return None
+    if "://" not in location and not location.startswith(("/", "file:")):
+        raise InvalidChange("location", f"{location!r} is relative", "send file:///path or s3://bucket/prefix")
+    try:
+        return open_location(location).uri
+    except InvalidInput as error:
+        raise InvalidChange("location", error.what, error.fix) from error
+
+
+def _rewriting(epoch: Epoch | None) -> RewritingView | None:
+    rewriting = None if epoch is None else epoch.rewriting
+    return None if rewriting is None else RewritingView(partitions=rewriting[0], max_parallelism=rewriting[1])
+
+
+def _has_finished(epoch: Epoch, uid: ChainUid) -> bool:
+    chain = epoch.chains.get(uid)
+    if chain is not None:
+        return chain.ended
+    return epoch.restored is not None and epoch.restored.finished(uid)
+
+
+def _last_checkpoint(statistics: StatisticsTracker, *, has_final: bool) -> LastCheckpointView | None:
+    overview = statistics.overview()
+    latest = overview.latest
+    last = max(filter(None, (latest.completed, latest.savepoint)), key=lambda each: each.id, default=None)
+    if last is None:
+        return None
+    details = statistics.details(CheckpointId(last.id))
+    # Nothing starts behind the final record; while one is under way, the last completed one is still what it was.
+    is_final = has_final and not overview.counts.in_progress
+    kind = SnapshotKind.FINAL if is_final else SnapshotKind.CHECKPOINT
+    return last_checkpoint_view(
+        last,
+        SnapshotKind.SAVEPOINT if last.is_savepoint else kind,
+        details.tasks if details is not None and details.class_name == "completed" else {},
+    )

@@ -1,0 +1,5 @@
+"""What a person sees of a running job: a live panel on a terminal, plain lines anywhere else, or nothing."""
+
+from streamjob_runtime.control.terminal.opening import Quiet, StandardErrorHandler, View, open_view
+
+__all__ = ["Quiet", "StandardErrorHandler", "View", "open_view"]

@@ -1,0 +1,115 @@
+"""The view where there is no terminal: a line for every event, and one every few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+from streamjob.client import formatting
+from streamjob.client.inputs import holding_back, unread_records
+from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
+from streamjob_runtime.control.terminal.chains import inputs_of
+from streamjob_runtime.control.terminal.events import Look, events
+
+_PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
+
+
+class PlainView:
+    """Writes lines that begin with the time of day.
+
+    Args:
+        file: where lines go.
+        every: seconds between two lines of progress.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, file: IO[str], *, every: float = 5.0, clock: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._every = every
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: Look | None = None
+        self._progress_at = float("-inf")
+
+    def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
+        """Write what happened since the last update, and a line of progress when it is time for one."""
+        look = Look(job, checkpoints)
+        now = self._clock()
+        with self._lock:
+            for event in events(self._last, look):
+                self._write(event.text, now)
+            self._last = look
+            if job.state in _PROGRESS and now - self._progress_at >= self._every:
+                self._progress_at = now
+                self._write(progress_line(job, now), now)
+
+    def message(self, text: str) -> None:
+        """Write a line."""
+        with self._lock:
+            self._write(text, self._clock())
+
+    def close(self) -> None:
+        """Write nothing more than what was written."""
+
+    def _write(self, text: str, now: float) -> None:
+        try:
+            print(f"{formatting.clock_time(now)}  {text}", file=self._file, flush=True)
+        except (OSError, ValueError):
+            # A reader that went away (`streamjob run … | head`) must not fail the job.
+            self._write = _write_nothing  # type: ignore[method-assign]
+
+
+def progress_line(job: JobView, now: float) -> str:
+    """Return the job's progress in one line: records and rates, watermarks, the last checkpoint."""
+    records_in, rate = formatting.count(job.records_in), formatting.count(job.records_in_per_second)
+    parts = [job.state.value, f"in {records_in} ({rate}/s), out {formatting.count(job.records_out)}"]
+    if len(job.chains) > 1:
+        parts += [_chain(job, chain) for chain in job.chains if not chain.finished]
+    watermarks = {
+        source.uid: f"{source.uid} {formatting.event_time(source.watermark_ms)}"
+        for chain in job.chains
+        for source in chain.inputs
+        if source.watermark_ms and source.chain is None
+    }
+    if watermarks:
+        parts.append(f"watermark {', '.join(watermarks.values())}")
+    unread = {
+        source.uid: f"{source.uid} {left}"
+        for chain in job.chains
+        for source in chain.inputs
+        if (left := unread_records(job, source))
+    }
+    if unread:
+        parts.append(f"unread {', '.join(unread.values())}")
+    held_back = {
+        source.uid: f"{source.uid} {holding_back(source)}"
+        for chain in job.chains
+        for source in chain.inputs
+        if source.holds_watermark_back
+    }
+    parts += held_back.values()
+    if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
+        parts.append(f"dropped as late {formatting.count(late)}")
+    last = job.last_checkpoint
+    if last is None:
+        parts.append("no checkpoint yet")
+    else:
+        unaligned = "unaligned " if last.unaligned and len(job.chains) > 1 else ""
+        name = f"{unaligned}{last.kind} {last.id}"
+        parts.append(f"{name} {formatting.ago(now - last.completed)}, {formatting.size(last.state_size)}")
+    return "  ".join(parts)
+
+
+def _chain(job: JobView, chain: ChainView) -> str:
+    facts = [f"{chain.uid}: {formatting.count(chain.records_in_per_second)}/s"]
+    if records := sum(channel.records for channel in inputs_of(job, chain)):
+        facts.append(f"{formatting.count(records)} in flight")
+    if chain.backpressured > 0:
+        facts.append(f"backpressure {formatting.percent(chain.backpressured)}")
+    return ", ".join(facts)
+
+
+def _write_nothing(text: str, now: float) -> None:
+    """Stand in for a write to where nobody reads any more."""

@@ -1,0 +1,244 @@
+"""Makes the control API's views of chains, channels and sinks from their figures; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from streamjob.client.models import (
+    ChainView,
+    ChannelView,
+    CheckpointDetail,
+    InputView,
+    LastCheckpointView,
+    LastPublishedView,
+    PartitionView,
+    SinkView,
+    SnapshotKind,
+    TaskStatistics,
+)
+from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.job.options import option
+from streamjob.job.plan import ChainPlan, ChannelPlan
+from streamjob.job.spec import ChannelPolicy, SinkSpec
+from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
+from streamjob.stored.state_owners import owners
+from streamjob_runtime.kafka.positions import lags
+from streamjob_runtime.monitoring.chain_meter import ChainFigures
+from streamjob_runtime.monitoring.progress import Positions
+from streamjob_runtime.sinks.meter import SinkFigures
+
+_STANDING = 0.5
+"""Records per second below which a chain counts as standing."""
+_IDLE = 10.0
+"""Seconds without a record after which an input counts as idle."""
+_TARGETS = ("path", "table", "dbtable", "topic")
+"""Options that say where a sink writes to."""
+
+
+def chain_view(
+    plan: ChainPlan,
+    figures: ChainFigures,
+    *,
+    batch: BatchId,
+    finished: bool,
+    ended: Collection[ChainUid],
+    now_ms: int,
+    report_failures: Mapping[OperatorUid, int] | None = None,
+    graph: Mapping[str, Any] | None = None,
+) -> ChainView:
+    """Return the view of a chain.
+
+    Args:
+        plan: the chain.
+        figures: what was seen of it.
+        batch: its last published batch.
+        finished: whether all its work is done.
+        ended: the chains of which nothing more comes, among those that it reads.
+        now_ms: ms since 1970.
+        report_failures: how often positions of a source could not be reported, by its uid.
+        graph: the job's graph; tells which operator has which state.
+    """
+    watermarks = figures.watermarks
+    inputs = [(source.uid, None, finished) for source in plan.sources]
+    channels = [(channel.uid, channel.source, finished or channel.source in ended) for channel in plan.channels]
+    watermarked = {source.uid for source in plan.sources if source.watermark is not None} | watermarks.keys()
+    held_back = held_back_by(
+        {uid: watermarks.get(uid, 0) for uid, _, _ in (*inputs, *channels) if uid in watermarked},
+        figures.idle_seconds,
+        ended=[uid for uid, _, has_ended in (*inputs, *channels) if has_ended],
+    )
+    return ChainView(
+        uid=plan.uid,
+        operators=plan.uids(),
+        batch=batch,
+        records_in=figures.records_in,
+        records_out=figures.records_out,
+        records_in_per_second=figures.in_rate,
+        records_out_per_second=figures.out_rate,
+        watermark_ms=min(watermarks.values(), default=None),
+        inputs=tuple(
+            InputView(
+                uid=uid,
+                chain=chain,
+                watermark_ms=watermarks.get(uid),
+                lag_ms=_lag(now_ms, watermarks.get(uid)),
+                ended=has_ended,
+                partitions=(read := _partitions(figures.positions.get(uid))),
+                lag_records=total(each.lag for each in read) if read else None,
+                idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
+                holds_watermark_back=uid in held_back,
+                offset_report_failures=(report_failures or {}).get(uid),
+            )
+            for uid, chain, has_ended in (*inputs, *channels)
+        ),
+        last_batch_ms=figures.last_batch_ms,
+        backpressured=figures.backpressured,
+        backpressured_seconds=figures.waited,
+        records_dropped_late=_by_operator(plan, figures.dropped_late, graph or {}),
+        finished=finished,
+    )
+
+
+def held_back_by(
+    watermarks: Mapping[OperatorUid, int], idle_seconds: Mapping[OperatorUid, float], ended: Collection[OperatorUid]
+) -> frozenset[OperatorUid]:
+    """Return the inputs that bring no records and hold the watermark of their chain back.
+
+    Args:
+        watermarks: of the inputs that have one, in ms since 1970; 0 before the first.
+        idle_seconds: how long each has brought no record.
+        ended: those of which nothing more comes.
+    """
+    lowest, highest = min(watermarks.values(), default=0), max(watermarks.values(), default=0)
+    if lowest == highest:
+        return frozenset()
+    return frozenset(
+        uid
+        for uid, watermark in watermarks.items()
+        if watermark == lowest and uid not in ended and idle_seconds.get(uid, 0.0) >= _IDLE
+    )
+
+
+def _by_operator(
+    plan: ChainPlan, dropped: Sequence[tuple[str, int]], graph: Mapping[str, Any]
+) -> dict[OperatorUid, int]:
+    whose = owners(graph, plan.uids(), [name for name, _ in dropped])
+    found: dict[OperatorUid, int] = {}
+    for uids, (_, rows) in zip(whose, dropped, strict=True):
+        # Where it cannot be told which of several operators has dropped them, all are named.
+        name = OperatorUid(" or ".join(uids))
+        found[name] = found.get(name, 0) + rows
+    return found
+
+
+def _partitions(positions: Positions | None) -> tuple[PartitionView, ...]:
+    if positions is None:
+        return ()
+    behind = lags(positions.read, positions.latest)
+    return tuple(
+        PartitionView(topic=each.topic, partition=each.partition, position=position, lag=behind.get(each))
+        for each, position in sorted(positions.read.items())
+    )
+
+
+def channel_view(
+    channel: ChannelPlan, backlog: Backlog, policy: ChannelPolicy, *, writer: ChainFigures, reader: ChainFigures
+) -> ChannelView:
+    """Return the view of a channel.
+
+    Args:
+        channel: the channel.
+        backlog: what is in flight in it.
+        policy: its capacity.
+        writer: what was seen of the chain that writes.
+        reader: what was seen of the chain that reads.
+    """
+    # Nobody waits for room in a feedback channel: its capacity is the quota of its loop.
+    most_records = None if channel.feedback else policy.capacity_records
+    most_bytes = policy.feedback_bytes if channel.feedback else policy.capacity_bytes
+    by_records = backlog.records / most_records if most_records else 0.0
+    written, read = min(writer.watermarks.values(), default=None), reader.watermarks.get(channel.uid)
+    return ChannelView(
+        source=channel.source,
+        target=channel.target,
+        records=backlog.records,
+        bytes=backlog.bytes,
+        capacity_records=most_records,
+        capacity_bytes=most_bytes,
+        fill=max(backlog.bytes / most_bytes, by_records),
+        feedback=channel.feedback,
+        lag_ms=None if not _is_time(written) else _lag(written, read),
+        work_seconds=backlog.records / reader.in_rate if reader.in_rate >= _STANDING else None,
+    )
+
+
+def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) -> SinkView:
+    """Return the view of a sink.
+
+    Args:
+        sink: the sink.
+        options: its options as the job's graph has them, without secrets.
+        figures: what was seen of it.
+    """
+    targets = (option(options, name) for name in _TARGETS)
+    last = figures.last if sink.delivery == "exactly-once" else None
+    return SinkView(
+        uid=sink.uid,
+        name=sink.name,
+        format=sink.format,
+        target=next(filter(None, targets), None),
+        delivery=sink.delivery,
+        records=figures.staged_rows,
+        records_published=figures.published_rows,
+        batches_published=figures.published,
+        batches_waiting=figures.waiting,
+        last_published=LastPublishedView(id=last.checkpoint, time=last.time, duration_ms=round(last.seconds * 1000))
+        if last
+        else None,
+        failures=figures.failures,
+    )
+
+
+def last_checkpoint_view(
+    last: CheckpointDetail, kind: SnapshotKind, tasks: Mapping[str, TaskStatistics]
+) -> LastCheckpointView:
+    """Return the view of the last completed checkpoint.
+
+    Args:
+        last: its statistics.
+        kind: what it is in the log.
+        tasks: the part of each chain, as far as it is known.
+    """
+    triggered = last.trigger_timestamp / 1000
+    return LastCheckpointView(
+        id=CheckpointId(last.id),
+        kind=kind,
+        triggered=triggered,
+        completed=triggered + last.end_to_end_duration / 1000,
+        duration_ms=last.end_to_end_duration,
+        checkpointed_size=last.checkpointed_size,
+        state_size=last.state_size,
+        path=last.external_path or "",
+        unaligned=last.is_unaligned,
+        alignment_ms=max((max(0, task.alignment_duration) for task in tasks.values()), default=0),
+        persisted_data=last.persisted_data,
+        tasks={ChainUid(chain): task for chain, task in tasks.items()},
+    )
+
+
+def total(figures: Iterable[int | None]) -> int | None:
+    """Return the sum, None if one of the figures is unknown."""
+    known = list(figures)
+    return None if None in known else sum(figure or 0 for figure in known)
+
+
+def _is_time(watermark_ms: int | None) -> bool:
+    """Return whether a watermark is a time: Spark's first one, 0, stands for none, and the last for the end."""
+    return watermark_ms is not None and 0 < watermark_ms < END_OF_TIME_MS
+
+
+def _lag(ahead_ms: int | None, watermark_ms: int | None) -> int | None:
+    if ahead_ms is None or watermark_ms is None or not _is_time(watermark_ms):
+        return None
+    return max(0, ahead_ms - watermark_ms)

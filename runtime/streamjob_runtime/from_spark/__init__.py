@@ -1,6 +1,0 @@
-"""Takes over the checkpoint of a plain Structured Streaming query: makes a savepoint of it that a job starts from."""
-
-from streamjob_runtime.from_spark.checking import check_query
-from streamjob_runtime.from_spark.taking import take_over
-
-__all__ = ["check_query", "take_over"]

@@ -1,0 +1,1 @@
+"""A running job: epochs, one after the other, and the chains of each."""

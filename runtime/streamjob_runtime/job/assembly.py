@@ -1,0 +1,249 @@
+"""Puts the chains of an epoch together: restored files, streams between them, queries, and who acknowledges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamjob.clock import Clock
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.verdicts import Finding
+from streamjob.errors import InvalidInput
+from streamjob.ids import ChainUid
+from streamjob.job.graph import graph_of
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan, Plan
+from streamjob.protocol.cuts import Publications
+from streamjob_runtime.chain.chain import Chain, ChainStart, StatusListener
+from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, Reading, Stream
+from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
+from streamjob_runtime.chain.feedback import check_declared, declared
+from streamjob_runtime.chain.outputs import ChainOutput, Outputs
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.watermarks import event_time_columns
+from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
+from streamjob_runtime.restoring.download import Locate
+from streamjob_runtime.restoring.restoration import Restoration, Workdir
+from streamjob_runtime.restoring.takeover import Wanted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class ColumnsOfOneName(InvalidInput):
+    """What a chain hands to others has two columns of one name."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """The chains of an epoch, ready to start; `finished` are those whose work was done before."""
+
+    chains: Mapping[ChainUid, Chain]
+    finished: frozenset[ChainUid]
+    acknowledgers: Mapping[ChainUid, Acknowledges]
+    publication: Publication
+    streams: Mapping[ChainUid, Stream]
+
+    def close(self) -> None:
+        """Forget the streams; the chains have been stopped."""
+        for stream in self.streams.values():
+            stream.close()
+
+
+class Assembler:
+    """Builds what runs in an epoch.
+
+    Args:
+        loaded: the job.
+        plan: its chains.
+        restored: the snapshot that the epoch starts from; None for a fresh start.
+        workdir: the epoch's directory.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, loaded: LoadedJob, plan: Plan, restored: Restored | None, workdir: Workdir, clock: Clock
+    ) -> None:
+        self._loaded = loaded
+        self._plan = plan
+        self._restoration = Restoration(plan, restored, workdir)
+        self._workdir = workdir
+        self._clock = clock
+        self._streams: dict[ChainUid, Stream] = {}
+
+    def download(self, locate: Locate, wanted: Wanted | None = None) -> None:
+        """Bring the files of the snapshot, see `Restoration.download`."""
+        self._restoration.download(locate, wanted)
+
+    def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
+        """Give the state that was brought that many partitions, see `Restoration.rewrite_state`."""
+        self._restoration.rewrite_state(spark, partitions)
+
+    def check_rewriting(self, partitions: int) -> None:
+        """Check whether the state could be rewritten, see `Restoration.check_rewriting`."""
+        self._restoration.check_rewriting(partitions)
+
+    def build(
+        self,
+        spark: SparkSession,
+        outputs: Outputs,
+        on_status: StatusListener,
+        on_first_output: Callable[[], None],
+    ) -> Assembled:
+        """Return the chains; nothing runs yet.
+
+        Args:
+            spark: the session.
+            outputs: the job's sinks, opened.
+            on_status: see `Chain`.
+            on_first_output: see `Chain`.
+
+        Raises:
+            InvalidInput: Spark refuses a part of the job; the error names it.
+            CannotRestore: what a bounded source is to read is gone.
+        """
+        plan, restoration = self._plan, self._restoration
+        publications = Publications(
+            [chain.uid for chain in plan.chains],
+            [(channel.source, channel.target) for channel in plan.channels],
+            feedback=[(channel.source, channel.target) for channel in plan.channels if channel.feedback],
+            clock=self._clock,
+        )
+        finished = frozenset(chain.uid for chain in plan.chains if restoration.is_finished(chain.uid))
+        streams = self._streams
+        publication = Publication(publications, self._loaded.spec.channels)
+        chains: dict[ChainUid, Chain] = {}
+        acknowledgers: dict[ChainUid, Acknowledges] = {}
+        for chain, dataflow in self._dataflows(spark):
+            restoration.restore(publications, chain.uid)
+            nodes = _nodes(chain)
+            state = restoration.state(chain.uid)
+            if chain.uid in finished and state is not None:
+                own = state.model_copy(update={"uid": chain.uid, "operators": nodes.all})
+                acknowledgers[chain.uid] = FinishedChain(own, nodes, restoration.sources)
+                continue
+            chains[chain.uid] = made = Chain(
+                uid=chain.uid,
+                spark=spark,
+                dataflow=dataflow,
+                output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid), outputs.meters),
+                read_by_others=chain.uid in streams,
+                in_loop=bool(chain.loop),
+                bounded=chain.bounded,
+                checkpoint=self._workdir.checkpoint(chain.uid),
+                publication=publication,
+                start=self._take_over(spark, chain, dataflow),
+                clock_ms=lambda: round(self._clock() * 1000),
+                on_status=on_status,
+                on_first_output=on_first_output,
+            )
+            streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
+            segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication)
+        return Assembled(chains, finished, acknowledgers, publication, streams)
+
+    def judge(
+        self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]
+    ) -> tuple[Finding, ...]:
+        """Return what Spark finds of the state that the chains take over; the epoch is of no use then.
+
+        Args:
+            spark: the session.
+            preview: what the sinks of a chain find in the columns of its rows.
+
+        Raises:
+            InvalidInput: Spark refuses a part of the job; the error names it.
+            CannotRestore: what a bounded source is to read is gone.
+        """
+        try:
+            return tuple(
+                finding
+                for chain, dataflow in self._dataflows(spark)
+                for finding in (
+                    *self._settle(spark, chain, dataflow),
+                    *(() if self._restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
+                )
+            )
+        finally:
+            for stream in self._streams.values():
+                stream.close()
+
+    def _dataflows(self, spark: SparkSession) -> Iterator[tuple[ChainPlan, Dataflow]]:
+        plan, streams = self._plan, self._streams
+        readings: dict[tuple[ChainUid, str], Reading] = {}
+        for chain in plan.chains:
+            if plan.feeds_back(chain.uid):
+                streams[chain.uid] = self._open_stream(spark, chain)
+                readings.update(self._feedback_readings(chain, streams[chain.uid]))
+        for chain in plan.chains:
+            dataflow = self._dataflow(spark, chain, readings)
+            if plan.readers(chain.uid):
+                if chain.uid not in streams:
+                    streams[chain.uid] = self._open_stream(spark, chain)
+                self._let_read(streams[chain.uid], chain, dataflow.output, readings)
+            yield chain, dataflow
+
+    def _take_over(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> ChainStart:
+        for finding in self._settle(spark, chain, dataflow):
+            if finding.refusal is not None:
+                raise finding.refusal
+        return self._restoration.start(chain.uid, dataflow)
+
+    def _settle(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> tuple[Finding, ...]:
+        return self._restoration.settle(spark, graph_of(self._loaded.spec), chain, dataflow)
+
+    def _open_stream(self, spark: SparkSession, chain: ChainPlan) -> Stream:
+        log = self._restoration.log(chain.uid)
+        base = 0 if log is None else log.next - len(log.entries)
+        directory = self._workdir.segments(chain.uid)
+        # A segment is read by one task as a whole: a batch that is to be small has to find small ones, for every slot.
+        share = self._loaded.spec.channels.max_batch_records // self._loaded.spec.parallelism
+        records = max(1, min(SEGMENT_RECORDS, share))
+        stream = Stream(spark, str(directory), directory, base, segment_records=records)
+        stream.extend(base, [entry.segments for entry in log.entries] if log is not None else [])
+        return stream
+
+    def _feedback_readings(self, chain: ChainPlan, stream: Stream) -> dict[tuple[ChainUid, str], Reading]:
+        """Return how chains read what comes back to them, before it is known what makes it."""
+        return {
+            (channel.target, channel.name): stream.reader(channel.target, declared(channel))
+            for channel in self._plan.channels
+            if channel.feedback and channel.source == chain.uid
+        }
+
+    def _let_read(
+        self, stream: Stream, chain: ChainPlan, output: DataFrame, readings: dict[tuple[ChainUid, str], Reading]
+    ) -> None:
+        schema = output.schema
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise ColumnsOfOneName(
+                f"What {chain.output!r} hands to {', '.join(self._plan.readers(chain.uid))} has several columns "
+                f"{twice[0]!r}",
+                "give each column a name of its own",
+            )
+        for channel in self._plan.channels:
+            if channel.source != chain.uid:
+                continue
+            if channel.feedback:
+                check_declared(channel, schema)
+                continue
+            # In a loop a row may come round at any time, so there is no event time.
+            timeless = bool(self._plan.chain(channel.target).loop)
+            event_time = () if timeless else event_time_columns(schema)
+            readings[(channel.target, chain.output)] = stream.reader(
+                channel.target, schema, event_time, begin=self._restoration.begin(channel.target, chain.uid)
+            )
+
+    def _dataflow(
+        self, spark: SparkSession, chain: ChainPlan, readings: Mapping[tuple[ChainUid, str], Reading]
+    ) -> Dataflow:
+        mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
+        before = self._restoration.sources_before(chain)
+        return DataflowBuilder(spark, self._loaded, chain, before, mine).build()
+
+
+def _nodes(chain: ChainPlan) -> Nodes:
+    return Nodes(chain.uids(), tuple(each.uid for each in chain.sources), tuple(each.uid for each in chain.sinks))

@@ -1,0 +1,182 @@
+"""Follows a chain through the epochs of a process: what it has done, how fast it is, and how long it had to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamjob.ids import OperatorUid
+from streamjob_runtime.chain.chain import Chain
+from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.monitoring.progress import BatchProgress, Positions, ProgressReader, Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainFigures:
+    """What was seen of a chain at one time; totals are of the process, rates of the last ten seconds.
+
+    Args:
+        records_in: records read, from sources and other chains.
+        from_sources: those of them that came from sources.
+        records_out: records written; None once nothing could tell for a batch.
+        waited: seconds that it waited for its readers.
+        in_rate: records read per second.
+        from_sources_rate: records read from sources per second.
+        out_rate: records written per second.
+        backpressured: share of the time that it waited for its readers, 0 to 1.
+        watermarks: of its inputs, in ms since 1970.
+        last_batch_ms: duration of its last batch, in ms.
+        positions: how far it has read the partitions of its sources.
+        idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
+        dropped_late: for each operator that keeps state under a watermark, what Spark calls it, and the rows that it
+            dropped because they were late.
+    """
+
+    records_in: int = 0
+    from_sources: int = 0
+    records_out: int | None = 0
+    waited: float = 0.0
+    in_rate: float = 0.0
+    from_sources_rate: float = 0.0
+    out_rate: float = 0.0
+    backpressured: float = 0.0
+    watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+    last_batch_ms: int | None = None
+    positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
+    idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
+    dropped_late: Sequence[tuple[str, int]] = ()
+
+
+class ChainMeter:
+    """Reads a chain's figures; called by one thread, about once a second, while any thread may read `figures`."""
+
+    def __init__(self) -> None:
+        self.figures = ChainFigures()
+        self._life: tuple[Chain, Publication] | None = None
+        self._progress = ProgressReader()
+        self._out_before: int | None = 0
+        self._waited_before = 0.0
+        self._read_at: dict[OperatorUid, float] = {}
+        self._in, self._from_sources, self._out, self._waits = Rate(), Rate(), Rate(), Rate()
+
+    def observe(self, chain: Chain, publication: Publication, now: float) -> list[BatchProgress]:
+        """Look at the chain of the epoch that runs.
+
+        Args:
+            chain: the chain; another one than before if an epoch has begun since.
+            publication: knows how long it waited.
+            now: seconds, by a clock that does not jump.
+
+        Returns:
+            The batches that ended since the last look.
+        """
+        self._begin(chain, publication)
+        batches = self._progress.new_batches(chain.queries)
+        before = self.figures
+        self._note_reads(chain, batches, now)
+        self._note(
+            now,
+            records_in=before.records_in + sum(batch.rows_in for batch in batches),
+            from_sources=before.from_sources + sum(batch.rows_in - batch.rows_from_chains for batch in batches),
+            records_out=_sum(self._out_before, chain.output.rows),
+            waited=self._waited_before + publication.blocked_seconds(chain.uid),
+            watermarks=dict(chain.watermarks_now()),
+            last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
+            positions=self._positions(chain) or before.positions,
+            dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
+        )
+        return batches
+
+    def rest(self, now: float) -> None:
+        """Note that the chain does not run in this epoch: its rates go down to 0."""
+        before = self.figures
+        self._note(
+            now,
+            records_in=before.records_in,
+            from_sources=before.from_sources,
+            records_out=before.records_out,
+            waited=before.waited,
+            watermarks=before.watermarks,
+            last_batch_ms=before.last_batch_ms,
+            positions=before.positions,
+            dropped_late=before.dropped_late,
+        )
+
+    def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
+        uids = _numbered(chain)
+        for uid in uids.values():
+            self._read_at.setdefault(uid, now)
+        for batch in batches:
+            for number, rows in enumerate(batch.rows_by_source):
+                if rows and number in uids:
+                    self._read_at[uids[number]] = now
+
+    def _positions(self, chain: Chain) -> dict[OperatorUid, Positions]:
+        if not self._progress.positions:
+            return {}
+        uids = _numbered(chain)
+        return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
+
+    def _begin(self, chain: Chain, publication: Publication) -> None:
+        if self._life is not None and self._life[0] is chain:
+            return
+        if self._life is not None:
+            former, its_publication = self._life
+            self._out_before = _sum(self._out_before, former.output.rows)
+            self._waited_before += its_publication.blocked_seconds(former.uid)
+        self._life, self._progress, self._read_at = (chain, publication), ProgressReader(), {}
+
+    def _note(
+        self,
+        now: float,
+        *,
+        records_in: int,
+        from_sources: int,
+        records_out: int | None,
+        waited: float,
+        watermarks: Mapping[OperatorUid, int],
+        last_batch_ms: int | None,
+        positions: Mapping[OperatorUid, Positions],
+        dropped_late: Sequence[tuple[str, int]],
+    ) -> None:
+        self._in.note(now, records_in)
+        self._from_sources.note(now, from_sources)
+        self._out.note(now, records_out or 0)
+        self._waits.note(now, waited)
+        # One assignment: whoever reads the figures meanwhile sees them all of one time.
+        self.figures = ChainFigures(
+            records_in=records_in,
+            from_sources=from_sources,
+            records_out=records_out,
+            waited=waited,
+            in_rate=self._in.per_second,
+            from_sources_rate=self._from_sources.per_second,
+            out_rate=self._out.per_second,
+            backpressured=min(1.0, self._waits.per_second),
+            watermarks=watermarks,
+            last_batch_ms=last_batch_ms,
+            positions=positions,
+            idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
+            dropped_late=dropped_late,
+        )
+
+
+def _numbered(chain: Chain) -> dict[int, OperatorUid]:
+    """Return the inputs of a chain by the number under which Spark reports them."""
+    # Spark reports each source once, in the order of their directories.
+    return dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+
+
+def _added(
+    before: Sequence[tuple[str, int]], batches: Sequence[Sequence[tuple[str, int]]]
+) -> Sequence[tuple[str, int]]:
+    for batch in batches:
+        if [name for name, _ in batch] == [name for name, _ in before]:
+            before = [(name, rows + more) for (name, rows), (_, more) in zip(before, batch, strict=True)]
+        elif batch and not before:
+            before = list(batch)
+    return before
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

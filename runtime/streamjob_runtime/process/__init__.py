@@ -1,0 +1,1 @@
+"""The process behind `streamjob run`: options, signals, exit codes."""

@@ -1,0 +1,120 @@
+"""What a start would find beyond the graphs: in the sinks, in Kafka, and in Spark, which plans the job for that."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.verdicts import Comparison, Kind
+from streamjob.ids import Epoch
+from streamjob.job.graph import graph_of
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
+from streamjob.stored.start_snapshot import Found
+from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
+from streamjob_runtime.restoring.state_matching import describes
+from streamjob_runtime.sinks.factory import SinkSurroundings
+from streamjob_runtime.sinks.left_staged import left_staged
+from streamjob_runtime.sinks.previewing import preview_sinks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def examine(
+    loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId, *, ask_spark: bool
+) -> Comparison:
+    """Return a comparison with what a start would find beyond the graphs, as far as they let the job start.
+
+    Args:
+        loaded: the job.
+        found: the snapshot; None for a start from nothing.
+        compared: what the graphs tell.
+        allow: state that the job has no place for is given up.
+        job: the job in its store.
+        ask_spark: start a Spark, which plans the job; without, only the sinks are asked that need none.
+
+    Raises:
+        InvalidInput: Spark refuses a part of the job.
+        CannotRestore: the snapshot's files cannot be used.
+    """
+    if compared.refusals:
+        return compared
+    surroundings = _surroundings(loaded, job)
+    compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
+    if found is not None and found.foreign:
+        compared = compared.adding(Kind.SINK, _left_staged(loaded, found, surroundings))
+    if compared.refusals or not ask_spark:
+        return compared
+    from streamjob_runtime.spark.connectors.finding import needed
+    from streamjob_runtime.spark.session import SessionSettings, start_session
+
+    with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
+        spark = start_session(
+            SessionSettings(
+                name=f"check {loaded.spec.name}",
+                parallelism=1,
+                max_parallelism=compared.max_parallelism,
+                workdir=Path(scratch),
+                conf=loaded.spark_conf(),
+                python_path=(loaded.directory,),
+                connectors=needed(loaded.spec),
+            )
+        )
+        try:
+            return examine_with(spark, Path(scratch) / "chains", loaded, found, compared, allow, job)
+        finally:
+            spark.stop()
+
+
+def examine_with(
+    spark: SparkSession,
+    scratch: Path,
+    loaded: LoadedJob,
+    found: Found | None,
+    compared: Comparison,
+    allow: bool,
+    job: JobId,
+) -> Comparison:
+    """Return as `examine` does, with a Spark that runs and a scratch directory."""
+    from streamjob_runtime.job.assembly import Assembler
+    from streamjob_runtime.kafka.starting import check_sources
+    from streamjob_runtime.restoring.restoration import Workdir
+
+    surroundings = _surroundings(loaded, job, lambda: spark)
+    compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
+    if compared.refusals:
+        return compared
+    restored = None
+    if found is not None:
+        restored = Restored(
+            found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
+        )
+    planned = plan(loaded.spec)
+    assembler = Assembler(loaded, planned, restored, Workdir(scratch, None), time.time)
+    if found is not None:
+        try:
+            assembler.download(found.locate, wanted=describes)
+        except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
+            raise found.explain(error.what) or error from error
+    check_sources(spark, loaded, planned, restored)
+    assembler.check_rewriting(compared.max_parallelism)
+    return compared.decided(
+        assembler.judge(spark, lambda chain, schema: preview_sinks(chain.sinks, surroundings, schema))
+    )
+
+
+def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:
+    # What the job's own log names is published or discarded by a start.
+    now: Any = graph_of(loaded.spec, loaded.directory)["sinks"]
+    return dict(left_staged(found.manifest.graph.get("sinks", []), now, surroundings))
+
+
+def _surroundings(loaded: LoadedJob, job: JobId, spark: Callable[[], SparkSession] | None = None) -> SinkSurroundings:
+    return SinkSurroundings(job.name, job.namespace, Epoch(0), loaded.directory, environ=os.environ, spark=spark)

@@ -1,0 +1,133 @@
+"""The command `streamjob run`: its options. What it does is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjob.protocol.restore import ClaimMode
+
+
+def run(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A YAML file (a bare job or a StreamJob) or a Python file that defines `job`.", metavar="FILE"
+        ),
+    ],
+    location: Annotated[
+        str | None,
+        typer.Option(
+            help="Where checkpoints are kept: a path, file:///path or s3://bucket/prefix. Default:"
+            " checkpointing.location of the job, or .streamjob/snapshots beside the file.",
+            metavar="URI",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="Namespace of the job in the store. Default: the file's, or default.", metavar="NS"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the job in the store. Default: the file's.", metavar="NAME")
+    ] = None,
+    restore_from: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="What to go on from. latest: the last completed checkpoint, if there is one; none: nothing; or a"
+            " snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
+            " last completed checkpoint makes a fork: what was published since stays, and is published again."
+            " spark:DIRECTORY: the checkpoint of a plain Structured Streaming query, which has been stopped.",
+            metavar="SNAPSHOT",
+        ),
+    ] = "latest",
+    claim_mode: Annotated[
+        ClaimMode,
+        typer.Option(
+            help="Whose the snapshot is from now on. claim: this job's, and another job that wrote it does not delete"
+            " it; no-claim: its writer's, as before, and this job's first checkpoint is a full one."
+        ),
+    ] = ClaimMode.CLAIM,
+    allow_non_restored_state: Annotated[
+        bool, typer.Option("--allow-non-restored-state", help="Give up state whose operator the job does not have.")
+    ] = False,
+    require_snapshot: Annotated[
+        bool, typer.Option("--require-snapshot", help="Fail with exit code 3 rather than start from nothing.")
+    ] = False,
+    attempt: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="For controllers: the number of this start. Ends with exit code 4 if a higher one has run.",
+            metavar="N",
+        ),
+    ] = 0,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Local directory of the running job; nothing in it is needed later. Default: .streamjob/work/<name>"
+            " beside the file.",
+            metavar="DIR",
+        ),
+    ] = None,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Task slots: how many tasks run at once.", metavar="N")
+    ] = None,
+    max_parallelism: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="State partitions, the upper bound of --parallelism. State with another number is rewritten first.",
+            metavar="N",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Change a field first, like checkpointing.interval=5s or sources.flights.options.path=data.",
+            metavar="PATH=VALUE",
+        ),
+    ] = None,
+    grace: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds that the last checkpoint may take after SIGTERM or Ctrl-C. A second signal does not wait.",
+            metavar="SECONDS",
+        ),
+    ] = 30.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, only warnings and errors.")] = False,
+) -> None:
+    """Run a job on an embedded Spark, from its latest checkpoint."""
+    from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm
+
+    # Before all else is imported, which takes seconds.
+    leave_on_sigterm(TerminationLog.from_environment(os.environ))
+    from streamjob_runtime.process.run import ProcessOptions, run_process
+
+    overrides = list(set_ or ())
+    if parallelism is not None:
+        overrides.append(f"parallelism={parallelism}")
+    if max_parallelism is not None:
+        overrides.append(f"maxParallelism={max_parallelism}")
+    options = ProcessOptions(
+        file=file,
+        overrides=tuple(overrides),
+        location=location,
+        namespace=namespace,
+        name=name,
+        restore_from=restore_from,
+        claim_mode=claim_mode,
+        require_snapshot=require_snapshot,
+        allow_non_restored_state=allow_non_restored_state,
+        attempt=attempt,
+        workdir=workdir,
+        grace=grace,
+        quiet=quiet,
+    )
+    if code := run_process(options):
+        raise typer.Exit(int(code))

@@ -1,0 +1,210 @@
+"""The process behind `streamjob run`: puts a job together, runs it, and leaves nothing behind.
+
+Spark takes seconds to start, so it starts as soon as the job is known to be valid and unfinished, beside all else; what
+only the control API and the view need is imported meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob.ids import Attempt
+from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.log import JobId, read
+from streamjob.protocol.restore import LATEST, NONE, ClaimMode
+from streamjob.store.base import Store
+from streamjob.store.effects import drive
+from streamjob.store.opening import open_location, snapshot_reference
+from streamjob.store.probe import probe
+from streamjob.stored.start_snapshot import FROM_SPARK
+from streamjob_runtime.process.termination import TerminationLog
+from streamjob_runtime.spark.connectors.finding import needed
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.parsing import parse_with_spark
+from streamjob_runtime.spark.session import SessionSettings
+
+_STATE_DIRECTORY = ".streamjob"
+_SCRATCH = "process-"
+_RESTARTS = 10
+"""Restarts in the process, counted anew after ten quiet minutes; then it exits, and whoever started it may go on."""
+
+
+class UnusableWorkdir(InvalidInput):
+    """The work directory cannot be written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOptions:
+    """The options of `streamjob run`; None stands for the default that the job file implies. `grace` is in seconds."""
+
+    file: Path
+    overrides: tuple[str, ...] = ()
+    location: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    restore_from: str = "latest"
+    claim_mode: ClaimMode = ClaimMode.CLAIM
+    require_snapshot: bool = False
+    allow_non_restored_state: bool = False
+    attempt: int = 0
+    workdir: Path | None = None
+    grace: float = 30.0
+    quiet: bool = False
+
+
+def run_process(options: ProcessOptions) -> ExitCode:
+    """Run a job to its end, with its control API and its view; return how the process is to exit.
+
+    Raises:
+        StreamJobError: the job could not run, or has failed; the error carries the exit code.
+    """
+    termination = TerminationLog.from_environment(os.environ)
+    try:
+        return _run_process(options, termination)
+    except Exception as error:
+        termination.write_error(error)
+        raise
+
+
+def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
+    loaded = load_job(options.file, options.overrides, spark_parser=parse_with_spark, environ=os.environ)
+    plan(loaded.spec)
+    name = options.name or loaded.spec.name
+    namespace = options.namespace or loaded.namespace or "default"
+    own = loaded.directory / _STATE_DIRECTORY
+    place = open_location(options.location or loaded.location() or str(own / "snapshots"), Path.cwd())
+    store = place.job(namespace, name).store()
+    work = (options.workdir or own / "work" / name).absolute()
+    scratch = _make_scratch(work)
+    try:
+        spark = SparkHolder(
+            SessionSettings(
+                name=name,
+                parallelism=loaded.spec.parallelism,
+                max_parallelism=loaded.spec.max_parallelism,
+                workdir=scratch,
+                conf=loaded.spark_conf(),
+                python_path=(loaded.directory,),
+                connectors=needed(loaded.spec),
+            ),
+            log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
+        )
+        try:
+            if not drive(store, read(JobId(namespace=namespace, name=name), checkpoints=1)).finished:
+                # Java takes longest: it starts before all else is imported, with which it would take turns.
+                import pyspark.sql  # noqa: F401
+
+                threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
+            probe(store, uuid.uuid4().hex, time.time())
+            job_id = JobId(namespace=namespace, name=name)
+            return _run_job(options, loaded, job_id, store, work, spark, termination)
+        finally:
+            spark.stop()
+            store.close()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run_job(
+    options: ProcessOptions,
+    loaded: LoadedJob,
+    job_id: JobId,
+    store: Store,
+    work: Path,
+    spark: SparkHolder,
+    termination: TerminationLog,
+) -> ExitCode:
+    from streamjob.clock import steady_clock
+    from streamjob.protocol.restarts import RestartPolicy
+    from streamjob_runtime.checkpointing.ledger import RestoreFrom
+    from streamjob_runtime.control.api.monitoring import MonitoringServer
+    from streamjob_runtime.control.api.server import ControlServer
+    from streamjob_runtime.control.running_job import RunningJob
+    from streamjob_runtime.control.terminal import open_view
+    from streamjob_runtime.job.epoch import Job
+    from streamjob_runtime.job.runner import Runner, RunOptions
+    from streamjob_runtime.monitoring.metered_store import MeteredStore
+    from streamjob_runtime.monitoring.metrics import Metrics
+    from streamjob_runtime.process.signals import Stopper
+    from streamjob_runtime.process.watching import Watcher
+    from streamjob_runtime.restoring.from_spark import take_over
+
+    _log_to_standard_error()
+    metered = MeteredStore(store)
+    job = Job(
+        loaded=loaded,
+        plan=plan(loaded.spec),
+        namespace=job_id.namespace,
+        name=job_id.name,
+        workdir=work,
+        clock=steady_clock(),
+        spark=spark.session,
+    )
+    named = options.restore_from
+    if named.startswith(FROM_SPARK):
+        named = take_over(named, loaded, job.plan, job_id, metered, job.clock)
+    restore_from = RestoreFrom(
+        named if named in (LATEST, NONE) else snapshot_reference(named),
+        options.claim_mode,
+        options.require_snapshot,
+        options.allow_non_restored_state,
+    )
+    run_options = RunOptions(restore_from, Attempt(options.attempt), RestartPolicy(attempts=_RESTARTS))
+    runner = Runner(job, metered, run_options)
+    control = RunningJob(runner)
+    metrics = Metrics(control.job, control.checkpoints, store=metered)
+    view = open_view(quiet=options.quiet)
+    watcher = Watcher(control, view, metrics)
+    job.sink_meters.on_call = metrics.observe_sink
+    runner.on_completed = watcher.note_completion
+    stopper = Stopper(runner, view, options.grace, termination)
+    with ControlServer(control, work, metrics=metrics.render), MonitoringServer(control, metrics=metrics.render):
+        stopper.listen()
+        watcher.start()
+        try:
+            code = runner.run()
+        finally:
+            stopper.done()
+            watcher.stop()
+    state = runner.lifecycle.state
+    failure = None if state is JobState.FINISHED else runner.failure
+    termination.write(state, failure, code, control.last_checkpoint())
+    return code
+
+
+def _make_scratch(work: Path) -> Path:
+    """Return a directory of this process alone, and drop those that killed ones have left behind."""
+    try:
+        work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in work.glob(f"{_SCRATCH}*"):
+            pid = directory.name.removeprefix(_SCRATCH)
+            if pid.isdigit() and (int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists()):
+                shutil.rmtree(directory, ignore_errors=True)
+        scratch = work / f"{_SCRATCH}{os.getpid()}"
+        scratch.mkdir(mode=0o700)
+    except OSError as error:
+        raise UnusableWorkdir(
+            f"The work directory {work} cannot be used: {error.strerror}", "name another one with --workdir"
+        ) from error
+    return scratch
+
+
+def _log_to_standard_error() -> None:
+    from streamjob_runtime.control.terminal import StandardErrorHandler
+
+    handler = StandardErrorHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger("streamjob")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)

@@ -1,0 +1,70 @@
+"""Stops a job on a signal: behind a last checkpoint, within a grace period."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+from streamjob.errors import ExitCode
+from streamjob.ids import TriggerId
+from streamjob.protocol.lifecycle import JobState
+from streamjob_runtime.control.terminal import View
+from streamjob_runtime.job.runner import Runner
+from streamjob_runtime.process.termination import TerminationLog
+
+_LEFT = "Left without a last checkpoint; the job goes on from the one before."
+
+
+class Stopper:
+    """SIGTERM and SIGINT stop the job behind a last checkpoint; a second one, or the end of the grace, at once.
+
+    Args:
+        runner: the job.
+        view: is closed before the process leaves.
+        grace: seconds for the last checkpoint.
+        termination: is told of an end without a last checkpoint.
+    """
+
+    def __init__(self, runner: Runner, view: View, grace: float, termination: TerminationLog | None = None) -> None:
+        self._runner = runner
+        self._view = view
+        self._grace = grace
+        self._termination = termination or TerminationLog(None)
+        self._asked = False
+        self._timer: threading.Timer | None = None
+
+    def listen(self) -> None:
+        """Take the signals over; call it from the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def done(self) -> None:
+        """The job has ended: the grace need not be watched any longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            self._leave()
+        self._asked = True
+        # Not in the handler: the thread that it interrupts may hold the lock that a stop takes.
+        threading.Thread(target=self._ask, args=(signal.Signals(number).name,), daemon=True).start()
+        self._timer = threading.Timer(self._grace, self._leave)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ask(self, name: str) -> None:
+        self._runner.stop_now(TriggerId(f"signal-{os.getpid()}"))
+        self._view.message(f"{name}: stopping behind a last checkpoint, within {self._grace:g} s")
+
+    def _leave(self) -> None:
+        try:
+            self._termination.write(JobState.STOPPED, _LEFT, ExitCode.OK)
+            self._view.close()
+            sys.stderr.write(f"{_LEFT}\n")
+        finally:
+            # Whoever read what is written may be gone: the same Ctrl-C ends a whole pipeline.
+            os._exit(int(ExitCode.OK))

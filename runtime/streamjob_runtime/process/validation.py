@@ -1,0 +1,112 @@
+"""Asks Spark about a job that does not run: whether its columns, functions and types are there; nothing is started."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from streamjob.comparison.verdicts import Comparison
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import plan
+from streamjob.job.problem import Problem
+from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.protocol.log import JobId
+from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, read_stream, reason, with_watermark
+from streamjob_runtime.process.checking import examine_with
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def validate(loaded: LoadedJob) -> None:
+    """Check a job with an embedded Spark, which takes seconds.
+
+    Args:
+        loaded: the job.
+
+    Raises:
+        InvalidJob: Spark cannot make sense of sources or operators; all of them are told.
+        InvalidInput: a sink cannot be used, or Spark cannot run the operators together.
+    """
+    from streamjob_runtime.spark.connectors.finding import needed
+    from streamjob_runtime.spark.session import SessionSettings, start_session
+
+    spec = loaded.spec
+    with tempfile.TemporaryDirectory(prefix="streamjob-validate-") as scratch:
+        spark = start_session(
+            SessionSettings(
+                name=f"validate {spec.name}",
+                parallelism=1,
+                max_parallelism=spec.max_parallelism,
+                workdir=Path(scratch),
+                conf=loaded.spark_conf(),
+                python_path=(loaded.directory,),
+                connectors=needed(spec),
+            )
+        )
+        try:
+            validate_with(spark, Path(scratch) / "chains", loaded)
+        finally:
+            spark.stop()
+
+
+def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None:
+    """Check as `validate` does, with a Spark that runs and a scratch directory."""
+    parts = [*(f"source {each.name!r}" for each in loaded.spec.sources)]
+    parts += [f"operator {each.name!r}" for each in loaded.spec.operators]
+    problems = sorted(_problems(spark, loaded), key=lambda problem: parts.index(problem.where))
+    if problems:
+        raise InvalidJob(loaded.origin, problems)
+    # What concerns several parts: whether Spark can run them as one query, and whether the sinks take the rows.
+    nothing = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
+    job = JobId(loaded.namespace or "default", loaded.spec.name)
+    examine_with(spark, scratch, loaded, None, nothing, False, job).check()
+
+
+def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
+    """Yield what Spark refuses; what reads from a part with a problem is not asked about."""
+    frames: dict[str, DataFrame] = {}
+    for source in loaded.spec.sources:
+        try:
+            frames[source.name] = _source(spark, loaded, source)
+        except InvalidInput as error:
+            yield Problem(f"source {source.name!r}", error.what, error.fix)
+        else:
+            frames[source.name].createOrReplaceTempView(source.name)
+    for operator in (each for chain in plan(loaded.spec).chains for each in chain.operators):
+        inputs = {**frames, **_fed_back(spark, operator)}
+        if any(each.name not in inputs for each in operator.inputs):
+            continue
+        for each in operator.inputs:
+            inputs[each.name].createOrReplaceTempView(each.name)
+        try:
+            frames[operator.name] = apply_operator(spark, loaded, operator, inputs)
+        except InvalidInput as error:
+            what = error.what.removeprefix(f"Operator {operator.name!r}: ")
+            yield Problem(f"operator {operator.name!r}", what, error.fix)
+
+
+def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return with_watermark(read_stream(spark, source, source.format, loaded.options(source)), source)
+    except PySparkException as error:
+        raise InvalidOperator(reason(error)) from error
+
+
+def _fed_back(spark: SparkSession, operator: OperatorSpec) -> dict[str, DataFrame]:
+    """Return rows with the declared columns for what comes back to an operator."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    found = {}
+    for each in operator.inputs:
+        if each.feedback:
+            columns = cast("StructType", StructType.fromDDL(each.schema_ddl or "")).fields
+            rows = spark.readStream.format("rate").load()
+            found[each.name] = rows.select(*(f.lit(None).cast(field.dataType).alias(field.name) for field in columns))
+    return found

@@ -1,0 +1,70 @@
+"""Looks at a running job about once a second, for the view and the metrics."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from streamjob.protocol import messages as m
+from streamjob.snapshot.manifest import Manifest
+from streamjob_runtime.control.running_job import RunningJob
+from streamjob_runtime.control.terminal import View
+from streamjob_runtime.monitoring.metrics import Metrics
+
+_LOOK_SECONDS = 1.0
+
+log = logging.getLogger("streamjob")
+
+
+class Watcher:
+    """Reads the query's progress and updates the view, from `start` to `stop`.
+
+    Args:
+        control: the job.
+        view: where it is shown.
+        metrics: where batches and completions are noted.
+    """
+
+    def __init__(self, control: RunningJob, view: View, metrics: Metrics) -> None:
+        self._control = control
+        self._view = view
+        self._metrics = metrics
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look once more, and leave the last state on the screen."""
+        self._stopped.set()
+        self._thread.join()
+        self._look()
+        try:
+            self._view.close()
+        except OSError as error:
+            # A terminal that is gone must not hide how the job ended.
+            log.debug("Nobody sees the view any more: %s", error)
+
+    def note_completion(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        """Note a completed checkpoint in the metrics."""
+        written = sum(each.metrics.checkpointed_size for each in action.acknowledgements.values())
+        self._metrics.observe_checkpoint(action.properties.kind, manifest.completed - manifest.triggered, written)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._control.observe(self._metrics)
+        except Exception as error:
+            # Spark may be gone or going; what is shown stays as it was, and the job's own thread reports why.
+            log.debug("Progress could not be read: %s", error)
+        try:
+            # In this order: the job knows what kind of snapshot the last one of the history is.
+            checkpoints = self._control.checkpoints()
+            self._view.update(self._control.job(), checkpoints)
+        except OSError as error:
+            log.debug("Nobody sees the view any more: %s", error)

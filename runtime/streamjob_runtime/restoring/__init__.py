@@ -1,0 +1,1 @@
+"""Restores chains from a snapshot, or from the checkpoint of a plain Spark query."""

@@ -1,0 +1,93 @@
+"""What `streamjob check` says of a plain query's checkpoint: what a start from there would do; nothing is written."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from streamjob.clock import Clock
+from streamjob.comparison.parts import compare
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Verdict
+from streamjob.ids import Key
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import Plan
+from streamjob.job.spec import JobSpec
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import FileRef
+from streamjob.store.local import LocalStore
+from streamjob.stored.start_snapshot import Found
+from streamjob_runtime.checkpointing.upload.uploader import hash_file
+from streamjob_runtime.restoring.from_spark.checks import the_chain
+from streamjob_runtime.restoring.from_spark.errors import NotTaken
+from streamjob_runtime.restoring.from_spark.reading import describe, query_place, read_query, reading
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+
+Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
+"""Asks the sinks and Spark what the graphs do not tell: `streamjob_runtime.process.checking.examine`."""
+
+
+def check_query(
+    named: str, loaded: LoadedJob, plan: Plan, job: JobId, allow: bool, examine: Examine | None, clock: Clock
+) -> tuple[str, Comparison]:
+    """Compare a job with a plain query; return the checkpoint's URI, and what becomes of each part.
+
+    Logs and what describes the state are brought into a scratch directory, not the state.
+
+    Args:
+        named: see `take_over`.
+        loaded: the job.
+        plan: its chains.
+        job: the job in its store.
+        allow: state that the job has no place for is given up.
+        examine: asks the sinks and Spark; None to leave that out.
+        clock: seconds since 1970.
+
+    Raises:
+        CannotRestore: the checkpoint cannot be used for any job.
+        InvalidInput: the place cannot be opened, or Spark refuses a part of the job.
+        StoreError: the store failed.
+    """
+    place = query_place(named)
+    try:
+        chain = the_chain(plan, place.uri)
+        with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
+            checkpoint = Path(scratch)
+            with reading(place) as source:
+                query = read_query(source, loaded, chain, checkpoint, whole=False)
+                manifest, hold = describe(query, loaded, chain, job, clock())
+            (state,) = manifest.chains
+            state = state.model_copy(update={"files": _files(hold)})
+            store = LocalStore(checkpoint)
+            found = Found(
+                manifest.model_copy(update={"chains": (state,)}), place.uri, lambda object_: (store, Key(object_))
+            )
+            compared = compare(loaded.spec, plan, found.manifest, place.uri, allow)
+            if examine is not None:
+                compared = examine(loaded, found, compared, allow, job)
+            return place.uri, compared
+    except NotTaken as error:
+        findings = tuple(_refused(error, loaded.spec))
+        return place.uri, Comparison(findings=findings, origins={}, max_parallelism=loaded.spec.max_parallelism)
+
+
+def _files(hold: Hold) -> tuple[FileRef, ...]:
+    return tuple(
+        FileRef(
+            path=path,
+            object=path,
+            length=(hold.directory / path).stat().st_size,
+            sha256=hash_file(hold.directory / path),
+        )
+        for path in sorted(set(hold.files))
+    )
+
+
+def _refused(error: NotTaken, spec: JobSpec) -> Iterator[Finding]:
+    """Yield a finding for each part that the refusal is about."""
+    parts = {
+        Kind.SOURCE: [each.uid for each in spec.sources],
+        Kind.OPERATOR: [each.uid for each in spec.operators],
+    }
+    for uid in parts.get(error.concerns, [spec.name]):
+        yield Finding(kind=error.concerns, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)

@@ -1,0 +1,96 @@
+"""Whether a job can go on where a plain query stopped, told from the query's small files; pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.sql import stateful_parts
+from streamjob.stored.state_owners import KINDS
+from streamjob_runtime.restoring.from_spark.errors import NotOneChain, OtherState, UnsupportedState
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "RocksDBStateStoreProvider"
+_JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+_NEWEST_JOIN_FORMAT = 2
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_ANEW = "start the job from nothing, with --from none"
+
+
+def the_chain(plan: Plan, uri: str) -> ChainPlan:
+    """Return the job's one chain.
+
+    Raises:
+        NotOneChain: it has several.
+    """
+    if len(plan.chains) != 1:
+        names = ", ".join(chain.uid for chain in plan.chains)
+        raise NotOneChain(
+            f"The checkpoint at {uri} is of one Spark query, and the job runs as {len(plan.chains)}: {names}",
+            "begin with a job of one chain (`streamjob plan` says why it is several); change it from a savepoint on",
+        )
+    return plan.chains[0]
+
+
+def check_state(chain: ChainPlan, operators: Sequence[str], offsets: OffsetEntry, uri: str) -> None:
+    """Check that the query's state is of the job's operators, and is kept as a job keeps it.
+
+    Args:
+        chain: the job's chain.
+        operators: what Spark calls the stateful operators of the query.
+        offsets: the plan of its last batch, with the settings that are fixed in the checkpoint.
+        uri: the checkpoint.
+
+    Raises:
+        OtherState: the query keeps other state than the job's SQL does.
+        UnsupportedState: it is kept in another way.
+    """
+    if operators:
+        _check_settings(offsets.metadata.get("conf") or {}, uri)
+    parts = [stateful_parts(each.sql) if each.sql is not None else None for each in chain.operators]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return
+    needed = Counter(each for part in known for each in part)
+    found = Counter(KINDS.get(name, name) for name in operators)
+    if needed != found:
+        raise OtherState(
+            f"The query at {uri} keeps the state of {_listed(found)}, and the job's operators keep that of "
+            f"{_listed(needed)}",
+            f"give the job the operators of the query, or {_ANEW}",
+        )
+
+
+def _check_settings(conf: Mapping[str, str], uri: str) -> None:
+    provider = str(conf.get(_PROVIDER, ""))
+    if not provider.endswith(f".{_ROCKSDB}"):
+        raise UnsupportedState(
+            f"The state at {uri} is kept by {provider.rpartition('.')[2] or 'an unknown provider'}, and a job's by "
+            "RocksDB: Spark does not convert one into the other",
+            f"{_ANEW}, or run the query from a new checkpoint with {_PROVIDER}="
+            f"org.apache.spark.sql.execution.streaming.state.{_ROCKSDB} until its state is there",
+        )
+    join_format = conf.get(_JOIN_FORMAT, str(_NEWEST_JOIN_FORMAT))
+    if int(join_format) > _NEWEST_JOIN_FORMAT:
+        raise UnsupportedState(
+            f"The joins at {uri} keep their state in format {join_format}, which cannot be rewritten safely",
+            f"run the query from a new checkpoint with {_JOIN_FORMAT}={_NEWEST_JOIN_FORMAT}, or {_ANEW}",
+        )
+
+
+def partitions_of(offsets: OffsetEntry, uri: str) -> int:
+    """Return the number of state partitions.
+
+    Raises:
+        UnsupportedState: the checkpoint does not say.
+    """
+    text = str((offsets.metadata.get("conf") or {}).get(_PARTITIONS, ""))
+    if not text.isdigit():
+        raise UnsupportedState(f"The checkpoint at {uri} does not say how many state partitions it has", _ANEW)
+    return int(text)
+
+
+def _listed(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())) or "nothing"

@@ -1,0 +1,63 @@
+"""Gives state of checkpoint format 1 the names of format 2, in a local copy.
+
+Where a version has a snapshot, the formats differ in names only: Spark loads `<version>_<id>.zip` if the commit log
+names the id, and looks at nothing else. A changelog carries its ancestors' ids in its head, so a version that ends with
+one cannot be renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamjob.ids import BatchId
+from streamjob_runtime.restoring.from_spark.errors import UnsupportedState
+from streamjob_runtime.spark.checkpoint_dir.logs import OperatorMetadata
+
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+def give_ids(
+    checkpoint: Path, batch: BatchId, operators: Mapping[int, OperatorMetadata], partitions: int, uri: str
+) -> None:
+    """Rename the snapshots that a committed batch left, and name their ids in its commit.
+
+    Args:
+        checkpoint: a local copy of the checkpoint.
+        batch: the batch.
+        operators: the stateful operators by their numbers.
+        partitions: how many state partitions there are.
+        uri: what messages call the checkpoint.
+
+    Raises:
+        UnsupportedState: a store has no snapshot of that version.
+    """
+    version = batch + 1
+    unique_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{uri}#{version}"))
+    ids: dict[str, list[list[str]]] = {}
+    for number, metadata in operators.items():
+        for partition in range(partitions):
+            for name in metadata.stores:
+                store = checkpoint / "state" / str(number) / str(partition)
+                store = store if name == "default" else store / name
+                snapshot = store / f"{version}.zip"
+                if not snapshot.exists():
+                    raise UnsupportedState(
+                        f"The state at {uri} has no snapshot of its last version: there is no "
+                        f"{snapshot.relative_to(checkpoint)}",
+                        f"let the query run one more batch with {_CHANGELOG}=false, and stop it",
+                    )
+                snapshot.rename(store / f"{version}_{unique_id}.zip")
+        ids[str(number)] = [[unique_id] * len(metadata.stores)] * partitions
+    commit = checkpoint / "commits" / str(batch)
+    entry = json.loads(commit.read_text("utf-8").partition("\n")[2])
+    commit.write_text(f"v2\n{json.dumps({**entry, 'stateUniqueIds': ids}, separators=(',', ':'))}", "utf-8")
+    offsets = checkpoint / "offsets" / str(batch)
+    first, settings, *rest = offsets.read_text("utf-8").split("\n")
+    plan = json.loads(settings)
+    if _FORMAT in plan.get("conf", {}):
+        plan["conf"][_FORMAT] = "2"
+        offsets.write_text("\n".join([first, json.dumps(plan, separators=(",", ":")), *rest]), "utf-8")

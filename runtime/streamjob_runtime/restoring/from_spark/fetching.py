@@ -1,0 +1,107 @@
+"""Brings what a restart at the last committed batch needs of a plain query's checkpoint into a local directory.
+
+The checkpoint is only read. State of checkpoint format 1, Spark's default, has no ids in its names; a version whose
+snapshot is there consists of that zip and of the files that it lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from streamjob.ids import BatchId, Key
+from streamjob.store.base import Store
+from streamjob_runtime.restoring.from_spark.errors import IncompleteCheckpoint
+from streamjob_runtime.spark.checkpoint_dir.lineage import snapshot_files
+
+_THREADS = 8
+_LOG = re.compile(r"(offsets|commits)/(\d+)")
+_DESCRIPTION = re.compile(r"state/\d+/(?:_metadata|_stateSchema)/.+|state/\d+/\d+/(?:[^/]+/)?_metadata/schema")
+
+
+class Listing:
+    """The files of a checkpoint."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.keys = frozenset(
+            key for key in keys if not any(part.startswith(".") for part in key.split("/")) and not key.endswith(".crc")
+        )
+
+    def batches(self, log: str) -> list[int]:
+        """Return the batches with an entry in `offsets` or `commits`, ascending."""
+        matches = (_LOG.fullmatch(key) for key in self.keys)
+        return sorted(int(match[2]) for match in matches if match is not None and match[1] == log)
+
+    def logs(self, batch: BatchId) -> list[str]:
+        """Return the logs of a batch and of the one before it, the sources' own files, and what describes the state."""
+        wanted = {"metadata", *(f"{log}/{each}" for log in ("offsets", "commits") for each in (batch - 1, batch))}
+        return sorted(
+            key for key in self.keys if key in wanted or key.startswith("sources/") or _DESCRIPTION.fullmatch(key)
+        )
+
+    def snapshots(self, version: int) -> list[str]:
+        """Return the zips of a version, of state without ids."""
+        return sorted(key for key in self.keys if key.startswith("state/") and key.endswith(f"/{version}.zip"))
+
+    def state(self) -> list[str]:
+        """Return all state files."""
+        return sorted(key for key in self.keys if key.startswith("state/"))
+
+
+class Fetching:
+    """Downloads files of a checkpoint.
+
+    Args:
+        store: the store that has it, at its root.
+        listing: its files.
+        target: the local directory.
+        uri: what messages call it.
+        tables: False to make empty files of RocksDB's tables, which hold the state and describe nothing.
+    """
+
+    def __init__(self, store: Store, listing: Listing, target: Path, uri: str, *, tables: bool) -> None:
+        self._store = store
+        self._listing = listing
+        self._target = target
+        self._uri = uri
+        self._tables = tables
+
+    def fetch(self, keys: Sequence[str]) -> None:
+        """Download some files.
+
+        Raises:
+            IncompleteCheckpoint: the checkpoint does not have one of them.
+            StoreError: the store failed.
+        """
+        for key in keys:
+            if key not in self._listing.keys:
+                raise IncompleteCheckpoint(
+                    f"The checkpoint at {self._uri} is incomplete: there is no {key}",
+                    "copy it again as a whole, with the query stopped",
+                )
+        for folder in {(self._target / key).parent for key in keys}:
+            folder.mkdir(parents=True, exist_ok=True)
+        missing = [key for key in keys if not (self._target / key).exists()]
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="take-over") as pool:
+            for done in [pool.submit(self._bring, key) for key in missing]:
+                done.result()
+
+    def fetch_snapshots(self, zips: Sequence[str]) -> None:
+        """Download zips and the files that they list.
+
+        Raises:
+            UnreadableCheckpointFile: a zip cannot be read.
+            IncompleteCheckpoint: the checkpoint does not have one of the files.
+            StoreError: the store failed.
+        """
+        self.fetch(zips)
+        listed = [f"{key.rpartition('/')[0]}/{file}" for key in zips for file in snapshot_files(self._target / key)]
+        self.fetch(sorted(set(listed)))
+
+    def _bring(self, key: str) -> None:
+        if self._tables or not key.endswith(".sst"):
+            self._store.download(Key(key), self._target / key)
+        else:
+            (self._target / key).touch()

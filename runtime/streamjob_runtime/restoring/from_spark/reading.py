@@ -1,0 +1,243 @@
+"""Reads a plain query where it stopped, and describes it as a savepoint of the job that is to go on from there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from streamjob.comparison.snapshot_job import TAKEN_FROM
+from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.job.graph import graph_of
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan
+from streamjob.job.spec import SourceSpec
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
+from streamjob.store.base import ObjectMissing, Store, StoreDenied
+from streamjob.store.opening import Location, open_location
+from streamjob.stored.start_snapshot import FROM_SPARK
+from streamjob_runtime.restoring.from_spark.checks import check_state, partitions_of
+from streamjob_runtime.restoring.from_spark.converting import give_ids
+from streamjob_runtime.restoring.from_spark.errors import (
+    IncompleteCheckpoint,
+    NoQueryThere,
+    NothingCommitted,
+    QueryOutOfReach,
+    UnknownCheckpoint,
+)
+from streamjob_runtime.restoring.from_spark.fetching import Fetching, Listing
+from streamjob_runtime.restoring.from_spark.sources import QuerySource, match_sources
+from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointError, CheckpointFileMissing
+from streamjob_runtime.spark.checkpoint_dir.files import files_for
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+from streamjob_runtime.spark.checkpoint_dir.logs import (
+    VOID_OFFSET,
+    OffsetEntry,
+    OperatorMetadata,
+    batches,
+    read_commit,
+    read_offsets,
+    read_operator_metadata,
+)
+
+_FILES_LOOKED_AT = 1000
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A plain query where it stopped, in a local directory.
+
+    Args:
+        uri: its checkpoint.
+        checkpoint: the local directory.
+        batch: the last committed batch.
+        sources: what of the job its sources are, in its order.
+        operators: what Spark says of its stateful operators, by their numbers.
+        partitions: of its state; None if it keeps none.
+    """
+
+    uri: str
+    checkpoint: Path
+    batch: BatchId
+    sources: tuple[SourceSpec, ...]
+    operators: Mapping[int, OperatorMetadata]
+    partitions: int | None
+
+
+def query_place(named: str) -> Location:
+    """Return the place of a query's checkpoint.
+
+    Args:
+        named: a path, `file:///…`, `s3://…` or `s3a://…`; with or without `spark:` before it.
+
+    Raises:
+        InvalidInput: it names no place that can be read.
+    """
+    return open_location(named.removeprefix(FROM_SPARK).replace("s3a://", "s3://", 1))
+
+
+@contextmanager
+def reading(place: Location) -> Iterator[Store]:
+    """Yield the store that has a query's checkpoint.
+
+    Raises:
+        CannotRestore: for errors in the block that say that the checkpoint cannot be used.
+        StoreUnavailable: the store gave no usable answer.
+    """
+    store = place.store()
+    try:
+        yield store
+    except StoreDenied as error:
+        raise QueryOutOfReach(f"The checkpoint at {place.uri} cannot be read: {error.what}", error.fix) from error
+    except ObjectMissing as error:
+        raise IncompleteCheckpoint(
+            f"A file of the checkpoint at {place.uri} is gone: {error.what}",
+            "stop the query first: while it runs, it deletes files that it does not need any more",
+        ) from error
+    except CheckpointFileMissing as error:
+        raise IncompleteCheckpoint(
+            f"The checkpoint at {place.uri} is incomplete: {error.what}",
+            "copy it again as a whole, with the query stopped",
+        ) from error
+    except CheckpointError as error:
+        raise UnknownCheckpoint(f"The checkpoint at {place.uri} cannot be used: {error.what}") from error
+    finally:
+        store.close()
+
+
+def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path, *, whole: bool) -> Query:
+    """Bring what a job needs of a query into a directory, once it is known that the job can go on from it.
+
+    Args:
+        source: the store that has the checkpoint, at its root.
+        loaded: the job.
+        chain: its one chain.
+        target: an empty directory.
+        whole: False to leave the contents of the state behind: of its tables there are empty files then.
+
+    Raises:
+        CannotRestore: the job cannot go on from there; the error says why.
+        CheckpointError: a file has a form that Spark 4.3 does not write.
+        StoreError: the store failed.
+    """
+    uri = source.uri
+    listing = Listing(entry.key for entry in source.list(""))
+    batch = _last_committed(listing, uri)
+    fetching = Fetching(source, listing, target, uri, tables=whole)
+    fetching.fetch(listing.logs(batch))
+    offsets = read_offsets(target, batch)
+    options = {each.uid: loaded.options(each) for each in chain.sources}
+    sources = match_sources(_sources(target, offsets), chain.sources, options, uri)
+    operators = {int(number): read_operator_metadata(target, number, batch) for number in batches(target / "state")}
+    check_state(chain, [each.name for each in operators.values()], offsets, uri)
+    partitions = None
+    if operators:
+        partitions = partitions_of(offsets, uri)
+        if read_commit(target, batch).state_ids is None:
+            fetching.fetch_snapshots(listing.snapshots(batch + 1))
+            give_ids(target, batch, operators, partitions, uri)
+        else:
+            fetching.fetch(listing.state())
+    return Query(uri, target, batch, sources, operators, partitions)
+
+
+def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now: float) -> tuple[Manifest, Hold]:
+    """Return the manifest of a savepoint, still without files, and the files.
+
+    Raises:
+        CheckpointError: a file is missing, or has a form that Spark 4.3 does not write.
+    """
+    hold = Hold(query.checkpoint, files_for(query.checkpoint, query.batch))
+    for path in hold.files:
+        if not (query.checkpoint / path).exists():
+            raise CheckpointFileMissing(query.checkpoint, path, query.batch)
+    watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms
+    positions = _positions(query)
+    # What the query wrote to is not the job's: for the job's sinks all is new.
+    graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], TAKEN_FROM: f"{FROM_SPARK}{query.uri}"}
+    if query.partitions is not None:
+        graph["maxParallelism"] = query.partitions
+    uids = tuple(each.uid for each in (*chain.sources, *chain.operators))
+    state = ChainState(
+        uid=chain.uid,
+        operators=uids,
+        batch=query.batch,
+        watermark=watermark,
+        # Spark keeps one watermark for all of a query's sources, and so begins each of them there.
+        inputs=tuple(
+            InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None else None)
+            for source in query.sources
+        ),
+        stateful=tuple(each.name for _, each in sorted(query.operators.items())),
+    )
+    manifest = Manifest(
+        job=job.name,
+        namespace=job.namespace,
+        id=CheckpointId(0),
+        epoch=Epoch(0),
+        kind="savepoint",
+        triggered=now,
+        completed=now,
+        graph=graph,
+        operators=tuple(OperatorState(uid=uid, chain=chain.uid) for uid in uids),
+        chains=(state,),
+        sources=tuple(SourceState(uid=source.uid, position=positions.get(source.uid)) for source in chain.sources),
+    )
+    return manifest, hold
+
+
+def _last_committed(listing: Listing, uri: str) -> BatchId:
+    committed, planned = listing.batches("commits"), listing.batches("offsets")
+    if "metadata" not in listing.keys or not planned:
+        raise NoQueryThere(
+            f"{uri} is no checkpoint of a Structured Streaming query: there is no metadata, or no offsets"
+            if listing.keys
+            else f"There is nothing at {uri}, and so no checkpoint of a Structured Streaming query",
+            "name the directory that the query has as checkpointLocation",
+        )
+    if not committed:
+        raise NothingCommitted(f"The query at {uri} has committed no batch", "start the job with --from none")
+    batch = BatchId(committed[-1])
+    if planned[-1] > batch:
+        log.warning(
+            "The query at %s had planned batch %d and not committed it. The job reads the batch's rows again: what the "
+            "query had written of them by then stays where it is.",
+            uri,
+            planned[-1],
+        )
+    return batch
+
+
+def _sources(checkpoint: Path, offsets: OffsetEntry) -> list[QuerySource]:
+    return [
+        QuerySource(offset, tuple(itertools.islice(_files_read(checkpoint / "sources" / name), _FILES_LOOKED_AT)))
+        for name, offset in offsets.offsets()
+    ]
+
+
+def _files_read(directory: Path) -> Iterator[str]:
+    """Yield the files that the log of a file source names; other sources keep other things there."""
+    for entry in sorted(directory.glob("*")):
+        for line in entry.read_text("utf-8", "replace").splitlines()[1:] if entry.is_file() else ():
+            try:
+                yield str(json.loads(line)["path"])
+            except (ValueError, KeyError, TypeError):
+                break
+
+
+def _positions(query: Query) -> dict[OperatorUid, JsonValue]:
+    offsets = read_offsets(query.checkpoint, query.batch).offsets()
+    return {
+        source.uid: json.loads(offset)
+        for source, (_, offset) in zip(query.sources, offsets, strict=True)
+        if offset != VOID_OFFSET
+    }

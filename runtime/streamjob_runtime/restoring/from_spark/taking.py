@@ -1,0 +1,71 @@
+"""Makes a savepoint of a plain query's checkpoint, in the job's own store: a job starts from it as from any other."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+
+from streamjob.clock import Clock
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import Plan
+from streamjob.protocol.log import JobId
+from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.store.base import Store
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.restoring.from_spark.checks import the_chain
+from streamjob_runtime.restoring.from_spark.errors import UnknownCheckpoint
+from streamjob_runtime.restoring.from_spark.reading import Query, describe, query_place, read_query, reading
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+
+log = logging.getLogger("streamjob")
+
+
+def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Store, clock: Clock) -> str:
+    """Make a savepoint of a plain query's checkpoint below the job's root; return its manifest's URI.
+
+    The checkpoint is only read. What the query had planned and not committed is left out: the job reads it again.
+
+    Args:
+        named: the checkpoint directory: a path, `file:///…` or `s3://…`; with or without `spark:` before it.
+        loaded: the job.
+        plan: its chains.
+        job: the job in its store.
+        store: at the job's root.
+        clock: seconds since 1970.
+
+    Raises:
+        CannotRestore: the job cannot go on from there; the error says why.
+        InvalidInput: the place cannot be opened.
+        StoreError: a store failed.
+    """
+    place = query_place(named)
+    chain = the_chain(plan, place.uri)
+    with tempfile.TemporaryDirectory(prefix="streamjob-take-over-") as scratch:
+        with reading(place) as source:
+            query = read_query(source, loaded, chain, Path(scratch), whole=True)
+            manifest, hold = describe(query, loaded, chain, job, clock())
+        uri = _write(manifest, hold, query, store)
+    log.info("The checkpoint at %s is taken over behind its batch %d, as %s", place.uri, query.batch, uri)
+    return uri
+
+
+def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
+    # The same checkpoint gives the same place: a start that is repeated leaves no second copy.
+    suffix = f"spark-{_query_id(query)}-{query.batch}"
+    savepoint = Savepoint(savepoint_place(store.uri, None, manifest.job, manifest.id, suffix), store.uri)
+    try:
+        files: tuple[FileRef, ...] = savepoint.target.upload(hold)
+        (chain,) = manifest.chains
+        savepoint.write(manifest.model_copy(update={"chains": (chain.model_copy(update={"files": files}),)}))
+    finally:
+        savepoint.close()
+    return savepoint.uri
+
+
+def _query_id(query: Query) -> str:
+    try:
+        return str(json.loads((query.checkpoint / "metadata").read_text("utf-8"))["id"])[:8]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnknownCheckpoint(f"The metadata of the query at {query.uri} cannot be read: {error!r}") from None

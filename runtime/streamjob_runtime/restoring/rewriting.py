@@ -1,0 +1,219 @@
+"""Rewrites the state of restored chains for another number of partitions, and verifies it before it is used.
+
+Spark's own offline repartitioning does the work: it appends a batch without data, whose state has the new partitions.
+It runs in the epoch's fresh directory, so one that is interrupted is begun anew, from the snapshot. Spark's word is not
+taken for it: rows and checksums of every state store are compared with those from before, and each row has to be in the
+partition in which the query will look for its key.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.comparison.rewriting import (
+    JOIN_FORMAT,
+    REWRITABLE,
+    Contents,
+    StatefulOperator,
+    StateNotRewritable,
+    check_rewritable,
+    check_unchanged,
+)
+from streamjob.ids import BatchId, ChainUid
+from streamjob_runtime.spark.checkpoint_dir.logs import (
+    OperatorMetadata,
+    last_committed,
+    read_commit,
+    read_offsets,
+    read_operator_metadata,
+)
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names, store_schemas
+from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+_JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredChain:
+    """A chain whose checkpoint was restored, and whose query is not running.
+
+    Args:
+        uid: the chain.
+        checkpoint: Spark's checkpoint directory.
+        batch: the last committed batch.
+    """
+
+    uid: ChainUid
+    checkpoint: Path
+    batch: BatchId
+
+
+def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitions: int) -> Mapping[ChainUid, BatchId]:
+    """Give the state of all chains that many partitions; return the batch behind which each rewritten one goes on.
+
+    Nothing is written before it is known that all of it can be rewritten.
+
+    Args:
+        spark: the session.
+        chains: the chains; those whose state has that many partitions are left as they are.
+        partitions: the number of partitions.
+
+    Raises:
+        StateNotRewritable: an operator's state cannot be rewritten.
+        StateRewrittenWrongly: rewritten state is not what it was.
+    """
+    states = [_State(spark, chain) for chain in chains if _recorded(chain) not in (None, partitions)]
+    for state in states:
+        check_rewritable(state.operators(), partitions)
+    return {state.chain.uid: state.rewrite(partitions) for state in states}
+
+
+def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
+    """Check by what describes the state alone whether `rewrite_state` could be called.
+
+    Raises:
+        StateNotRewritable: an operator's state cannot be rewritten.
+    """
+    for chain in chains:
+        if _recorded(chain) in (None, partitions):
+            continue
+        conf = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {})
+        operators = [
+            StatefulOperator(
+                label=f"{name} {number} of chain {chain.uid!r}",
+                name=name,
+                join_format=int(conf.get(_JOIN_FORMAT, JOIN_FORMAT)),
+                keyed=all(key for key, _ in store_schemas(chain.checkpoint / "state" / str(number)).values()),
+            )
+            for number, name in operator_names(chain.checkpoint, chain.batch).items()
+        ]
+        check_rewritable(operators, partitions)
+
+
+class _State:
+    """The state of one chain."""
+
+    def __init__(self, spark: SparkSession, chain: RestoredChain) -> None:
+        self._spark = spark
+        self.chain = chain
+        self._conf = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {})
+        ids = read_commit(chain.checkpoint, chain.batch).state_ids or {}
+        self._metadata = {each: read_operator_metadata(chain.checkpoint, each, chain.batch) for each in sorted(ids)}
+
+    def operators(self) -> list[StatefulOperator]:
+        return [
+            StatefulOperator(
+                label=self._label(number),
+                name=metadata.name,
+                join_format=int(self._conf.get(_JOIN_FORMAT, JOIN_FORMAT)),
+                keyed=metadata.name not in REWRITABLE or self._is_keyed(number, metadata),
+            )
+            for number, metadata in self._metadata.items()
+        ]
+
+    def rewrite(self, partitions: int) -> BatchId:
+        """Rewrite it; return the batch that has the new state."""
+        chain, had = self.chain, int(self._conf[PARTITIONS])
+        if not self._metadata:
+            _record(chain, partitions)
+            return chain.batch
+        log.warning("Rewriting the state of chain %s from %d partitions to %d", chain.uid, had, partitions)
+        begun = time.monotonic()
+        before = {number: self._contents(number, chain.batch, had) for number in self._metadata}
+        batch = self._repartition(partitions)
+        rows = sum(
+            check_unchanged(self._label(number), before[number], self._contents(number, batch, partitions))
+            for number in self._metadata
+        )
+        log.warning(
+            "The state of chain %s has %d partitions: %d rows, verified, in %.1f s",
+            chain.uid,
+            partitions,
+            rows,
+            time.monotonic() - begun,
+        )
+        return batch
+
+    def _repartition(self, partitions: int) -> BatchId:
+        from pyspark.errors import PySparkException
+
+        checkpoint = self.chain.checkpoint
+        try:
+            self._spark._streamingCheckpointManager.repartition(str(checkpoint), partitions)
+        except PySparkException as error:
+            raise StateNotRewritable(
+                f"Spark cannot rewrite the state of chain {self.chain.uid!r} for {partitions} partitions: "
+                f"{str(error).partition(chr(10))[0]}",
+                "leave maxParallelism out, and the job goes on with the number that its state has",
+            ) from error
+        batch = last_committed(checkpoint)
+        assert batch is not None
+        return batch
+
+    def _label(self, number: int) -> str:
+        return f"{self._metadata[number].name} {number} of chain {self.chain.uid!r}"
+
+    def _is_keyed(self, number: int, metadata: OperatorMetadata) -> bool:
+        stores = (self._read(number, store, self.chain.batch) for store in metadata.stores)
+        return all(_key(frame) for frame in stores)
+
+    def _contents(self, number: int, batch: BatchId, partitions: int) -> dict[tuple[str, str], Contents]:
+        """Return what an operator's state stores hold, by store and column family."""
+        return {
+            (store, family): contents
+            for store in self._metadata[number].stores
+            for family, contents in _measured(self._read(number, store, batch), partitions).items()
+        }
+
+    def _read(self, number: int, store: str, batch: BatchId) -> DataFrame:
+        """Return a store's rows as they are stored, a partition of the frame for each of the state."""
+        jvm: Any = self._spark._jvm
+        options = getattr(jvm.org.apache.spark.sql.execution.datasources.v2.state, "StateSourceOptions$")
+        as_stored = getattr(options, "MODULE$").INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES()
+        reader = self._spark.read.format("statestore").option(as_stored, True)
+        return reader.options(operatorId=number, storeName=store, batchId=batch).load(str(self.chain.checkpoint))
+
+
+def _key(frame: DataFrame) -> list[str]:
+    """Return the columns by which rows are given to partitions; none for a store that has one row for everything."""
+    kind: Any = frame.schema["partition_key"].dataType
+    names: list[str] = kind.names
+    return names
+
+
+def _measured(frame: DataFrame, partitions: int) -> dict[str, Contents]:
+    from pyspark.sql import functions as f
+
+    row = frame.select(
+        f.col("column_family_name").alias("family"),
+        # Sums of 64 bits do not fit into 64 bits.
+        f.xxhash64("key_bytes", "value_bytes").cast("decimal(20,0)").alias("hash"),
+        f.expr(f"pmod(hash(partition_key.*), {partitions}) <> spark_partition_id()").alias("misplaced"),
+    )
+    measured = row.groupBy("family").agg(f.count("*"), f.sum("hash"), f.count_if("misplaced"))
+    return {family: Contents(rows, int(total), wrong) for family, rows, total, wrong in measured.collect()}
+
+
+def _recorded(chain: RestoredChain) -> int | None:
+    """Return the number of partitions that a checkpoint is bound to."""
+    found = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {}).get(PARTITIONS)
+    return None if found is None else int(found)
+
+
+def _record(chain: RestoredChain, partitions: int) -> None:
+    """Bind the checkpoint of a chain without state to another number; a hard link to the old entry stays as it is."""
+    entry = read_offsets(chain.checkpoint, chain.batch)
+    conf = {**entry.metadata["conf"], PARTITIONS: str(partitions)}
+    file = chain.checkpoint / "offsets" / str(chain.batch)
+    write_anew(file, replace(entry, metadata={**entry.metadata, "conf": conf}).render())

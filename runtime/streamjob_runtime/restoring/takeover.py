@@ -1,0 +1,194 @@
+"""What a chain takes over from a snapshot, also from other chains of it than the one of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.snapshot_job import inputs_read
+from streamjob.errors import CannotRestore
+from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
+from streamjob.job.plan import ChainPlan
+from streamjob.snapshot.manifest import ChainState, FileRef
+from streamjob_runtime.chain.chain import ChainStart
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.restoring.download import Locate, download
+from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
+from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
+from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time
+
+Wanted = Callable[[str], bool]
+"""Whether a file of a chain is needed, by its path."""
+
+
+class SourceReadDifferently(CannotRestore):
+    """A source stood twice in a query, at two positions, and stands in the new one as often no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FormerInput:
+    """A line of the offset log of a chain of the snapshot: its number, its directory below `sources/`, its offset."""
+
+    line: int
+    directory: int
+    offset: str
+
+
+class Takeover:
+    """What one chain of the job takes over.
+
+    Args:
+        restored: the snapshot.
+        chain: the chain.
+        checkpoint: its directory for Spark's checkpoint.
+        beside: a directory for what comes from other chains of the snapshot.
+    """
+
+    def __init__(self, restored: Restored, chain: ChainPlan, checkpoint: Path, beside: Path) -> None:
+        self._restored = restored
+        self._chain = chain
+        self._checkpoint = checkpoint
+        self._beside = beside
+        self._origin = restored.origin(chain.uid)
+        base = restored.base(chain.uid)
+        self.state: ChainState | None = (
+            None if base is None or base.batch == NO_BATCH or self._origin.finished else base
+        )
+
+    def download(self, locate: Locate, candidates: Sequence[Path], wanted: Wanted | None = None) -> None:
+        """Bring the files. Raises like `streamjob_runtime.restoring.download.download`."""
+        state = self.state
+        if state is None:
+            return
+        download(
+            [file for file in state.files if wanted is None or wanted(file.path)], locate, self._checkpoint, candidates
+        )
+        relocate(self._checkpoint)
+        if self._restored.manifest.drained:
+            rewind_event_time(self._checkpoint, state.batch, state.watermark or 0)
+        for other in self._others():
+            files = [file for file in other.files if _tells_positions(file, other)]
+            download(files, locate, self._beside / other.uid)
+
+    def start(self, dataflow: Dataflow) -> ChainStart:
+        """Return where the chain begins: the inputs' watermarks are of those who had read them."""
+        if self.state is None:
+            return ChainStart()
+        watermarks = {}
+        for chain in (self.state, *self._others()):
+            for each in chain.inputs:
+                if each.uid in dataflow.sources and each.watermark_ms is not None:
+                    watermarks[each.uid] = each.watermark_ms
+        return ChainStart(batch=self.state.batch, watermarks=watermarks)
+
+    def files_read(
+        self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]
+    ) -> frozenset[str]:
+        """Return the files that a source had read, given the sources and directories of the new query."""
+        holder = self._holder(uid)
+        if holder is None:
+            return frozenset()
+        chain, place = holder
+        lines = self._lines(chain, place, sources, directories)
+        each = [files_read(place, line.line, chain.batch, line.directory) for line in lines.get(uid, [])]
+        return frozenset.intersection(*each) if each else frozenset()
+
+    def graft_inputs(self, dataflow: Dataflow) -> bool:
+        """Give the checkpoint the inputs of the new query, by their uids; return whether that changed anything.
+
+        Raises:
+            SourceReadDifferently: a source stood at two positions, and has to be read from one.
+        """
+        state = self.state
+        if state is None or not self.needs_graft(dataflow):
+            return False
+        grafted: list[GraftedInput] = []
+        taken: dict[OperatorUid, int] = {}
+        for uid, directory in zip(dataflow.sources, dataflow.directories, strict=True):
+            producer = dataflow.channels.get(uid)
+            if producer is not None:
+                grafted.append(GraftedInput(directory, f'{{"pos":{self._origin.consumed.get(producer, 0)}}}'))
+                continue
+            holder = self._holder(uid)
+            if holder is None:
+                grafted.append(GraftedInput(directory, VOID_OFFSET))
+                continue
+            chain, place = holder
+            line = self._line(uid, dataflow, taken.setdefault(uid, 0), self._lines(chain, place)[uid])
+            taken[uid] += 1
+            grafted.append(GraftedInput(directory, line.offset, place / "sources" / str(line.directory)))
+        graft_inputs(self._checkpoint, state.batch, grafted)
+        return True
+
+    def needs_graft(self, dataflow: Dataflow) -> bool:
+        """Return whether the query has other inputs, or other state, than the checkpoint that it would go on from."""
+        if self.state is None:
+            return False
+        # What was read as a source may come from a chain of its own, under the same uid, and what the chain reads by a
+        # channel, another may have read up to another position.
+        before = inputs_read(self._restored.manifest, self.state)
+        now = {uid: self._origin.consumed.get(producer, 0) for uid, producer in dataflow.channels.items()}
+        same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources)
+        return not same or bool(tuple(self._others())) or self._origin.state is not None
+
+    def _line(self, uid: OperatorUid, dataflow: Dataflow, taken: int, lines: Sequence[_FormerInput]) -> _FormerInput:
+        if len({line.offset for line in lines}) == 1:
+            return lines[min(taken, len(lines) - 1)]
+        if dataflow.sources.count(uid) != len(lines):
+            raise SourceReadDifferently(
+                f"Source {uid!r} was read at {len(lines)} places of a query, and had been read differently far at each",
+                "start from a snapshot that was taken while the job had read all input",
+            )
+        return lines[taken]
+
+    def _holder(self, uid: OperatorUid) -> tuple[ChainState, Path] | None:
+        """Return the chain of the snapshot that had read a source, and where its files are."""
+        chain = self._origin.positions.get(uid)
+        if chain is None or self.state is None:
+            return None
+        if chain == self.state.uid:
+            return self.state, self._checkpoint
+        return next((other, self._beside / other.uid) for other in self._others() if other.uid == chain)
+
+    def _others(self) -> Iterator[ChainState]:
+        """Yield the other chains of the snapshot whose sources the chain reads on."""
+        if self.state is None:
+            return
+        uids: dict[ChainUid, None] = dict.fromkeys(self._origin.positions.values())
+        for chain in self._restored.manifest.chains:
+            if chain.uid in uids and chain.uid != self.state.uid and chain.batch != NO_BATCH:
+                yield chain
+
+    def _lines(
+        self,
+        chain: ChainState,
+        place: Path,
+        sources: Sequence[OperatorUid] = (),
+        directories: Sequence[int] = (),
+    ) -> dict[OperatorUid, list[_FormerInput]]:
+        """Return the lines of a former offset log by uid."""
+        inputs = tuple(each.uid for each in chain.inputs)
+        if inputs != tuple(sources):
+            directories = _directories(place, inputs)
+        lines: dict[OperatorUid, list[_FormerInput]] = {}
+        offsets = read_offsets(place, chain.batch).offsets()
+        for number, (uid, (_, offset)) in enumerate(zip(inputs, offsets, strict=True)):
+            lines.setdefault(uid, []).append(_FormerInput(number, directories[number], offset))
+        return lines
+
+
+def _directories(place: Path, inputs: Sequence[OperatorUid]) -> list[int]:
+    """Return the directories of a query's sources: one that stands twice has one in a union, and two in a join."""
+    there = {int(each.name) for each in (place / "sources").glob("[0-9]*")}
+    if len(set(inputs)) == len(inputs) or max(there, default=-1) >= len(set(inputs)):
+        return list(range(len(inputs)))
+    numbers = {uid: number for number, uid in enumerate(dict.fromkeys(inputs))}
+    return [numbers[uid] for uid in inputs]
+
+
+def _tells_positions(file: FileRef, chain: ChainState) -> bool:
+    return file.path.startswith("sources/") or file.path == f"offsets/{chain.batch}"

@@ -1,0 +1,81 @@
+"""Which of Spark's part files hold no row: Spark writes one for an empty batch, to keep its schema."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+from streamjob_runtime.sinks.file_systems import PlacedFile
+
+_FIRST_PARTITION = "part-00000-"
+_LARGEST_READ = 1 << 20
+
+_INFLATE: Mapping[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".deflate": zlib.decompress,
+}
+_TEXT = frozenset({".csv", ".json", ".txt"})
+
+
+def is_candidate(file: PlacedFile) -> bool:
+    """Return whether a file may hold no row: Spark writes none for an empty partition other than the first."""
+    return PurePosixPath(file.name).name.startswith(_FIRST_PARTITION) and file.size <= _LARGEST_READ
+
+
+def holds_no_row(name: str, content: bytes, options: Mapping[str, str]) -> bool:
+    """Return whether a part file certainly holds no row. In doubt it is kept: no reader minds an empty file.
+
+    Args:
+        name: the file's name; tells its format and compression.
+        content: the whole file.
+        options: the writer's options.
+    """
+    suffixes = PurePosixPath(name).suffixes
+    if ".parquet" in suffixes:
+        return _parquet_rows(content) == 0
+    if ".orc" in suffixes:
+        return _orc_rows(content) == 0
+    if not suffixes or not _TEXT & set(suffixes):
+        return False
+    if suffixes[-1] not in _TEXT:
+        inflate = _INFLATE.get(suffixes[-1])
+        if inflate is None:
+            return False
+        content = inflate(content)
+    return not content or (_has_header(suffixes, options) and content.find(b"\n") == len(content) - 1)
+
+
+def rows_by_footer(file: Path) -> int | None:
+    """Return the rows of a local part file as its footer tells them; None for formats without one."""
+    if ".parquet" in file.suffixes:
+        from pyarrow import parquet
+
+        return int(parquet.read_metadata(file).num_rows)
+    if ".orc" in file.suffixes:
+        from pyarrow import orc
+
+        return int(orc.ORCFile(file).nrows)
+    return None
+
+
+def _has_header(suffixes: list[str], options: Mapping[str, str]) -> bool:
+    given = {key.lower(): value for key, value in options.items()}
+    # Lines that end otherwise cannot be told from a header with a line break in it.
+    return ".csv" in suffixes and given.get("header", "").lower() == "true" and "linesep" not in given
+
+
+def _parquet_rows(content: bytes) -> int:
+    from pyarrow import parquet
+
+    return int(parquet.read_metadata(io.BytesIO(content)).num_rows)
+
+
+def _orc_rows(content: bytes) -> int:
+    from pyarrow import orc
+
+    return int(orc.ORCFile(io.BytesIO(content)).nrows)

@@ -1,0 +1,321 @@
+"""Where a file sink keeps its files: what it asks of a place, and a directory as a place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
+from streamjob_runtime.spark.jvm import OUTPUT_FILE_SYSTEM
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A file: its name relative to the place, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A staged file and the visible name that it is published under, both relative to the place."""
+
+    staged: str
+    visible: str
+
+
+class Place(Protocol):
+    """A directory-like place. Names are relative to it, their parts joined by `/`."""
+
+    @property
+    def label(self) -> str:
+        """What to call the place in a message."""
+        ...
+
+    def writer_options(self, session: SparkSession) -> Mapping[str, str]:
+        """Return the options with which Spark writes here."""
+        ...
+
+    def local(self, name: str) -> Path:
+        """Return the local path of a file."""
+        ...
+
+    def uri(self, name: str) -> str:
+        """Return where Spark writes to for a name."""
+        ...
+
+    def prepare(self) -> None:
+        """Make the place, or check that it can be written to.
+
+        Raises:
+            UnusablePlace: it is no directory, or must not be written to.
+            PlaceFull: no space is left.
+        """
+        ...
+
+    def check(self) -> None:
+        """Check, as far as that changes nothing, that `prepare` could make the place. Raises as that does."""
+        ...
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a file unless it exists, atomically; return whether this call created it."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create or replace a file atomically."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, None if there is no such file."""
+        ...
+
+    def exists(self, directory: str) -> bool:
+        """Return whether there is anything under a directory's name."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Return a file's size in bytes, None if there is no such file."""
+        ...
+
+    def directories(self, directory: str) -> Sequence[str]:
+        """Return the names of the directories right below a directory, without their parents."""
+        ...
+
+    def files(self, directory: str) -> Sequence[str]:
+        """Return the names of the files right below a directory, without their parents, the oldest first."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Delete a file; one that does not exist is deleted already."""
+        ...
+
+    def secure(self, directory: str) -> Sequence[PlacedFile]:
+        """Make sure that what was written below a directory outlasts a crash of the machine, and return its files.
+
+        Files whose names begin with `_` or `.` are not data and left out.
+        """
+        ...
+
+    def publish(self, moves: Sequence[Move]) -> None:
+        """Make staged files visible, each atomically, and lastingly; skip those that are gone.
+
+        The caller knows that each was there: one that is gone was published before.
+        """
+        ...
+
+    def discard(self, directory: str) -> None:
+        """Delete a directory and what is below it; one that does not exist is deleted already."""
+        ...
+
+
+class LocalPlace:
+    """A directory of a file system with atomic renames, local or shared.
+
+    Args:
+        directory: need not exist.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory.absolute()
+
+    @property
+    def label(self) -> str:
+        return str(self._root)
+
+    def writer_options(self, session: SparkSession) -> Mapping[str, str]:
+        # A Spark that streamjob did not start has no such class: it writes the same, slower.
+        fast = session.sparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(OUTPUT_FILE_SYSTEM)  # type: ignore[union-attr]
+        file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
+        # Hadoop caches a file system for the process; the rest of Spark keeps its own.
+        return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}
+
+    def local(self, name: str) -> Path:
+        """Return the local path of a file."""
+        return self._root / name
+
+    def uri(self, name: str) -> str:
+        # Hadoop takes a path as it is: nothing in it is percent-encoded.
+        return f"file://{self._root / name}"
+
+    def prepare(self) -> None:
+        with _explained(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            probe = self._temporary()
+            probe.parent.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"")
+            probe.unlink()
+
+    def check(self) -> None:
+        with _explained(self._root):
+            above = next(each for each in (self._root, *self._root.parents) if each.exists())
+            if not above.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def create(self, name: str, content: bytes) -> bool:
+        with _explained(self._root), self._written(content) as temporary:
+            target = self._root / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(temporary)
+            except FileExistsError:
+                return False
+            _sync_directory(target.parent)
+            return True
+
+    def write(self, name: str, content: bytes) -> None:
+        with _explained(self._root), self._written(content) as temporary:
+            target = self._root / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.replace(target)
+            _sync_directory(target.parent)
+
+    def read(self, name: str) -> bytes | None:
+        with _explained(self._root):
+            try:
+                return (self._root / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def exists(self, directory: str) -> bool:
+        return (self._root / directory).exists()
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self._root / name).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def directories(self, directory: str) -> Sequence[str]:
+        try:
+            with os.scandir(self._root / directory) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return ()
+
+    def files(self, directory: str) -> Sequence[str]:
+        try:
+            with os.scandir(self._root / directory) as entries:
+                found = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if entry.is_file()]
+        except FileNotFoundError:
+            return ()
+        return [name for _, name in sorted(found)]
+
+    def remove(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def secure(self, directory: str) -> Sequence[PlacedFile]:
+        found: list[PlacedFile] = []
+        top = self._root / directory
+        with _explained(self._root):
+            for parent, _, names in os.walk(top):
+                for name in names:
+                    if not name.startswith(("_", ".")):
+                        file = Path(parent, name)
+                        size = _sync_file(file)
+                        found.append(PlacedFile(file.relative_to(self._root).as_posix(), size))
+                _sync_directory(Path(parent))
+            if found:
+                for above in top.relative_to(self._root).parents:
+                    _sync_directory(self._root / above)
+        return sorted(found, key=lambda file: file.name)
+
+    def publish(self, moves: Sequence[Move]) -> None:
+        with _explained(self._root):
+            for move in moves:
+                self._rename(self._root / move.staged, self._root / move.visible)
+            # A later checkpoint may complete before the file system has written these renames down.
+            for parent in sorted({above for move in moves for above in Path(move.visible).parents}):
+                _sync_directory(self._root / parent)
+
+    def discard(self, directory: str) -> None:
+        # A superseded process may still write there; what it adds is left to the next epoch.
+        shutil.rmtree(self._root / directory, ignore_errors=True)
+
+    def _rename(self, staged: Path, visible: Path) -> None:
+        while True:
+            try:
+                staged.rename(visible)
+                return
+            except FileNotFoundError:
+                if not staged.exists():
+                    return
+                # A consumer may tidy up a partition's directory at any moment.
+                visible.parent.mkdir(parents=True, exist_ok=True)
+
+    def _temporary(self) -> Path:
+        return self._root / "_streamjob" / f".{uuid4().hex}.tmp"
+
+    @contextmanager
+    def _written(self, content: bytes) -> Iterator[Path]:
+        """Yield a temporary file with the content, and remove it if it is still there."""
+        temporary = self._temporary()
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_file(file: Path) -> int:
+    """Write a file's content down and return its size in bytes."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_DIRECTORY = frozenset({errno.ENOTDIR, errno.EEXIST})
+
+
+def place_full(label: str) -> PlaceFull:
+    """Return the error that says that a place has no space left."""
+    return PlaceFull(f"sink path {label}: no space is left", "free space there; the job goes on from its checkpoint")
+
+
+@contextmanager
+def _explained(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise place_full(str(root)) from error
+        if error.errno in _DENIED:
+            raise UnusablePlace(
+                f"sink path {root}: may not be written ({error.strerror})",
+                f"give user {os.geteuid()} the right to write there, or choose another path",
+            ) from error
+        if error.errno in _NO_DIRECTORY:
+            raise UnusablePlace(f"sink path {root}: is not a directory", "choose a directory, or none yet") from error
+        raise

@@ -1,0 +1,124 @@
+"""The files of Spark's checkpoint directory that a restart at one batch needs, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointFileMissing, UnsupportedStateFormat
+from streamjob_runtime.spark.checkpoint_dir.lineage import store_files
+from streamjob_runtime.spark.checkpoint_dir.logs import (
+    OperatorMetadata,
+    read_commit,
+    read_offsets,
+    read_operator_metadata,
+)
+from streamjob_runtime.spark.checkpoint_dir.sources import source_files
+
+
+@dataclass(frozen=True, slots=True)
+class CutFiles:
+    """The files of a cut, relative to the checkpoint directory.
+
+    Args:
+        batch: the committed batch of the cut.
+        unique: state files; their names carry unique ids, so that a name stands for one content for ever.
+        per_checkpoint: logs, metadata and schemas; another attempt may write other content under the same name.
+    """
+
+    batch: BatchId
+    unique: tuple[str, ...]
+    per_checkpoint: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.per_checkpoint
+        yield from self.unique
+
+    def __len__(self) -> int:
+        return len(self.unique) + len(self.per_checkpoint)
+
+
+def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | None = None) -> CutFiles:
+    """Return the files that a restart at `batch` needs, which Spark has committed.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain; its query may be running.
+        batch: the last batch that the restart shall remember.
+        directories: see `OffsetEntry.offsets`.
+
+    Raises:
+        NotCommitted: Spark has not committed the batch, or has purged its commit already.
+        CheckpointFileMissing: a file is not there, or not any more; a new listing may show why.
+        UnsupportedStateFormat: the state was not written in checkpoint format 2.
+        UnreadableCheckpointFile: a file does not have Spark 4.3's format.
+    """
+    commit = read_commit(checkpoint, batch)
+    state_ids = commit.state_ids
+    if state_ids is None:
+        if (checkpoint / "state").exists():
+            raise UnsupportedStateFormat(checkpoint, "is not in checkpoint format 2")
+        state_ids = {}
+    unique: list[str] = []
+    logs = list(_log_files(checkpoint, batch))
+    try:
+        logs += source_files(checkpoint, read_offsets(checkpoint, batch), directories)
+    except FileNotFoundError as error:
+        raise CheckpointFileMissing(checkpoint, f"sources/*: {error}", batch) from None
+    for operator, partitions in state_ids.items():
+        metadata = read_operator_metadata(checkpoint, operator, batch)
+        logs += metadata.files
+        for partition, ids in enumerate(partitions):
+            for store, unique_id in _stores(checkpoint, f"state/{operator}/{partition}", metadata, ids, batch):
+                if (checkpoint / store / "_metadata" / "schema").exists():
+                    logs.append(f"{store}/_metadata/schema")
+                unique += _store_files(checkpoint, store, batch, unique_id)
+    return CutFiles(batch, unique=tuple(unique), per_checkpoint=tuple(dict.fromkeys(logs)))
+
+
+def is_uniquely_named(path: str) -> bool:
+    """Return whether a file of a cut is a state file, whose name stands for one content for ever."""
+    parts = path.split("/")
+    return parts[0] == "state" and not {"_metadata", "_stateSchema"} & set(parts)
+
+
+def _log_files(checkpoint: Path, batch: BatchId) -> Iterator[str]:
+    """On its start Spark reads the last batch's entries and the offsets of the one before."""
+    if not (checkpoint / "metadata").exists():
+        raise CheckpointFileMissing(checkpoint, "metadata", batch)
+    yield "metadata"
+    if batch > 0:
+        if not (checkpoint / f"offsets/{batch - 1}").exists():
+            raise CheckpointFileMissing(checkpoint, f"offsets/{batch - 1}", batch)
+        yield f"offsets/{batch - 1}"
+        if (checkpoint / f"commits/{batch - 1}").exists():
+            yield f"commits/{batch - 1}"
+    yield f"offsets/{batch}"
+    yield f"commits/{batch}"
+
+
+def _stores(
+    checkpoint: Path, partition: str, metadata: OperatorMetadata, ids: tuple[str, ...], batch: BatchId
+) -> Iterator[tuple[str, str]]:
+    """Yield each store's directory and unique id; the commit log does not say which id is of which store."""
+    for name in metadata.stores:
+        store = partition if name == "default" else f"{partition}/{name}"
+        matches = [unique_id for unique_id in dict.fromkeys(ids) if _has_version(checkpoint / store, batch, unique_id)]
+        if len(matches) != 1:
+            raise CheckpointFileMissing(checkpoint, f"{store}/{batch + 1}_{'|'.join(ids)}.changelog", batch)
+        yield store, matches[0]
+
+
+def _has_version(store: Path, batch: BatchId, unique_id: str) -> bool:
+    stem = f"{batch + 1}_{unique_id}"
+    return (store / f"{stem}.changelog").exists() or (store / f"{stem}.zip").exists()
+
+
+def _store_files(checkpoint: Path, store: str, batch: BatchId, unique_id: str) -> Iterator[str]:
+    try:
+        for file in store_files(checkpoint / store, batch + 1, unique_id):
+            yield f"{store}/{file}"
+    except FileNotFoundError as error:
+        missing = Path(error.filename or error.args[0]).relative_to(checkpoint)
+        raise CheckpointFileMissing(checkpoint, missing.as_posix(), batch) from None

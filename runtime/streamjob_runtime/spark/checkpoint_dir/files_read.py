@@ -1,0 +1,44 @@
+"""Which files Spark's file source has read, by its log below `sources/`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
+
+
+def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> frozenset[str]:
+    """Return the files that a file source has delivered up to a committed batch: absolute paths, URIs if not local.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain.
+        source: the number of the source's line in the offset log.
+        batch: the batch.
+        directory: its directory below `sources/`; None if that has the line's number.
+
+    Raises:
+        CheckpointFileMissing: the offset log has no entry for the batch.
+        UnreadableCheckpointFile: the source's log is not one that Spark 4.3 writes.
+    """
+    offset = read_offsets(checkpoint, batch).offsets()[source][1]
+    if offset == VOID_OFFSET:
+        return frozenset()
+    log = checkpoint / "sources" / str(source if directory is None else directory)
+    found: set[str] = set()
+    for name in file_source_entries([each.name for each in log.iterdir()], int(json.loads(offset)["logOffset"])):
+        lines = (log / name).read_text("utf-8").splitlines()
+        if lines[0] != "v1":
+            raise UnreadableCheckpointFile(log / name, f"unknown version {lines[0]!r}")
+        found.update(local_path(json.loads(line)["path"]) for line in lines[1:])
+    return frozenset(found)
+
+
+def local_path(uri: str) -> str:
+    """Return the path of a `file:` URI; another file system's URI as it is, without escapes."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme in ("", "file") else unquote(uri)

@@ -1,0 +1,164 @@
+"""Makes Spark run one batch without new data when a query starts: after a restore, and to flush at end of input.
+
+Spark writes `offsets/<batch>` before it runs a batch, and a query that starts runs a batch that is planned but not
+committed first. So an entry behind the last committed batch N, with the sources' offsets of N unchanged, is a batch
+without data, and its watermark is ours to choose.
+
+- With the watermark that `commits/N` announces for the next batch, it does what Spark would have done had the query not
+  been restarted: Spark decides on such batches from memory, so after a restart due windows would wait for new data.
+- With the watermark at the end of time it is the flush at end of input: windows, sessions, joins, deduplication and
+  event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then. A
+  further flush is needed only where a timer or timeout has set another one. What no watermark evicts stays, as it would
+  at the end of a plain Spark query: state without event time, processing-time timers.
+
+The sources go on behind it where they were. With `availableNow`, a source that does not support that trigger (a Python
+data source without `SupportsTriggerAvailableNow`) gets one batch a run, and the forced batch is that one: start the
+query again to read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointError, NotCommitted
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry, batches, last_committed, read_commit, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
+
+END_OF_TIME_MS = 253_402_300_799_000
+"""9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
+
+_TEN_THOUSAND_YEARS_MS = 10_000 * 365 * 24 * 3600 * 1000
+_OVERFLOW_MS = 2**63 // 1000
+
+
+class BatchAlreadyPlanned(CheckpointError):
+    """The offset log has an entry behind the last committed batch already."""
+
+    def __init__(self, checkpoint: Path, batch: BatchId) -> None:
+        super().__init__(
+            f"Batch {batch} is planned in {checkpoint / 'offsets'} already",
+            "start the query, which runs it, before another batch is forced",
+        )
+        self.batch = batch
+
+
+def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = None) -> BatchId:
+    """Plan a batch without data behind the last committed one; the query runs it first when it starts.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        timestamp_ms: the time that the batch takes for now, in ms since 1970: processing-time timers fire up to it.
+        watermark_ms: the batch's watermark in ms since 1970; None for the one that Spark would have used. It never
+            falls below that one.
+
+    Returns:
+        The batch that was planned.
+
+    Raises:
+        NotCommitted: no batch is committed yet.
+        BatchAlreadyPlanned: there is a planned batch, which the query would run anyway.
+    """
+    last = last_committed(checkpoint)
+    if last is None:
+        raise NotCommitted(checkpoint, BatchId(0))
+    batch = BatchId(last + 1)
+    target = checkpoint / "offsets" / str(batch)
+    if target.exists():
+        raise BatchAlreadyPlanned(checkpoint, batch)
+    entry = forced_entry(
+        read_offsets(checkpoint, last), read_commit(checkpoint, last).next_watermark_ms, timestamp_ms, watermark_ms
+    )
+    write_anew(target, entry.render())
+    return batch
+
+
+def drop_planned(checkpoint: Path) -> None:
+    """Take back the plan of a batch that is not committed; what it was to read is planned again by the next query.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+    """
+    last = last_committed(checkpoint)
+    for batch in batches(checkpoint / "offsets"):
+        if last is None or batch > last:
+            (checkpoint / "offsets" / str(batch)).unlink()
+
+
+def forced_entry(
+    last: OffsetEntry, next_watermark_ms: int, timestamp_ms: int, watermark_ms: int | None = None
+) -> OffsetEntry:
+    """Return the plan of a batch without data.
+
+    Args:
+        last: what the last committed batch read.
+        next_watermark_ms: the watermark that its commit announces for the next batch.
+        timestamp_ms: the time that the batch takes for now; it never goes back.
+        watermark_ms: the watermark that is asked for; None for the announced one.
+    """
+    announced = max(int(last.metadata.get("batchWatermarkMs", 0)), next_watermark_ms)
+    return OffsetEntry(
+        version=last.version,
+        metadata={
+            **last.metadata,
+            "batchWatermarkMs": announced if watermark_ms is None else max(announced, watermark_ms),
+            "batchTimestampMs": max(int(last.metadata.get("batchTimestampMs", 0)), timestamp_ms),
+        },
+        sources=last.sources,
+    )
+
+
+def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
+    """Plan the next flush behind the last committed batch; the query runs it first when it starts.
+
+    Flush, run, and flush again while `needs_another_flush` says so.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running and whose input has ended.
+        timestamp_ms: the time that the batch takes for now, in ms since 1970.
+
+    Returns:
+        The batch that was planned; None if the chain has been flushed up to the last time that Spark can represent, so
+        that what it still holds (timers that register their own successors for ever) can never fire.
+
+    Raises:
+        NotCommitted: no batch is committed yet.
+        BatchAlreadyPlanned: there is a planned batch, which the query has to run first.
+    """
+    last = last_committed(checkpoint)
+    if last is None:
+        raise NotCommitted(checkpoint, BatchId(0))
+    watermark = flush_watermark(read_commit(checkpoint, last).next_watermark_ms)
+    return None if watermark is None else force_batch(checkpoint, timestamp_ms, watermark)
+
+
+def flush_watermark(reached_ms: int) -> int | None:
+    """Return the watermark of the next flush, or None behind the last time that Spark can represent; ms since 1970.
+
+    A further flush lies far behind the one before: what was registered during that one, relative to its watermark,
+    fires in this one.
+
+    Args:
+        reached_ms: the watermark that the chain has reached.
+    """
+    if reached_ms < END_OF_TIME_MS:
+        return END_OF_TIME_MS
+    watermark = reached_ms + _TEN_THOUSAND_YEARS_MS
+    return watermark if watermark < _OVERFLOW_MS else None
+
+
+def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a flush left something that a further one, with a higher watermark, would bring out.
+
+    Firing removes state, and what it hands to an operator downstream fires there in the same batch. Only an operator
+    that took something in during the flush can still hold it: a timer that registered a timer.
+
+    Args:
+        state_operators: `stateOperators` of the flushing batch's progress.
+    """
+    return any(
+        operator.get("numRowsUpdated", 0) > 0 or operator.get("customMetrics", {}).get("numRegisteredTimers", 0) > 0
+        for operator in state_operators
+    )

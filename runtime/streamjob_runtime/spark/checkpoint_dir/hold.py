@@ -1,0 +1,82 @@
+"""Keeps the files of a cut while the query goes on: one hard link per file.
+
+Spark deletes files of old versions and never writes into a file that it has finished: each appears by rename, an SST
+under a name of its own before the zip that names it. So a link keeps the content, and no file needs a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointFileMissing
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles, files_for
+
+LISTINGS = 3
+"""How often the files are listed before one that vanishes is an error: maintenance may delete between list and link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The files of a cut, linked into a directory of their own."""
+
+    directory: Path
+    files: CutFiles
+
+
+def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[int] | None = None) -> Hold:
+    """Link the files of a cut into `target`; call it soon after Spark has committed `batch`.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain; its query may be running.
+        batch: the committed batch of the cut.
+        target: a directory on the same file system that does not exist yet.
+        directories: see `OffsetEntry.offsets`.
+
+    Raises:
+        NotCommitted: Spark has not committed the batch, or has purged its commit already.
+        CheckpointFileMissing: a file was not there in any of the listings.
+        UnsupportedStateFormat: the state was not written in checkpoint format 2.
+        UnreadableCheckpointFile: a file does not have Spark 4.3's format.
+    """
+    for listing in range(1, LISTINGS + 1):
+        try:
+            files = files_for(checkpoint, batch, directories)
+            _link(checkpoint, files, target)
+        except CheckpointFileMissing:
+            release(target)
+            if listing == LISTINGS:
+                raise
+        except BaseException:
+            release(target)
+            raise
+        else:
+            return Hold(target, files)
+    raise AssertionError("unreachable")
+
+
+def release(target: Path) -> None:
+    """Remove the directory of a hold; one that does not exist is released already."""
+    try:
+        shutil.rmtree(target)
+    except FileNotFoundError:
+        return
+
+
+def _link(checkpoint: Path, files: CutFiles, target: Path) -> None:
+    target.mkdir(parents=True)
+    made = {""}
+    # A cut may have thousands of files: plain strings, as path objects would cost more than the links.
+    for path in files:
+        folder = path.rpartition("/")[0]
+        if folder not in made:
+            (target / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
+        try:
+            os.link(f"{checkpoint}/{path}", f"{target}/{path}")
+        except FileNotFoundError:
+            raise CheckpointFileMissing(checkpoint, path, files.batch) from None

@@ -1,0 +1,94 @@
+"""Which files of `sources/` a restart at a batch needs.
+
+Most sources leave at most one file there: where they began. The file source keeps a log of its own: entry `k` lists the
+files of its k-th read, every tenth entry is a `.compact` that holds all entries up to it, and the offset log says
+`{"logOffset": k}`. The log runs ahead of the query's committed batch: Spark adds entry k+1 before it plans the batch
+that reads it. Entries behind the cut's offset stay out of the cut. The restored source then lists its directory again
+and finds those files unread; with the entries it would read them as well, but all in one batch instead of as the
+source's limits say, and the cut would depend on what happened after it. Nothing is lost or read twice either way. Where
+the offset log has no offset yet, the directory is taken whole: Kafka's initial offsets look like the file source's log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
+
+_ENTRY = re.compile(r"(\d+)(\.compact)?")
+
+
+def source_files(checkpoint: Path, offsets: OffsetEntry, directories: Sequence[int] | None = None) -> tuple[str, ...]:
+    """Return the files below `sources/` that a restart at the batch of `offsets` needs, relative to the checkpoint.
+
+    Raises:
+        FileNotFoundError: an entry of the file source's log is not there, or not any more.
+    """
+    positions = dict(offsets.offsets(directories))
+    found: list[str] = []
+    for source in sorted(_directories(checkpoint / "sources")):
+        names = sorted(_names(source))
+        position = _file_source_position(positions.get(source.name, ""), names)
+        kept = names if position is None else file_source_entries(names, position)
+        found += (f"sources/{source.name}/{name}" for name in kept)
+    return tuple(found)
+
+
+def file_source_entries(names: Iterable[str], position: int) -> list[str]:
+    """Return the entries of a file source's log that it needs to go on behind entry `position`.
+
+    Args:
+        names: the entries that exist.
+        position: the last entry that was read; -1 for none.
+
+    Raises:
+        FileNotFoundError: an entry between the last compaction and `position` does not exist.
+    """
+    by_number = {int(match[1]): name for name in names if (match := _ENTRY.fullmatch(name))}
+    compacted = max((n for n, name in by_number.items() if n <= position and name.endswith(".compact")), default=0)
+    kept = []
+    for number in range(compacted, position + 1):
+        if number not in by_number:
+            raise FileNotFoundError(f"entry {number} of a file source's log")
+        kept.append(by_number[number])
+    return kept
+
+
+def grows_by_appending(path: str) -> bool:
+    """Return whether a file of a checkpoint begins with the bytes of the one that stood for it some batches before.
+
+    The compacted log of a file source does: Spark writes the entries of the last compaction and those behind it, a line
+    each, so the history of a source is written anew each time and only its end is new.
+    """
+    return path.startswith("sources/") and path.endswith(".compact")
+
+
+def _file_source_position(offset: str, names: list[str]) -> int | None:
+    if not all(_ENTRY.fullmatch(name) for name in names):
+        return None
+    try:
+        value = json.loads(offset)
+    except ValueError:
+        return None
+    if isinstance(value, dict) and value.keys() == {"logOffset"}:
+        return int(value["logOffset"])
+    return None
+
+
+def _directories(folder: Path) -> list[Path]:
+    try:
+        return [entry for entry in folder.iterdir() if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def _names(source: Path) -> list[str]:
+    """Names below a source's directory; those that begin with a dot are being written."""
+    return [
+        file.relative_to(source).as_posix()
+        for file in source.rglob("*")
+        if not file.name.startswith(".") and file.is_file()
+    ]

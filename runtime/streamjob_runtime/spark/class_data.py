@@ -1,0 +1,43 @@
+"""The archive of loaded classes that lets Spark's Java start in a third less time (class-data sharing, JEP 350).
+
+`python -m streamjob_runtime.spark.warm_up` makes it once: it runs a small job
+and keeps the classes that Java has loaded by then.
+Java checks by itself that an archive fits its version and class path, and goes without where it does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamjob_runtime.spark.java import WRAPPER, Java, quoted_option
+from streamjob_runtime.spark.jvm import JAR
+
+DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
+TRAIN_VARIABLE = "STREAMJOB_TRAIN_CLASS_DATA"
+"""Set to 1 in the run that makes the archive."""
+
+
+def archive(java: Java, environment: Mapping[str, str]) -> Path:
+    """Return where the archive for a Java lies, whether it exists or not."""
+    directory = Path(environment.get(DIRECTORY_VARIABLE) or Path(sys.prefix) / "var" / "streamjob")
+    stat = java.executable.stat()
+    jar = hashlib.sha256(JAR.read_bytes()).hexdigest()
+    identity = f"{WRAPPER} {java.executable.resolve()} {stat.st_mtime_ns} {stat.st_size} {jar}"
+    return directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
+
+
+def can_archive(java: Java) -> bool:
+    """Return whether a Java has the archive of its own classes that ours is built upon: a trimmed one has none."""
+    return any((java.executable.resolve().parent.parent / "lib").rglob("classes.jsa"))
+
+
+def java_options(java: Java, environment: Mapping[str, str]) -> str:
+    """Return the options that use the archive, or in the training run the ones that make it; empty if there is none."""
+    target = archive(java, environment)
+    if environment.get(TRAIN_VARIABLE) == "1":
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return f"{quoted_option(f'-XX:ArchiveClassesAtExit={target}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    return quoted_option(f"-XX:SharedArchiveFile={target}") if target.exists() else ""

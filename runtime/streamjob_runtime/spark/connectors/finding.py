@@ -1,0 +1,61 @@
+"""Finds the jars of a connector: in the installation, else in the user's cache, else they are fetched into it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamjob.job.spec import JobSpec
+from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
+from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
+
+_OWN = {"kafka": "spark-sql-kafka-0-10"}
+"""What is in the name of a jar that is a connector of its own."""
+
+
+def installed_directory() -> Path:
+    """Return where an installation, such as an image, keeps connectors; jobs look into it first."""
+    return Path(sys.prefix) / "var" / "streamjob" / "connectors"
+
+
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """Return where fetched connectors are kept: `STREAMJOB_CONNECTORS_DIR`, else below the user's cache directory."""
+    named = environment.get(DIRECTORY_VARIABLE)
+    if named:
+        return Path(named)
+    caches = environment.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "streamjob" / "connectors"
+
+
+def needed(spec: JobSpec) -> tuple[str, ...]:
+    """Return the connectors that a job's sources and sinks need, those that its `sparkConf` names itself left out."""
+    formats = {each.format for each in spec.sources} | {each.format for each in spec.sinks}
+    return tuple(name for name in sorted(CONNECTORS.keys() & formats) if not _brings_its_own(name, spec.spark_conf))
+
+
+def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str] | None = None) -> list[Path]:
+    """Return a connector's jars, fetched if need be.
+
+    Args:
+        connector: a format of `CONNECTORS`.
+        environment: of the process.
+        conf: Spark's configuration, which may name other repositories.
+
+    Raises:
+        CannotFetch: they are not here and cannot be had.
+        NoJava: there is no Java to fetch them with.
+    """
+    artifacts = CONNECTORS[connector]
+    installed = installed_directory()
+    if all(is_intact(each, installed / each.file) for each in artifacts):
+        return [installed / each.file for each in artifacts]
+    directory = cache_directory(environment)
+    fetch(artifacts, directory, environment, Repositories.of(conf or {}))
+    return [directory / each.file for each in artifacts]
+
+
+def _brings_its_own(connector: str, conf: Mapping[str, str]) -> bool:
+    name = _OWN[connector]
+    named = any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+    return named or bool(spark_jars(f"{name}*.jar"))

@@ -1,0 +1,118 @@
+"""Starts Spark once for all epochs of a process, and notices when it is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.errors import JobFailed
+from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_EXIT_SECONDS = 60.0
+
+log = logging.getLogger("streamjob")
+
+
+class SparkGone(JobFailed):
+    """Spark's process has ended: this process cannot go on, the next one restores."""
+
+
+class SparkHolder:
+    """The session of a process.
+
+    Args:
+        settings: what the job asks of its Spark.
+        log_file: where Spark's own output goes; None for standard error.
+    """
+
+    def __init__(self, settings: SessionSettings, log_file: Path | None = None) -> None:
+        self._settings = settings
+        self._log_file = log_file
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+
+    def start_early(self) -> None:
+        """Start Spark before it is asked for; if that fails, whoever asks for it is told."""
+        with suppress(Exception):
+            self.session(self._settings.max_parallelism)
+
+    def session(self, max_parallelism: int) -> SparkSession:
+        """Return the session, started if need be, with that many state partitions.
+
+        Raises:
+            SparkGone: it was started before, and its process has ended.
+            NoJava: there is no Java to start it with.
+            CannotFetch: a connector's jars are not here and cannot be had.
+        """
+        with self._lock:
+            if self._session is None:
+                # Whoever waits for them is told so, which the log file would hide.
+                connector_jars(self._settings)
+                with _standard_error_to(self._log_file) if self._log_file else nullcontext():
+                    self._session = start_session(self._settings)
+            elif not _is_alive(self._session):
+                raise SparkGone("Spark's process has ended", "start the job again: it goes on from its last checkpoint")
+            self._session.conf.set("spark.sql.shuffle.partitions", max_parallelism)
+            return self._session
+
+    def stop(self) -> None:
+        """Stop Spark if it runs, and wait for its process to end."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is None or not _is_alive(session):
+            return
+        context = session.sparkContext
+        gateway = context._gateway
+        process = getattr(gateway, "proc", None)
+        # In a thread: a query that cannot be stopped holds up Spark's own stop for ever.
+        stopper = threading.Thread(target=_stop, args=(session,), name="stop-spark", daemon=True)
+        stopper.start()
+        stopper.join(_EXIT_SECONDS)
+        if process is not None and gateway is not None:
+            gateway.shutdown()
+            # Java ends when its standard input does.
+            process.stdin.close()
+            try:
+                process.wait(0.0 if stopper.is_alive() else _EXIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            # PySpark keeps them for the next session of the process, and would talk to a process that is gone.
+            type(context)._gateway = None
+            type(context)._jvm = None
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception as error:
+        # Its process may be gone by now. How the job ended is what the caller has to know.
+        log.warning("Spark could not be stopped: %s", error)
+
+
+def _is_alive(session: SparkSession) -> bool:
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+@contextmanager
+def _standard_error_to(file: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile write to `file`: what they print would tear a live view."""
+    saved = os.dup(2)
+    target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(target)

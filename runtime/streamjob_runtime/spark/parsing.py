@@ -1,0 +1,25 @@
+"""Asks Spark itself whether a query parses, where the parser that needs no Java does not read it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+
+def parse_with_spark(sql: str) -> str | None:
+    """Return why Spark cannot parse a query, or None if it can; starts a Spark of its own and stops it again."""
+    from pyspark.errors import ParseException
+
+    from streamjob_runtime.spark.holder import SparkHolder
+    from streamjob_runtime.spark.session import SessionSettings
+
+    with tempfile.TemporaryDirectory() as scratch:
+        holder = SparkHolder(SessionSettings("parse", 1, 1, Path(scratch)))
+        try:
+            session = holder.session(1)
+            session._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+        except ParseException as error:
+            return str(error).split("\n== SQL", 1)[0].strip()
+        finally:
+            holder.stop()
+    return None
