@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import health, live_changes, pod_dry_run
+from streamjob_operator.decisions import compatibility, health, pod_dry_run
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
@@ -132,7 +132,7 @@ def _failed(s: Situation) -> Verdict | None:
 
 
 def _is_incompatible(s: Situation) -> Verdict | None:
-    found = live_changes.incompatible(s)
+    found = compatibility.incompatible(s)
     if found is None or s.difference in (Difference.IGNORE, Difference.PATCH):
         return None
     return "True", "StateIncompatible", "\n".join(found.problems)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import live_changes, pod_dry_run, recording, stopping
+from streamjob_operator.decisions import pod_dry_run, recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.decisions.deletion import deleting
 from streamjob_operator.decisions.history import forgotten
-from streamjob_operator.decisions.memory import Stop, intends_otherwise, memory_of, remember
-from streamjob_operator.decisions.not_running import created, failed, finished, suspend, suspended
+from streamjob_operator.decisions.memory import intends_otherwise, memory_of, remember
+from streamjob_operator.decisions.not_running import created, failed, finished, suspended
 from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.decisions.recovery import restart
 from streamjob_operator.decisions.reporting import report
 from streamjob_operator.decisions.requests import superfluous
-from streamjob_operator.decisions.rollback import rolled_back
 from streamjob_operator.decisions.running import deploying, running
 from streamjob_operator.decisions.situation import Limits, Situation, Step
-from streamjob_operator.decisions.starting import LOG_DAMAGED, deploy, deploy_wanted, go_on
-from streamjob_operator.resources.status import LifecycleState, StreamJobStatus, TriggerPurpose
+from streamjob_operator.decisions.starting import LOG_DAMAGED
+from streamjob_operator.decisions.upgrade import stopped
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 
 HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
     LifecycleState.CREATED: created,
@@ -82,45 +81,4 @@ def _next(s: Situation) -> Step:
     stop = s.memory.stop
     if stop is None or stop.next_try is not None:
         return recording.noted(s, HANDLERS[s.memory.lifecycle](s))
-    return stopping.under_way(s, stop) or recording.noted(s, _stopped(s, stop))
-
-
-def _stopped(s: Situation, stop: Stop) -> Step:
-    """No process of the job is left: go on to what the resource asks for at this moment."""
-    if s.resource.deleted:
-        memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
-        return Step(memory=memory, requeue=0)
-    if stop.purpose is TriggerPurpose.ROLLBACK:
-        return rolled_back(s)
-    if stop.purpose is TriggerPurpose.RESTART:
-        return restart(s, s.memory.failure_reason or "RestartUnhealthyJob", s.memory.failure or "the job was not well")
-    go = stopping.may_go_on(s, stop)
-    if go is None:
-        return Step(
-            memory=s.memory,
-            requeue=s.limits.store,
-            reason="StoreUnreachable",
-            message="the store does not answer, so it is not known whether the savepoint was completed",
-        )
-    if not go:
-        assert s.memory.revision is not None
-        step = deploy(s, s.memory.revision, go_on(s))
-        return replace(step, memory=replace(step.memory, stop=_put_off(s, stop))) if not step.actions else step
-    suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
-    if suspends:
-        return suspend(s)
-    if stop.purpose is not TriggerPurpose.REDEPLOY and live_changes.incompatible(s) is not None:
-        # What the job was asked before it stopped had less state than what it has left, such as none yet.
-        assert s.memory.revision is not None
-        return deploy(s, s.memory.revision, go_on(s))
-    return deploy_wanted(s, from_state=stop.purpose is TriggerPurpose.REDEPLOY)
-
-
-def _put_off(s: Situation, stop: Stop) -> Stop:
-    failures = stop.failures + 1
-    return replace(
-        stop,
-        failures=failures,
-        next_try=s.now + s.limits.retry_delay(failures),
-        failure="the driver ended before the savepoint was complete",
-    )
+    return stopping.under_way(s, stop) or recording.noted(s, stopped(s, stop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob_operator.decisions import live_changes
+from streamjob_operator.decisions import compatibility
 from streamjob_operator.decisions.actions import AddFinalizer, DeleteDriver, Emit
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.revision import Difference
@@ -35,7 +35,7 @@ def suspended(s: Situation) -> Step:
     leftover = _remove_pods(s)
     if s.spec is None or s.spec.suspend or leftover is not None:
         return leftover or Step(memory=s.memory)
-    incompatible = live_changes.incompatible(s)
+    incompatible = compatibility.incompatible(s)
     if incompatible is not None:
         return Step(memory=s.memory)
     return deploy_wanted(s, from_state=False, event=_submit("is resumed"))
@@ -75,7 +75,7 @@ def starts_again(s: Situation) -> bool:
     if s.resource.deleted or s.spec is None or s.spec.suspend:
         return False
     other_work = s.difference in (Difference.SCALE, Difference.UPGRADE) and not _only_rescales_what_is_done(s)
-    return (other_work or asks_for_redeployment(s)) and live_changes.incompatible(s) is None
+    return (other_work or asks_for_redeployment(s)) and compatibility.incompatible(s) is None
 
 
 def _until_the_spec_changes(s: Situation) -> Step:

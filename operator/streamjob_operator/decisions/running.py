@@ -6,17 +6,17 @@ before healing; and healing counts before what is done beside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from streamjob_operator.decisions import health, live_changes, pod_dry_run, requests, rollback, stopping
-from streamjob_operator.decisions.actions import Emit, EnsureRevision
+from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import DriverPod
 from streamjob_operator.decisions.recovery import EVICTED, End, ending, evicted, recover
 from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import Situation, Step
-from streamjob_operator.decisions.starting import asks_for_redeployment, create
+from streamjob_operator.decisions.starting import create
+from streamjob_operator.decisions.upgrade import asked, forget_trial, once_admitted
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 
@@ -29,7 +29,7 @@ def deploying(s: Situation) -> Step:
         return _ended(s)
     if never_seen:
         return Step(memory=replace(s.memory, driver=s.pod.uid, trials=()), requeue=0)
-    interruption = _forget_trial(s) or asked(s) or _rollback_if_overdue(s)
+    interruption = forget_trial(s) or asked(s) or _rollback_if_overdue(s)
     if interruption is None and s.pod.started is not None:
         interruption = _restart_if_unhealthy(s)
     if interruption is not None:
@@ -60,88 +60,10 @@ def running(s: Situation) -> Step:
     ):  # fmt: skip
         memory = replace(s.memory, failed_revision=None)
         return Step(memory=replace(memory, lifecycle=stopping.running_state(replace(s, memory=memory))), requeue=0)
-    interruption = _forget_trial(s) or asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
+    interruption = forget_trial(s) or asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
     return _leaving(s, s.pod) or live_changes.adopt(s) or requests.request(s) or live_changes.beside(s)
-
-
-def asked(s: Situation) -> Step | None:
-    """Return what the spec asks of a driver that runs, or is about to; None if it is as asked."""
-    put_off = s.memory.stop
-    if put_off is not None and not _is_asked_for(s, put_off.purpose):
-        return Step(memory=replace(s.memory, stop=None), requeue=0)
-    if s.resource.deleted:
-        return _stop(s, TriggerPurpose.DELETE, "Deleting", "the StreamJob was deleted")
-    if s.spec is None:
-        return None
-    if s.spec.suspend:
-        return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
-    redeploys = asks_for_redeployment(s)
-    if not (redeploys or _asks_for_an_upgrade(s)):
-        return None
-    assert s.wanted is not None
-    if s.seen.revision(s.wanted.name) is None:
-        return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
-    if redeploys:
-        return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
-    if rollback.is_rejected(s):
-        return rollback.stay(s)
-    return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
-
-
-def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
-    """Whether a stop that was put off is still wanted; while the spec cannot be used, nobody takes anything back."""
-    if s.resource.deleted or purpose is TriggerPurpose.DELETE:
-        return s.resource.deleted and purpose is TriggerPurpose.DELETE
-    if s.spec is None:
-        return True
-    if purpose is TriggerPurpose.SUSPEND:
-        return s.spec.suspend
-    if purpose is TriggerPurpose.REDEPLOY:
-        return asks_for_redeployment(s)
-    return purpose is TriggerPurpose.UPGRADE and _asks_for_an_upgrade(s)
-
-
-def _asks_for_an_upgrade(s: Situation) -> bool:
-    another = s.difference in (Difference.SCALE, Difference.UPGRADE) and not s.rolled_back
-    return another and live_changes.incompatible(s) is None
-
-
-def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:
-    mode = stopping.mode_of(s, purpose)
-    if mode is None or not stopping.is_due(s, purpose):
-        return None
-    event = Emit(type="Normal", reason=reason, message=message)
-    if purpose in (TriggerPurpose.SUSPEND, TriggerPurpose.DELETE):
-        return stopping.begin(s, purpose, event, mode=mode)
-    assert s.wanted is not None
-    return _once_admitted(s, s.wanted.name, lambda: stopping.begin(s, purpose, event, mode=mode))
-
-
-def _once_admitted(s: Situation, revision: str, stop: Callable[[], Step]) -> Step | None:
-    """Stop a driver only for a pod that the API server takes; until then, the job runs on."""
-    return pod_dry_run.try_pod(s, revision) or (stop() if pod_dry_run.is_admitted(s, revision) else None)
-
-
-def _forget_trial(s: Situation) -> Step | None:
-    """Ask no longer about pods that nobody wants any more."""
-    if not s.memory.trials:
-        return None
-    asked_for = _pods_asked_for(s)
-    kept = tuple(each for each in s.memory.trials if each.revision in asked_for)
-    return None if kept == s.memory.trials else Step(memory=replace(s.memory, trials=kept), requeue=0)
-
-
-def _pods_asked_for(s: Situation) -> set[str | None]:
-    """The revisions for whose pods the driver might be stopped."""
-    found = {s.memory.revision} if health.unhealthy(s) is not None else set()
-    if rollback.can_roll_back(s) and rollback.is_overdue(s):
-        found.add(s.memory.stable_revision)
-    usable = s.spec is not None and not s.spec.suspend and not s.resource.deleted
-    if usable and s.wanted is not None and (asks_for_redeployment(s) or _asks_for_an_upgrade(s)):
-        found.add(s.wanted.name)
-    return found
 
 
 def _leaving(s: Situation, pod: DriverPod) -> Step | None:
@@ -164,7 +86,7 @@ def _rollback_if_overdue(s: Situation) -> Step | None:
     if not (rollback.can_roll_back(s) and rollback.is_overdue(s)):
         return None
     assert s.memory.stable_revision is not None
-    return _once_admitted(
+    return once_admitted(
         s, s.memory.stable_revision, lambda: rollback.roll_back(s, "it completed no checkpoint in time")
     )
 
@@ -183,7 +105,7 @@ def _restart_if_unhealthy(s: Situation) -> Step | None:
     if why is None:
         return None
     assert s.memory.revision is not None
-    return _once_admitted(s, s.memory.revision, lambda: _restart(s, why))
+    return once_admitted(s, s.memory.revision, lambda: _restart(s, why))
 
 
 def _restart(s: Situation, why: str) -> Step:

@@ -18,12 +18,12 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.end_of_chains import stop_query
 from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.chain.watermarks import InputWatermarks
-from streamjob_runtime.job.end_of_epoch import stop_query
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     drop_planned,
     force_batch,

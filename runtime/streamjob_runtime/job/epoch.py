@@ -26,13 +26,13 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.chain import Chain
+from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.checkpointing.checkpoints import Checkpoints, OnCompleted
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.manifests import ManifestMaker
 from streamjob_runtime.job.assembly import Assembled, Assembler
-from streamjob_runtime.job.end_of_epoch import end_chains
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.starting import check_sources

@@ -26,9 +26,9 @@ from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
+from streamjob_runtime.chain.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.checkpoints import OnCompleted
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
-from streamjob_runtime.job.end_of_epoch import check_ended
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, Job
 from streamjob_runtime.spark.error_text import describe
 

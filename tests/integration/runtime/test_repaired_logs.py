@@ -59,7 +59,7 @@ class Crashed:
         return done.returncode, done.stdout + done.stderr
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        places = ["--location", self.location, "--workdir", self.directory / "job" / "work"]
+        places: list[str | Path] = ["--location", self.location, "--workdir", self.directory / "job" / "work"]
         return self.streamjob("run", self.file, *places, *arguments)
 
 

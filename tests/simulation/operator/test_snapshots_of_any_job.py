@@ -8,11 +8,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 from tests.simulation.operator.snapshots import SnapshotWorld
 from tests.simulation.operator.test_any_course_of_events import (
     SPEC,
+    Edit,
     Happens,
     Reconcile,
     Tick,
@@ -33,6 +34,8 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"savepoint": {"disposeOnDelete": True}, "backoffLimit": 0},
 )
 LONG = 8000
+QUIET = 200
+"""Seconds without a change of the job after which it has come to rest."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,18 @@ def come_to_rest(world: SnapshotWorld) -> None:
     world.store_up = world.api_up = True
     world.next_fault = None
     world.give_node_up()
-    start = world.now
-    while world.now < start + LONG and not all(at_rest(world, name) for name in world.resources):
+    start = quiet_since = world.now
+    last = None
+    while world.now < start + LONG and (
+        world.now < quiet_since + QUIET or not all(at_rest(world, name) for name in world.resources)
+    ):
         Look(Life(), 1)(world)
         world.tick(10)
+        if world.gone:
+            continue
+        state = (world.status.lifecycle_state, world.status.job_status.attempt)
+        if state != last:
+            quiet_since, last = world.now, state
 
 
 def at_rest(world: SnapshotWorld, name: str) -> bool:
@@ -112,6 +123,7 @@ def waits(world: SnapshotWorld, name: str) -> bool:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@example([Edit("job.behaviour", "finite"), Happens("store down"), Look(Life(), 12)])
 @given(courses)
 def test_every_snapshot_comes_to_an_end_and_none_that_is_needed_is_deleted(
     course: list[Callable[[World], None]],

@@ -14,9 +14,9 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
+from streamjob_runtime.chain.end_of_chains import EpochNotEnded
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.job import runner as runner_module
-from streamjob_runtime.job.end_of_epoch import EpochNotEnded
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome
 from streamjob_runtime.job.runner import Runner, RunOptions
 from streamjob_runtime.sinks.errors import UnusablePlace

@@ -223,7 +223,8 @@ def test_a_spark_that_has_ended_ends_the_job(sessions: list[FakeSession], tmp_pa
 
 def test_a_value_of_numpy_is_told_from_others_without_importing_pandas() -> None:
     program = (
-        "import sys; from pyspark.sql import types; from streamjob_runtime import session; session.spare_pandas()\n"
+        "import sys; from pyspark.sql import types\n"
+        "from streamjob_runtime.spark import session; session.spare_pandas()\n"
         "scalar, array = types.NumpyScalarConverter(), types.NumpyArrayConverter()\n"
         "assert not scalar.can_convert('a') and not array.can_convert([1])\n"
         "sys.modules['numpy'] = type(sys)('numpy')\n"

@@ -12,16 +12,15 @@ from streamjob_operator.resources import reasons, snapshot
 CONTROLLER = Path(__file__).resolve().parents[4] / "operator" / "streamjob_operator"
 GIVING = [
     *sorted(file for file in (CONTROLLER / "decisions").glob("*.py") if file.name != "__init__.py"),
-    CONTROLLER / "failing.py",
-    CONTROLLER / "snapshotting.py",
+    CONTROLLER / "reconciling" / "failing.py",
 ]
 EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}
 # Other words of the same modules: conditions and their values, values of the spec and of events, the end of a reason,
-# what Kubernetes says of failed containers and of pods that do not start.
+# Kubernetes' own words for failed containers and for pods.
 OTHERS = {"Ready", "Reconciling", "Stalled", "True", "False", "Unknown"}
 OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
 OTHERS |= {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"}
-OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Unschedulable"}
+OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Succeeded", "Unschedulable"}
 
 
 def words(file: Path) -> Iterator[str]:

@@ -1,0 +1,141 @@
+"""An upgrade, from the changed spec to the next driver; a suspension, a redeployment and a deletion begin the same way.
+
+`asked` compares the spec with the driver that runs. It stops that driver only for a pod that the API server takes.
+`stopping` carries the stop out. `stopped` decides what follows when no process is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from streamjob_operator.decisions import health, pod_dry_run, rollback, stopping
+from streamjob_operator.decisions.actions import Emit, EnsureRevision
+from streamjob_operator.decisions.compatibility import incompatible
+from streamjob_operator.decisions.memory import Stop
+from streamjob_operator.decisions.not_running import suspend
+from streamjob_operator.decisions.recovery import restart
+from streamjob_operator.decisions.revision import Difference
+from streamjob_operator.decisions.rollback import rolled_back
+from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.decisions.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
+from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
+
+
+def asked(s: Situation) -> Step | None:
+    """Return what the spec asks of a driver that runs, or is about to; None if it is as asked."""
+    put_off = s.memory.stop
+    if put_off is not None and not _is_asked_for(s, put_off.purpose):
+        return Step(memory=replace(s.memory, stop=None), requeue=0)
+    if s.resource.deleted:
+        return _stop(s, TriggerPurpose.DELETE, "Deleting", "the StreamJob was deleted")
+    if s.spec is None:
+        return None
+    if s.spec.suspend:
+        return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
+    redeploys = asks_for_redeployment(s)
+    if not (redeploys or _asks_for_an_upgrade(s)):
+        return None
+    assert s.wanted is not None
+    if s.seen.revision(s.wanted.name) is None:
+        return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
+    if redeploys:
+        return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
+    if rollback.is_rejected(s):
+        return rollback.stay(s)
+    return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
+
+
+def stopped(s: Situation, stop: Stop) -> Step:
+    """No process of the job is left: go on to what the resource asks for at this moment."""
+    if s.resource.deleted:
+        memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
+        return Step(memory=memory, requeue=0)
+    if stop.purpose is TriggerPurpose.ROLLBACK:
+        return rolled_back(s)
+    if stop.purpose is TriggerPurpose.RESTART:
+        return restart(s, s.memory.failure_reason or "RestartUnhealthyJob", s.memory.failure or "the job was not well")
+    go = stopping.may_go_on(s, stop)
+    if go is None:
+        return Step(
+            memory=s.memory,
+            requeue=s.limits.store,
+            reason="StoreUnreachable",
+            message="the store does not answer, so it is not known whether the savepoint was completed",
+        )
+    if not go:
+        assert s.memory.revision is not None
+        step = deploy(s, s.memory.revision, go_on(s))
+        return replace(step, memory=replace(step.memory, stop=_put_off(s, stop))) if not step.actions else step
+    suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
+    if suspends:
+        return suspend(s)
+    if stop.purpose is not TriggerPurpose.REDEPLOY and incompatible(s) is not None:
+        # What the job was asked before it stopped had less state than what it has left, such as none yet.
+        assert s.memory.revision is not None
+        return deploy(s, s.memory.revision, go_on(s))
+    return deploy_wanted(s, from_state=stop.purpose is TriggerPurpose.REDEPLOY)
+
+
+def once_admitted(s: Situation, revision: str, stop: Callable[[], Step]) -> Step | None:
+    """Stop a driver only for a pod that the API server takes; until then, the job runs on."""
+    return pod_dry_run.try_pod(s, revision) or (stop() if pod_dry_run.is_admitted(s, revision) else None)
+
+
+def forget_trial(s: Situation) -> Step | None:
+    """Ask no longer about pods that nobody wants any more."""
+    if not s.memory.trials:
+        return None
+    asked_for = _pods_asked_for(s)
+    kept = tuple(each for each in s.memory.trials if each.revision in asked_for)
+    return None if kept == s.memory.trials else Step(memory=replace(s.memory, trials=kept), requeue=0)
+
+
+def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
+    """Whether a stop that was put off is still wanted; while the spec cannot be used, nobody takes anything back."""
+    if s.resource.deleted or purpose is TriggerPurpose.DELETE:
+        return s.resource.deleted and purpose is TriggerPurpose.DELETE
+    if s.spec is None:
+        return True
+    if purpose is TriggerPurpose.SUSPEND:
+        return s.spec.suspend
+    if purpose is TriggerPurpose.REDEPLOY:
+        return asks_for_redeployment(s)
+    return purpose is TriggerPurpose.UPGRADE and _asks_for_an_upgrade(s)
+
+
+def _asks_for_an_upgrade(s: Situation) -> bool:
+    another = s.difference in (Difference.SCALE, Difference.UPGRADE) and not s.rolled_back
+    return another and incompatible(s) is None
+
+
+def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:
+    mode = stopping.mode_of(s, purpose)
+    if mode is None or not stopping.is_due(s, purpose):
+        return None
+    event = Emit(type="Normal", reason=reason, message=message)
+    if purpose in (TriggerPurpose.SUSPEND, TriggerPurpose.DELETE):
+        return stopping.begin(s, purpose, event, mode=mode)
+    assert s.wanted is not None
+    return once_admitted(s, s.wanted.name, lambda: stopping.begin(s, purpose, event, mode=mode))
+
+
+def _pods_asked_for(s: Situation) -> set[str | None]:
+    """The revisions for whose pods the driver might be stopped."""
+    found = {s.memory.revision} if health.unhealthy(s) is not None else set()
+    if rollback.can_roll_back(s) and rollback.is_overdue(s):
+        found.add(s.memory.stable_revision)
+    usable = s.spec is not None and not s.spec.suspend and not s.resource.deleted
+    if usable and s.wanted is not None and (asks_for_redeployment(s) or _asks_for_an_upgrade(s)):
+        found.add(s.wanted.name)
+    return found
+
+
+def _put_off(s: Situation, stop: Stop) -> Stop:
+    failures = stop.failures + 1
+    return replace(
+        stop,
+        failures=failures,
+        next_try=s.now + s.limits.retry_delay(failures),
+        failure="the driver ended before the savepoint was complete",
+    )
