@@ -50,7 +50,7 @@ _HEAD = """\
 <!-- Written by docs/generate.py from the models in runtime/streamjob/job/spec.py; change it there. -->
 
 A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, or a [Python file](#in-python) that
-defines `job`. All three give the same model. An unknown field is an error.
+defines `job`. All three produce the same model. Unknown fields are errors.
 
 ```yaml
 name: departures
@@ -72,17 +72,17 @@ sinks:
 ```
 
 Durations are numbers with a unit: `250ms`, `10s`, `5m`, `1h`, `2d`, `1h30m`. Paths are relative to the file.
-`${env:NAME}` in an option or in `sparkConf` stands for an environment variable where the job runs; it is the only way
-to give a job a secret. `--set PATH=VALUE` changes a field on the command line: `--set checkpointing.interval=5s`,
+`${env:NAME}` in an option or in `sparkConf` is replaced by an environment variable where the job runs. This is the only
+way to give a job a secret. `--set PATH=VALUE` changes a field on the command line: `--set checkpointing.interval=5s`,
 `--set sources.flights.options.path=other`.
 
-In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` go before those
-of `spec.job`, and `metadata.name` is the job's name. All of its fields: [StreamJob](streamjob.md).
+In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` override those of
+`spec.job`, and `metadata.name` is the job's name. [StreamJob](streamjob.md) lists all fields.
 
-A file has at most 1 MiB, 100 levels, 100,000 values with what its aliases repeat, and 100 digits in a number. Of YAML's
-tags, only `!!str`, `!!int`, `!!float`, `!!bool` and `!!null` are known.
+Limits of a file: 1 MiB, 100 levels, 100,000 values (including repetitions through aliases), and 100 digits in a number.
+The only known YAML tags are `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`.
 
-`streamjob validate FILE` says everything that is wrong with a file, without starting Spark.
+`streamjob validate FILE` reports all mistakes in a file, without starting Spark.
 
 ## In Python
 
@@ -121,9 +121,8 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 
 The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and
 `watermark` may be written either way. A function of `@job.operator` takes a DataFrame for each input and returns one;
-`name` is the function's by default. `inputs` and `input` take handles or names. Two fields have calls of their own:
-`python` of an operator is `@job.operator`, and `sql` is `job.sql`. An operator comes after its inputs, except in a
-loop.
+`name` is the function's by default. `inputs` and `input` take handles or names. Two fields have their own calls:
+`@job.operator` for `python`, and `job.sql` for `sql`. An operator comes after its inputs, except in a loop.
 """
 
 

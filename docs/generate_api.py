@@ -41,19 +41,19 @@ _CLI = f"""\
 
 {_WRITTEN}
 
-Standard output is for people or, with `--json`, one JSON object a line; logs and errors go to standard error. A command
-that fails says what was wrong and how to mend it, and ends with one of these exit codes:
+Standard output is text or, with `--json`, one JSON object per line. Logs and errors go to standard error. A failing
+command reports the problem and the fix. Commands end with one of these exit codes:
 
 | code | meaning |
 |---|---|
-| 0 | done; the job finished, or stopped as asked |
+| 0 | done; the job has finished, or stopped as requested |
 | 2 | invalid input; nothing was started |
-| 3 | cannot restore from the snapshot that was asked for |
+| 3 | cannot restore from the requested snapshot |
 | 4 | superseded: another owner holds the job's log |
 | 5 | failed |
 
 `run` needs the extra `runtime`: `pip install 'streamjob[runtime]'`. The commands that talk to a running job find it
-through `control.json` in its work directory; without `--workdir` or `--url` that is the only running job below
+through `control.json` in its work directory. Without `--workdir` or `--url`, they use the only running job below
 `./.streamjob/work`.
 """
 
@@ -64,8 +64,8 @@ _API = f"""\
 
 HTTP and JSON, served by the process that runs the job: the controller and `streamjob status`, `checkpoint`,
 `savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`;
-with `STREAMJOB_HOST` set to `*`, as in a pod, on all addresses. The token travels in plain HTTP.
-`<workdir>/control.json` says where, as long as the job runs: `{{"url", "pid", "tokenFile"}}`.
+with `STREAMJOB_HOST` set to `*`, as in a pod, on all addresses. The token is sent in plain HTTP. While the job is
+running, `<workdir>/control.json` has the address: `{{"url", "pid", "tokenFile"}}`.
 
 ```sh
 cd .streamjob/work/departures
@@ -76,22 +76,22 @@ curl -H "Authorization: Bearer $(cat token)" -X POST $url/v1/checkpoints -d '{{"
 curl -H "Authorization: Bearer $(cat token)" $url/v1/triggers/before-lunch
 ```
 
-- **Who may ask**: every request needs `Authorization: Bearer <token>`, `/healthz` and `/readyz` aside, and gets 401
-  without it; so does `/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of
-  `STREAMJOB_TOKEN_FILE`; without that variable a random one is made in `<workdir>/token`, that only its owner may
-  read.
-- **Requests** are answered with 202 and a trigger id before they are done; `GET /v1/triggers/<id>` tells what became of
-  them. The caller may supply the id (letters, digits, `.`, `_`, `-`): sent again with the same id it is the same
-  request, so repeating it after a lost answer is safe.
+- **Authentication**: every request except `/healthz` and `/readyz` needs `Authorization: Bearer <token>`, and gets 401
+without it. This includes `/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of
+`STREAMJOB_TOKEN_FILE`. Without that variable, a random token is created in `<workdir>/token`, which only its owner may
+read.
+- **Requests** are answered with 202 and a trigger id before they are done; `GET /v1/triggers/<id>` reports the result.
+The caller may choose the id (letters, digits, `.`, `_`, `-`). A request with the same id is the same request, so it is
+safe to repeat it after a lost answer.
 - **Errors** are `application/problem+json` (RFC 9457) with `title`, `status`, `detail`, often `fix`, and for an invalid
   request `errors`: `[{{"field", "message"}}]`.
-- **Units**: where a name carries none, times are in seconds since 1970, durations in seconds, sizes in bytes. The
-  checkpoints' statistics are Flink's: times and durations in ms, -1 for what is not known yet.
-- **Limits**: 128 connections, of them 64 of one address that have not shown the token, and 200 new ones in a second;
-  where there are more, the oldest that has not shown it is closed. Without the token a connection gets one answer. A
-  head has 5 s and 16 KiB, the rest of a request and its answer 30 s, a body 64 KiB. 100 requests may be without an
-  outcome; the next gets 429, but for a stop.
-- Fields may be added: ignore those that you do not know. In requests an unknown field is an error.
+- **Units**: unless the name has a unit, times are in seconds since 1970, durations in seconds, sizes in bytes. The
+statistics of checkpoints are Flink's: times and durations in ms, -1 for unknown values.
+- **Limits**: 128 connections, at most 64 of them unauthenticated from one address, and 200 new ones per second. If
+there are more, the oldest unauthenticated one is closed. An unauthenticated connection gets one answer. Headers are
+limited to 5 s and 16 KiB, the rest of a request and its answer to 30 s, a body to 64 KiB. At most 100 requests may be
+pending; the next one gets 429, except for a stop.
+- New fields may be added: ignore unknown fields. In requests, an unknown field is an error.
 - **States** of a job: {", ".join(f"`{state.value}`" for state in JobState)}.
 """
 
@@ -100,10 +100,10 @@ _METRICS = f"""\
 
 {_WRITTEN}
 
-`GET /metrics` in Prometheus' text form: on the port that `STREAMJOB_METRICS_PORT` names, without a token, and on that
-of the [control API](control-api.md), with the token. In a cluster the controller sets the port:
-[monitor](../how-to/monitor.md). A process runs one job, so only `streamjob_info` carries the job's name. Counters start
-at 0 with the process. Metrics are computed once a second at most, however often the port is asked.
+`GET /metrics` in Prometheus' text format: on the port in `STREAMJOB_METRICS_PORT`, without a token, and on the port of
+the [control API](control-api.md), with the token. In a cluster, the controller sets the port:
+[monitor](../how-to/monitor.md). A process runs one job, so only `streamjob_info` has the job's name. Counters start at
+0 with the process. Metrics are computed at most once a second.
 """
 
 

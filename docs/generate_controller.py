@@ -18,12 +18,13 @@ _HEAD = """# The controller's process
 <!-- Written by docs/generate_controller.py from the code; change it there. -->
 
 `python -m streamjob_operator`, the command of the controller's image. The [chart](../how-to/install-the-controller.md)
-sets what it needs. In a pod it is the pod's service account, elsewhere what `KUBECONFIG` says, so a controller can be
-run beside a cluster: `python -m streamjob_operator --namespace mine --no-leader-election`.
+sets its options. In a pod it uses the pod's service account, elsewhere `KUBECONFIG`, so you can run a controller
+outside a cluster: `python -m streamjob_operator --namespace mine --no-leader-election`.
 
-Any number of replicas may run: a Lease says which one acts, the others stand by. One that is asked to go hands the
-Lease over at once; one that dies is replaced after the lease's duration. A replica that cannot renew its lease stops
-acting before another may begin. Exit codes: 0 asked to stop, 2 settings that cannot be used, 5 lease lost or failed.
+Any number of replicas may run: a Lease elects one leader, the others are on standby. A leader that is asked to stop
+hands the Lease over at once; one that dies is replaced after the lease's duration. A replica that cannot renew its
+lease stops acting before another may begin. Exit codes: 0 stopped on request, 2 invalid settings, 5 lease lost or
+failure.
 
 ## Settings
 """
@@ -33,24 +34,23 @@ _PROBES = """
 
 | path | answers 200 while |
 |---|---|
-| `/healthz` | the watches deliver what listings show |
-| `/readyz` | the process runs, whether it leads or stands by |
+| `/healthz` | the watches deliver the changes that listings show |
+| `/readyz` | the process runs, as leader or on standby |
 
-Every minute the leader lists everything. If no watch has brought a version 150 s later, or nothing could be listed for
-five minutes, `/healthz` fails, so that the process is replaced.
+Every minute, the leader lists everything. If a watch has not delivered a listed version after 150 s, or if listing has
+failed for five minutes, `/healthz` fails, so that the process is replaced.
 
 ## Admission webhook
 
 With `--admission-certificate`, every replica answers `POST /streamjobs` over HTTPS: an AdmissionReview of
-`admission.k8s.io/v1`. A StreamJob that is created, or whose spec is changed, is denied if the controller would call its
-spec invalid; the message has the problems, in the words of `streamjob validate`. Everything else is allowed. A spec
+`admission.k8s.io/v1`. A StreamJob that is created, or whose spec is changed, is denied if the controller would treat
+its spec as invalid; the message lists the problems, as `streamjob validate` does. Everything else is allowed. A spec
 that is not checked within four fifths of the API server's timeout is allowed with a warning, and the controller checks
 it later. Requests are limited to 4 MiB. The certificate is read again when its files change.
 
 ## Metrics
 
-`GET /metrics`, in Prometheus' text form, without a token. What a job does is told by
-[its driver's own metrics](metrics.md).
+`GET /metrics`, in Prometheus' text format, without a token. A job's own metrics are those of [its driver](metrics.md).
 
 | name | type | labels | meaning |
 |---|---|---|---|

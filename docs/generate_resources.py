@@ -25,8 +25,8 @@ _STREAM_JOB = f"""\
 
 {_WRITTEN}
 
-A job on the cluster: what runs, how, and how its state is kept over changes. `kubectl get sj`, or `kubectl get streams`
-for all of them and their snapshots.
+A job on the cluster, its settings, and the handling of its state. List them with `kubectl get sj`, or together with
+their snapshots with `kubectl get streams`.
 
 ```yaml
 apiVersion: streamjob.io/v1alpha1
@@ -56,9 +56,9 @@ spec:
     - {{name: report, input: delays, format: parquet, options: {{path: /data/report}}}}
 ```
 
-`streamjob validate FILE` reads such a file, too. Durations are numbers with a unit: `250ms`, `10s`, `5m`, `1h`, `2d`.
+`streamjob validate FILE` also accepts such a file. Durations are numbers with a unit: `250ms`, `10s`, `5m`, `1h`, `2d`.
 The fields of `spec.job` are those of a [job file](job-file.md); `spec.parallelism`, `spec.maxParallelism`,
-`spec.checkpointing` and `spec.sparkConf` go before what it says itself.
+`spec.checkpointing` and `spec.sparkConf` override the same fields in `spec.job`.
 """
 _STREAM_SNAPSHOT = f"""\
 # StreamSnapshot
@@ -76,26 +76,26 @@ spec:
   savepoint: {{location: "s3://snapshots/kept"}}
 ```
 
-It is taken once. Another StreamJob starts from it by `initialSnapshotRef: {{name: before-the-move}}`, or by its `path`
-as `initialSavepointPath`. Periodic checkpoints have no such resource; the [StreamJob](streamjob.md) says which was the
-last.
+It is taken once. Another StreamJob can start from it with `initialSnapshotRef: {{name: before-the-move}}`, or with its
+`path` as `initialSavepointPath`. Periodic checkpoints have no such resource; the [StreamJob](streamjob.md) shows the
+last one.
 """
 _REASONS = f"""\
 # Reasons
 
 {_WRITTEN}
 
-Why a condition is as it is, and what an event tells, in a word; `kubectl describe sj NAME` shows both. Alerts may rely
-on these words. What keeps a pod from starting has Kubernetes' own: `ImagePullBackOff`, `Unschedulable`, and so on.
-What was put off is `UpgradePutOff`, `SuspendPutOff` and so on: the job runs on, and it is tried again. A job that is
-between two states gives the state as the reason: `Restoring`, `Restarting`, `Finishing`.
+The reasons of conditions and events; `kubectl describe sj NAME` shows both. Alerts may rely on these words. If a pod
+cannot start, the reason is Kubernetes' own: `ImagePullBackOff`, `Unschedulable`, and so on. If an action is postponed,
+the reason is `UpgradePutOff`, `SuspendPutOff` and so on: the job keeps running, and the action is tried again. For a
+job between two states, the state is the reason: `Restoring`, `Restarting`, `Finishing`.
 """
-_REFUSED = "The API server refuses what breaks one of these:"
+_REFUSED = "The API server enforces these rules:"
 # Sections that need no table of their own: what stands there instead, if anything.
 _NO_TABLE = {
     "spec.job": "",
-    "spec.executor": "For executors in pods of their own, with the fields of `spec.driver`. None are started: Spark "
-    "runs in the driver's pod, and `instances` must be 0.",
+    "spec.executor": "For executors in separate pods, with the fields of `spec.driver`. None are started: Spark runs "
+    "in the driver's pod, and `instances` must be 0.",
 }
 _WORDS = {"array": "list", "boolean": "boolean", "integer": "integer", "object": "mapping", "string": "text"}
 
@@ -110,7 +110,8 @@ def render_stream_job() -> str:
             _rules(checked),
             *_sections(spec, "spec"),
             *_sections(_status("streamjobs"), "status"),
-            _meanings("Conditions", "Condition", conditions.MEANINGS) + "\n\nWhy each is so: [reasons](reasons.md).",
+            _meanings("Conditions", "Condition", conditions.MEANINGS)
+            + "\n\nFor their reasons see [reasons](reasons.md).",
             _meanings("Lifecycle states", "State", status.MEANINGS),
         ]
     )
@@ -134,9 +135,9 @@ def render_reasons() -> str:
     return _page(
         [
             _REASONS,
-            _meanings("Something is wrong", "Reason", reasons.WRONG),
-            _meanings("All is well, or on its way", "Reason", reasons.ON_ITS_WAY),
-            _meanings("Of single conditions, and of StreamSnapshots", "Reason", reasons.ELSEWHERE),
+            _meanings("Problems", "Reason", reasons.WRONG),
+            _meanings("Normal operation", "Reason", reasons.ON_ITS_WAY),
+            _meanings("Single conditions, and StreamSnapshots", "Reason", reasons.ELSEWHERE),
         ]
     )
 

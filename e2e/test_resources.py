@@ -210,10 +210,10 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"job": None}, "give the job either as job or as mainApplicationFile"),
-        ({"mainApplicationFile": "local:///app/job.py"}, "give the job either as job or as mainApplicationFile"),
+        ({"job": None}, "set either job or mainApplicationFile"),
+        ({"mainApplicationFile": "local:///app/job.py"}, "set either job or mainApplicationFile"),
         ({"mainApplicationFile": "ftp://x/job.py", "job": None}, "spec.mainApplicationFile"),
-        ({"job.name": "arrivals"}, "must be metadata.name"),
+        ({"job.name": "arrivals"}, "must equal metadata.name"),
         ({"job.operators": [{"name": "odd", "inputs": ["numbers"], "outputMode": "all"}]}, "outputMode"),
         ({"job.sources": [{"name": "numbers"}]}, "spec.job.sources[0].format: Required value"),
         ({"job.sources": [SHORT_JOB["sources"][0]] * 2}, "Duplicate value"),
@@ -223,28 +223,31 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
         ({"parallelism": 4, "job.maxParallelism": 2}, "parallelism is above maxParallelism"),
         ({"job.parallelism": 4, "maxParallelism": 2}, "parallelism is above maxParallelism"),
         ({"upgradeMode": "lastState"}, "spec.upgradeMode"),
-        ({"checkpointing": None}, "state needs a place"),
-        ({"checkpointing": None, "upgradeMode": "last-state"}, "state needs a place"),
+        ({"checkpointing": None}, "state needs a location"),
+        ({"checkpointing": None, "upgradeMode": "last-state"}, "state needs a location"),
         ({"checkpointing.location": "snapshots"}, "spec.checkpointing.location"),
         ({"checkpointing.interval": 10}, "spec.checkpointing.interval"),
         ({"checkpointing.numRetained": 0}, "spec.checkpointing.numRetained"),
         ({"savepointRedeployNonce": 1}, "savepointRedeployNonce needs a snapshot to start from"),
         (
             {"initialSavepointPath": "s3://a/b", "initialSnapshotRef": {"name": "c"}},
-            "both say what to start from",
+            "both name a snapshot to start from",
         ),
         ({"savepoints.schedule": "often"}, "spec.savepoints.schedule"),
-        ({"savepoints.drain": True}, "drain is about the savepoint on deletion"),
+        ({"savepoints.drain": True}, "drain applies to the savepoint on deletion"),
         ({"savepoints.retention.maxCount": 0}, "spec.savepoints.retention.maxCount"),
         ({"storage.credentialsSecretRef": {}}, "spec.storage.credentialsSecretRef.name: Required value"),
         ({"storage.endpoint": "minio:9000"}, "spec.storage.endpoint"),
         ({"storage.endpoint": "https://name:secret@minio:9000"}, "spec.storage.endpoint"),
         ({"upgrade.compatibilityCheck": "Maybe"}, "spec.upgrade.compatibilityCheck"),
         ({"driver.memory": "lots"}, "spec.driver.memory"),
-        ({"driver.coreRequest": "2", "driver.coreLimit": "1500m"}, "coreLimit is below what is requested"),
-        ({"driver.cores": 2, "driver.coreLimit": "1500m"}, "coreLimit is below what is requested"),
+        (
+            {"driver.coreRequest": "2", "driver.coreLimit": "1500m"},
+            "coreLimit is below the request of coreRequest or cores",
+        ),
+        ({"driver.cores": 2, "driver.coreLimit": "1500m"}, "coreLimit is below the request of coreRequest or cores"),
         ({"driver.env": [{"value": "x"}]}, "spec.driver.env[0].name: Required value"),
-        ({"executor.instances": 2}, "executors in pods of their own are not supported"),
+        ({"executor.instances": 2}, "executors in separate pods are not supported"),
     ],
 )
 def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str, Any], said: str) -> None:
@@ -353,7 +356,7 @@ def test_a_snapshot_is_accepted(server: Server, wanted: dict[str, Any]) -> None:
         ({"jobRef": {"name": "departures"}, "savepoint": {"path": "nowhere"}}, "spec.savepoint.path"),
         (
             {"jobRef": {"name": "departures"}, "savepoint": {"location": "s3://a/b", "path": "s3://a/c"}},
-            "path names a savepoint that exists",
+            "path names an existing savepoint",
         ),
     ],
 )
@@ -367,11 +370,11 @@ def test_a_snapshot_that_cannot_be_taken_is_refused(server: Server, spec: dict[s
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"jobRef.name": "another"}, "cannot change: make another StreamSnapshot"),
-        ({"savepoint": None, "checkpoint": {}}, "what is taken, and where to, cannot change"),
-        ({"savepoint.location": "s3://snapshots/elsewhere"}, "what is taken, and where to, cannot change"),
-        ({"savepoint.location": None}, "what is taken, and where to, cannot change"),
-        ({"savepoint": {"path": "s3://snapshots/x"}}, "what is taken, and where to, cannot change"),
+        ({"jobRef.name": "another"}, "cannot be changed: create another StreamSnapshot"),
+        ({"savepoint": None, "checkpoint": {}}, "savepoint and checkpoint cannot be changed"),
+        ({"savepoint.location": "s3://snapshots/elsewhere"}, "savepoint and checkpoint cannot be changed"),
+        ({"savepoint.location": None}, "savepoint and checkpoint cannot be changed"),
+        ({"savepoint": {"path": "s3://snapshots/x"}}, "savepoint and checkpoint cannot be changed"),
     ],
 )
 def test_a_snapshot_stays_what_it_is(

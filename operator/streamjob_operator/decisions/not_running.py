@@ -14,7 +14,7 @@ from streamjob_operator.resources.status import LifecycleState
 
 
 def created(s: Situation) -> Step:
-    """Nothing was done yet."""
+    """Nothing has happened yet."""
     if s.resource.deleted:
         return _delete(s)
     if not s.seen.finalizer:

@@ -15,7 +15,7 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class ConditionType(StrEnum):
-    """What a condition speaks of."""
+    """The type of a condition."""
 
     READY = "Ready"
     RECONCILING = "Reconciling"
@@ -28,29 +28,29 @@ class ConditionType(StrEnum):
 
 
 MEANINGS: Mapping[ConditionType, str] = {
-    ConditionType.READY: "What the spec of this generation asks for is so: the job runs and has completed a "
-    "checkpoint, or it has finished, or is suspended as asked.",
-    ConditionType.RECONCILING: "The controller is on its way from one spec, or one state, to another.",
-    ConditionType.STALLED: "Nothing will change by itself: the spec has to, or the world outside.",
+    ConditionType.READY: "The job matches the spec of this generation: it is running and has completed a checkpoint, "
+    "has finished, or is suspended as requested.",
+    ConditionType.RECONCILING: "The controller is working on a change of spec or state.",
+    ConditionType.STALLED: "Nothing will change by itself: the spec or something outside has to change.",
     ConditionType.RUNNING: "The job processes data.",
     ConditionType.CHECKPOINT_HEALTHY: "Checkpoints complete as often as they should.",
-    ConditionType.STATE_COMPATIBLE: "The spec can go on from the job's state.",
-    ConditionType.ROLLED_BACK: "What runs is the last stable revision, and not this spec.",
+    ConditionType.STATE_COMPATIBLE: "The spec can continue from the job's state.",
+    ConditionType.ROLLED_BACK: "The last stable revision is running instead of this spec.",
     ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise it knows "
-    "of them what the driver says, and deletes none.",
+    "only the snapshots that the driver reports, and deletes none.",
 }
 
 
 class Condition(StatusPart):
-    """One thing that is so, is not so, or is not known."""
+    """One aspect of the resource's state: true, false or unknown."""
 
-    type: str = Field(max_length=316, pattern=r"^[A-Z][A-Za-z]*$", description="What it speaks of.")
-    status: ConditionStatus = Field(description="Whether it is so.")
+    type: str = Field(max_length=316, pattern=r"^[A-Z][A-Za-z]*$", description="The type of the condition.")
+    status: ConditionStatus = Field(description="True, False or Unknown.")
     reason: str = Field(
-        max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", description="Why, in a word."
+        max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", description="The reason, as one word."
     )
-    message: str = Field(default="", max_length=32768, description="Why, for people.")
-    observed_generation: int | None = Field(default=None, ge=0, description="Generation of the spec that it is about.")
+    message: str = Field(default="", max_length=32768, description="The reason, as text.")
+    observed_generation: int | None = Field(default=None, ge=0, description="Generation of the spec that it refers to.")
     last_transition_time: Time = Field(description="When `status` changed last.")
 
 

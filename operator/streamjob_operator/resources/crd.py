@@ -72,19 +72,21 @@ def _stream_job() -> Schema:
         status=status,
         rules_of_resource=rules.STREAM_JOB,
         columns=[
-            _column("State", ".status.lifecycleState", "Where the StreamJob stands on its way"),
-            _column("Job", ".status.jobStatus.state", "What the driver said last"),
+            _column("State", ".status.lifecycleState", "Lifecycle state of the StreamJob"),
+            _column("Job", ".status.jobStatus.state", "State that the driver reported last"),
             _column(
-                "Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether the spec is what runs, and well"
+                "Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether the spec is running and healthy"
             ),
-            _column("Checkpoint", ".status.checkpoint.lastCompleted.id", "The last that is complete", "integer"),
-            _column("Taken", ".status.checkpoint.lastCompleted.completed", "How long ago that was", "date"),
+            _column("Checkpoint", ".status.checkpoint.lastCompleted.id", "The last completed checkpoint", "integer"),
+            _column("Taken", ".status.checkpoint.lastCompleted.completed", "Time since its completion", "date"),
             _column("Restarts", ".status.jobStatus.restarts", "Restarts after failures", "integer"),
-            _column("Age", ".metadata.creationTimestamp", "How old the StreamJob is", "date"),
-            _column("Parallelism", ".status.replicas", "Task slots that run", "integer", wide=True),
+            _column("Age", ".metadata.creationTimestamp", "Age of the StreamJob", "date"),
+            _column("Parallelism", ".status.replicas", "Running task slots", "integer", wide=True),
             _column("Attempt", ".status.jobStatus.attempt", "Number of the driver", "integer", wide=True),
-            _column("Revision", ".status.reconciliation.lastReconciledRevision", "What the driver runs", wide=True),
-            _column("Message", ".status.conditions[?(@.type=='Ready')].message", "Why it is ready or not", wide=True),
+            _column("Revision", ".status.reconciliation.lastReconciledRevision", "Revision of the driver", wide=True),
+            _column(
+                "Message", ".status.conditions[?(@.type=='Ready')].message", "Message of the condition Ready", wide=True
+            ),
         ],
         scale={
             "specReplicasPath": ".spec.parallelism",
@@ -123,10 +125,10 @@ def _stream_snapshot() -> Schema:
         rules_of_resource=(),
         columns=[
             _column("Job", ".spec.jobRef.name", "The StreamJob"),
-            _column("State", ".status.state", "Where it stands"),
-            _column("Bytes", ".status.sizeBytes", "All files that it refers to", "integer"),
-            _column("Taken", ".status.resultTimestamp", "How long ago it was complete, or given up", "date"),
-            _column("Age", ".metadata.creationTimestamp", "How old the StreamSnapshot is", "date"),
+            _column("State", ".status.state", "State of the StreamSnapshot"),
+            _column("Bytes", ".status.sizeBytes", "Size of all files that it refers to", "integer"),
+            _column("Taken", ".status.resultTimestamp", "Time since it completed, failed or was abandoned", "date"),
+            _column("Age", ".metadata.creationTimestamp", "Age of the StreamSnapshot", "date"),
             _column("Path", ".status.path", "URI of its manifest", wide=True),
             _column("Error", ".status.error", "Why it failed last", wide=True),
         ],

@@ -28,39 +28,40 @@ SnapshotUri = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^(s3
 
 
 class Checkpointing(CheckpointingPolicy):
-    """When checkpoints are taken, how, where to, and how many are kept. Each field goes before that of `job`."""
+    """When, how and where checkpoints are taken, and how many are kept. Each field overrides that of `job`."""
 
     location: Place | None = Field(
         default=None,
-        description="Where checkpoints are stored: `s3://bucket/prefix`, or a path on a volume of the driver. Needed "
+        description="Location of checkpoints: `s3://bucket/prefix`, or a path on a volume of the driver. Required "
         "unless `upgradeMode` is `stateless`.",
     )
 
 
 class Retention(SpecPart):
-    """Which of the snapshots that the controller asked for are kept; the newest always is."""
+    """Retention of the snapshots that the controller has requested. The newest is always kept."""
 
     max_count: int = Field(default=10, ge=1, strict=True, description="How many.")
-    max_age: Seconds | None = Field(default=None, gt=0, description="For how long. Default: for ever.")
+    max_age: Seconds | None = Field(default=None, gt=0, description="Maximum age. Default: unlimited.")
 
 
 class Savepoints(SpecPart):
     """Savepoints that the controller takes by itself."""
 
     location: Place | None = Field(
-        default=None, description="Where savepoints go. Default: below the place of the checkpoints."
+        default=None, description="Location of savepoints. Default: below the location of the checkpoints."
     )
     schedule: Annotated[str, Field(max_length=128, pattern=SCHEDULE)] | None = Field(
         default=None,
-        description="Takes one regularly: a duration since the last, like `6h`, or cron's five fields in UTC.",
+        description="Takes savepoints regularly: a duration since the last one, like `6h`, or cron's five fields in "
+        "UTC.",
     )
     on_deletion: bool = Field(default=False, description="Stop with a savepoint when the StreamJob is deleted.")
     drain: bool = Field(
         default=False,
-        description="That savepoint drains the job: windows and timers fire as if all input had ended. Nothing "
-        "should go on from it.",
+        description="Drain the job for the savepoint of `onDeletion`: windows and timers fire as if all input had "
+        "ended. Do not continue from such a savepoint.",
     )
-    retention: Retention = Field(default_factory=Retention, description="Which of them are kept.")
+    retention: Retention = Field(default_factory=Retention, description="Which savepoints are kept.")
 
 
 class Storage(SpecPart):
@@ -72,22 +73,22 @@ class Storage(SpecPart):
     region: str | None = Field(default=None, min_length=1, max_length=63, description="Its region.")
     path_style_access: bool | None = Field(
         default=None,
-        description="Put the bucket into the path and not into the host's name. Default: with an `endpoint`.",
+        description="Put the bucket into the path instead of the host name. Default: true if `endpoint` is set.",
     )
     credentials_secret_ref: Reference | None = Field(
         default=None,
         description="A Secret with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if there is one, "
-        "`AWS_SESSION_TOKEN`. Without it the driver's service account has to do, and the controller keeps away from "
-        "the store unless it may use credentials of its own.",
+        "`AWS_SESSION_TOKEN`. Without it, the driver uses its service account, and the controller does not access the "
+        "store unless it may use its own credentials.",
     )
 
 
 class Rollback(SpecPart):
-    """What becomes of a revision that does not get going."""
+    """What happens to a revision that does not become stable."""
 
     enabled: bool = Field(
         default=False,
-        description="Go back to the last stable revision, unless this one completed a checkpoint.",
+        description="Go back to the last stable revision, unless the new one has completed a checkpoint.",
     )
     readiness_timeout: Seconds = Field(
         default=300.0, gt=0, description="Time in which a revision must complete its first checkpoint."
@@ -99,64 +100,68 @@ class Upgrade(SpecPart):
 
     last_state_fallback: bool = Field(
         default=True,
-        description="Where `upgradeMode` is `savepoint` and the job cannot take one, go on from its last checkpoint.",
+        description="If `upgradeMode` is `savepoint` and the job cannot take one, continue from its last checkpoint.",
     )
     max_allowed_checkpoint_age: Seconds | None = Field(
         default=None,
         gt=0,
-        description="Where `upgradeMode` is `last-state` and the last checkpoint is older, take a savepoint first.",
+        description="If `upgradeMode` is `last-state` and the last checkpoint is older than this, take a savepoint "
+        "first.",
     )
     compatibility_check: CompatibilityCheck = Field(
         default="Enforce",
-        description="What happens to a spec that cannot go on from the job's state: `Enforce` leaves the running job "
-        "alone, `Warn` says so and goes on, `Off` does not look.",
+        description="Handling of a spec that does not fit the job's state: `Enforce` leaves the running job alone, "
+        "`Warn` reports it and continues, `Off` does not check.",
     )
-    rollback: Rollback = Field(default_factory=Rollback, description="What becomes of a revision that does not start.")
+    rollback: Rollback = Field(
+        default_factory=Rollback, description="What happens to a revision that does not become stable."
+    )
 
 
 class CheckpointProgress(SpecPart):
-    """For how long a job may go without completing a checkpoint."""
+    """How long a job may run without completing a checkpoint."""
 
     window: Seconds | None = Field(
         default=None,
         gt=0,
-        description="That time. Default: the larger of interval and timeout, times `tolerableFailedCheckpoints` + 2.",
+        description="Maximum time without a completed checkpoint. Default: the larger of interval and timeout, times "
+        "`tolerableFailedCheckpoints` + 2.",
     )
 
 
 class HealthCheck(SpecPart):
-    """When a job that runs is not well, and its pod is replaced."""
+    """When a running job counts as unhealthy and its pod is replaced."""
 
-    enabled: bool = Field(default=True, description="Replace the pod of a job that is not well.")
+    enabled: bool = Field(default=True, description="Replace the pod of an unhealthy job.")
     checkpoint_progress: CheckpointProgress = Field(
-        default_factory=CheckpointProgress, description="Checkpoints that do not come."
+        default_factory=CheckpointProgress, description="Missing checkpoints."
     )
 
 
 class RestartPolicy(SpecPart):
-    """How often, and how soon, a driver that failed is started anew. Each delay is twice the one before."""
+    """How often and how soon a failed driver is restarted. Each delay is twice the previous one."""
 
     type: Literal["OnFailure", "Never"] = Field(default="OnFailure", description="Whether a failed driver is replaced.")
     on_failure_retries: int | None = Field(
-        default=None, ge=0, strict=True, description="Most replacements in a row. Default: any number."
+        default=None, ge=0, strict=True, description="Maximum number of replacements in a row. Default: unlimited."
     )
     on_failure_retry_interval: Seconds = Field(
         default=10.0,
         gt=0,
-        description="The first delay; none where something else than the job ended the first driver.",
+        description="The first delay. There is no delay if the cause of the first failure was outside the job.",
     )
     max_retry_interval: Seconds = Field(default=300.0, gt=0, description="The longest delay.")
     reset_after: Seconds = Field(
-        default=600.0, gt=0, description="After this time without a failure, counting and delays begin anew."
+        default=600.0, gt=0, description="After this time without a failure, the count and the delays are reset."
     )
 
 
 class Dependencies(SpecPart):
-    """What the job's code needs beside its image: Spark's own fields, and ConfigMaps with Python modules."""
+    """Dependencies of the job's code besides its image: Spark's own fields, and ConfigMaps with Python modules."""
 
     config_maps: tuple[ObjectName, ...] = Field(
         default=(),
-        description="ConfigMaps whose keys are files beside the job's: modules of `python: module:function`.",
+        description="ConfigMaps whose keys become files next to the job's: modules for `python: module:function`.",
     )
     jars: tuple[str, ...] = Field(default=(), description="Jars, as `spark.jars`.")
     files: tuple[str, ...] = Field(default=(), description="Files, as `spark.files`.")

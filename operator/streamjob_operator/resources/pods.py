@@ -1,4 +1,4 @@
-"""What a StreamJob says about its pods; the names are the Kubeflow Spark operator's."""
+"""The pods of a StreamJob; field names are those of the Kubeflow Spark operator."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _LEAST_DRIVER_MEMORY = 768 * 1024**2
 
 
 class PodSettings(SpecPart):
-    """What a pod needs, and where it may run."""
+    """Resources, environment and placement of a pod."""
 
-    cores: int = Field(default=1, ge=1, strict=True, description="Processors that the pod asks for.")
+    cores: int = Field(default=1, ge=1, strict=True, description="Processors that the pod requests.")
     core_request: Cpu | None = Field(
-        default=None, description='What the container requests instead of `cores`: `500m`, `"2"`.'
+        default=None, description='CPU request of the container instead of `cores`: `500m`, `"2"`.'
     )
-    core_limit: Cpu | None = Field(default=None, description="Most that the container may use. Default: no limit.")
+    core_limit: Cpu | None = Field(default=None, description="CPU limit of the container. Default: no limit.")
     memory: Memory = Field(
         default=1024**3,
         description="Memory of the Java process: `512m`, `2g` or `2Gi`. Three quarters of it are its heap; the rest is "
@@ -34,37 +34,37 @@ class PodSettings(SpecPart):
     )
     memory_overhead: Memory | None = Field(
         default=None,
-        description="Memory beside it, for Python and native code. Default: 40 % of `memory`, at least `384m`. The "
-        "container requests the sum, and may use no more.",
+        description="Additional memory for Python and native code. Default: 40 % of `memory`, at least `384m`. The "
+        "sum is the container's request and limit.",
     )
     env: NamedObjects = Field(default=(), description="Environment variables, as in a container.")
     env_from: tuple[KubernetesObject, ...] = Field(
         default=(), description="Secrets and ConfigMaps whose keys become environment variables."
     )
-    volume_mounts: MountedObjects = Field(default=(), description="Where which of `spec.volumes` are mounted.")
-    labels: dict[str, str] = Field(default_factory=dict, description="Further labels of the pod.")
-    annotations: dict[str, str] = Field(default_factory=dict, description="Further annotations of the pod.")
+    volume_mounts: MountedObjects = Field(default=(), description="Mounts of `spec.volumes`.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Additional labels of the pod.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Additional annotations of the pod.")
     node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that the node must have.")
-    tolerations: tuple[KubernetesObject, ...] = Field(default=(), description="Taints of nodes that are no hindrance.")
+    tolerations: tuple[KubernetesObject, ...] = Field(default=(), description="Taints of nodes that the pod tolerates.")
     affinity: KubernetesObject | None = Field(default=None, description="As in a pod.")
     priority_class_name: str | None = Field(default=None, min_length=1, description="As in a pod.")
     service_account: str | None = Field(
         default=None,
         min_length=1,
-        description="For workload identity. Without it the pod has no token of the cluster.",
+        description="Service account, for workload identity. Without it, the pod has no token of the cluster.",
     )
     security_context: KubernetesObject | None = Field(
         default=None,
-        description="Fields that replace those of the container: not root, read-only files, no capabilities.",
+        description="Fields that override the container's defaults: not root, read-only file system, no capabilities.",
     )
     pod_security_context: KubernetesObject | None = Field(
-        default=None, description="Fields that replace those of the pod."
+        default=None, description="Fields that override the pod's defaults."
     )
-    sidecars: NamedObjects = Field(default=(), description="Further containers.")
-    init_containers: NamedObjects = Field(default=(), description="Containers that run before.")
+    sidecars: NamedObjects = Field(default=(), description="Additional containers.")
+    init_containers: NamedObjects = Field(default=(), description="Containers that run before the job.")
     template: KubernetesObject | None = Field(
         default=None,
-        description="A pod template; what the controller builds is laid over it. The job's container is `streamjob`.",
+        description="A pod template. The controller's own fields override it. The job's container is `streamjob`.",
     )
 
 
@@ -72,7 +72,10 @@ class DriverSpec(PodSettings):
     """The pod that runs the job: coordinator, Spark and Python."""
 
     termination_grace_period_seconds: int = Field(
-        default=120, ge=10, strict=True, description="Seconds that a pod that has to go has for its last checkpoint."
+        default=120,
+        ge=10,
+        strict=True,
+        description="Time that a terminating pod has for its last checkpoint, in seconds.",
     )
 
     @field_validator("memory")
@@ -82,7 +85,7 @@ class DriverSpec(PodSettings):
             least = format_memory(_LEAST_DRIVER_MEMORY)
             raise PydanticCustomError(
                 "too_few_for_spark",
-                "{given} are too few for Spark, which does not start: give it {least}",
+                "{given} are not enough for Spark to start: use at least {least}",
                 {"given": format_memory(memory), "least": least},
             )
         return memory
@@ -91,4 +94,4 @@ class DriverSpec(PodSettings):
 class ExecutorSpec(PodSettings):
     """Executors in pods of their own. None are started: Spark runs in the driver's pod."""
 
-    instances: int = Field(default=0, ge=0, strict=True, description="How many; must be 0.")
+    instances: int = Field(default=0, ge=0, strict=True, description="Number of executors; must be 0.")

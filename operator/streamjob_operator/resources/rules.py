@@ -28,11 +28,11 @@ def _of_job_too(field: str, otherwise: str) -> str:
 STREAM_JOB = (
     rule(
         f"self.metadata.name.size() <= {LONGEST_NAME}",
-        f"the name is too long: names of pods are made of it, so it may have {LONGEST_NAME} characters",
+        f"the name is too long: pods are named after it, so it may have at most {LONGEST_NAME} characters",
     ),
     rule(
         "!has(self.spec.job) || !has(self.spec.job.name) || self.spec.job.name == self.metadata.name",
-        "must be metadata.name: state is stored under it; or leave it out",
+        "must equal metadata.name, because state is stored under that name; or remove it",
         ".spec.job.name",
     ),
 )
@@ -40,7 +40,7 @@ STREAM_JOB = (
 STREAM_JOB_SPEC = (
     rule(
         "has(self.job) != has(self.mainApplicationFile)",
-        "give the job either as job or as mainApplicationFile, one of the two",
+        "set either job or mainApplicationFile",
     ),
     rule(
         f"{_of_job_too('parallelism', '1')} <= {_of_job_too('maxParallelism', '32768')}",
@@ -49,11 +49,11 @@ STREAM_JOB_SPEC = (
     rule(
         """self.upgradeMode == 'stateless' || (has(self.checkpointing) && has(self.checkpointing.location))
         || (has(self.job) && has(self.job.checkpointing) && has(self.job.checkpointing.location))""",
-        "state needs a place: set checkpointing.location, or upgradeMode: stateless",
+        "state needs a location: set checkpointing.location, or upgradeMode: stateless",
     ),
     rule(
         "!has(self.initialSavepointPath) || !has(self.initialSnapshotRef)",
-        "initialSavepointPath and initialSnapshotRef both say what to start from; give one of the two",
+        "initialSavepointPath and initialSnapshotRef both name a snapshot to start from; set only one of them",
     ),
     rule(
         "!has(self.savepointRedeployNonce) || has(self.initialSavepointPath) || has(self.initialSnapshotRef)",
@@ -61,7 +61,7 @@ STREAM_JOB_SPEC = (
     ),
     rule(
         "!has(self.executor) || self.executor.instances == 0",
-        "executors in pods of their own are not supported: leave it out, and give the driver more cores",
+        "executors in separate pods are not supported: remove it, and give the driver more cores",
         ".executor",
     ),
 )
@@ -69,12 +69,12 @@ STREAM_JOB_SPEC = (
 SAVEPOINTS = (
     rule(
         "!self.drain || self.onDeletion",
-        "drain is about the savepoint on deletion: set onDeletion: true as well",
+        "drain applies to the savepoint on deletion: set onDeletion: true as well",
         ".drain",
     ),
 )
 
-_REQUEST_ABOVE_LIMIT = "coreLimit is below what is requested by coreRequest or cores"
+_REQUEST_ABOVE_LIMIT = "coreLimit is below the request of coreRequest or cores"
 POD = (
     rule(
         """!has(self.coreLimit) || !has(self.coreRequest)
@@ -91,19 +91,19 @@ POD = (
 )
 
 SNAPSHOT_SPEC = (
-    rule("has(self.savepoint) != has(self.checkpoint)", "give either savepoint or checkpoint, one of the two"),
+    rule("has(self.savepoint) != has(self.checkpoint)", "set either savepoint or checkpoint"),
     rule(
         "!has(self.savepoint) || !has(self.savepoint.location) || !has(self.savepoint.path)",
-        "path names a savepoint that exists, and location says where one that is taken goes; give one of the two",
+        "path names an existing savepoint, and location is for a new one; set only one of them",
         ".savepoint",
     ),
-    rule("self.jobRef == oldSelf.jobRef", "cannot change: make another StreamSnapshot", ".jobRef"),
+    rule("self.jobRef == oldSelf.jobRef", "cannot be changed: create another StreamSnapshot", ".jobRef"),
     rule(
         """has(self.savepoint) == has(oldSelf.savepoint) && (!has(self.savepoint)
         || (has(self.savepoint.location) == has(oldSelf.savepoint.location)
         && (!has(self.savepoint.location) || self.savepoint.location == oldSelf.savepoint.location)
         && has(self.savepoint.path) == has(oldSelf.savepoint.path)
         && (!has(self.savepoint.path) || self.savepoint.path == oldSelf.savepoint.path)))""",
-        "what is taken, and where to, cannot change: make another StreamSnapshot",
+        "savepoint and checkpoint cannot be changed: create another StreamSnapshot",
     ),
 )

@@ -14,26 +14,26 @@ from streamjob_operator.resources.parts import Place, SnapshotUri
 
 
 class SavepointRequest(SpecPart):
-    """A savepoint: self-contained, and kept until somebody deletes it."""
+    """A savepoint: self-contained, and kept until you delete it."""
 
     location: Place | None = Field(
-        default=None, description="Where it goes. Default: `savepoints.location` of the StreamJob."
+        default=None, description="Location of the savepoint. Default: `savepoints.location` of the StreamJob."
     )
     path: SnapshotUri | None = Field(
         default=None,
-        description="URI of a savepoint of the job that exists: none is taken, and this resource stands for that one.",
+        description="URI of an existing savepoint of the job. This resource then represents it, and none is taken.",
     )
     dispose_on_delete: bool = Field(
-        default=False, description="Delete its files with this resource, whether the job still runs or not."
+        default=False, description="Delete the savepoint's files with this resource, whether or not the job is running."
     )
 
 
 class CheckpointRequest(SpecPart):
-    """A checkpoint now: kept as long as the job's other checkpoints."""
+    """A checkpoint now, retained like the job's other checkpoints."""
 
 
 class StreamSnapshotSpec(SpecPart):
-    """What is to be taken, and of which job."""
+    """The requested snapshot, and its job."""
 
     job_ref: Reference = Field(description="The StreamJob, in the same namespace.")
     savepoint: SavepointRequest | None = Field(default=None, description="Take a savepoint.")
@@ -42,12 +42,12 @@ class StreamSnapshotSpec(SpecPart):
         default=-1,
         ge=-1,
         strict=True,
-        description="Repetitions after failures; -1 for any number. Delays double from 10s.",
+        description="Number of retries after failures; -1 for unlimited. Delays start at 10s and double.",
     )
 
 
 class SnapshotState(StrEnum):
-    """Where a StreamSnapshot stands."""
+    """The state of a StreamSnapshot."""
 
     PENDING = "Pending"
     IN_PROGRESS = "InProgress"
@@ -57,40 +57,40 @@ class SnapshotState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing will become of it any more."""
+        """Whether the state is final."""
         return self in (SnapshotState.COMPLETED, SnapshotState.FAILED, SnapshotState.ABANDONED)
 
 
 MEANINGS: Mapping[SnapshotState, str] = {
-    SnapshotState.PENDING: "Not asked for yet, or to be asked for again.",
+    SnapshotState.PENDING: "Not requested yet, or waiting for a retry.",
     SnapshotState.IN_PROGRESS: "Asked for.",
     SnapshotState.COMPLETED: "Complete, and in the job's log.",
-    SnapshotState.FAILED: "Failed as often as `backoffLimit` allows.",
-    SnapshotState.ABANDONED: "The job went away, or ended, before it.",
+    SnapshotState.FAILED: "Failed, and `backoffLimit` is used up.",
+    SnapshotState.ABANDONED: "The job was deleted or ended before the snapshot was taken.",
 }
 
 
 class StreamSnapshotStatus(StatusPart):
-    """What became of a StreamSnapshot."""
+    """The result of a StreamSnapshot."""
 
     observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that this status is about."
+        default=None, ge=0, description="Generation of the spec that this status refers to."
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        description="What is so and what is not, by type.",
+        description="Conditions, by type.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    state: SnapshotState = Field(default=SnapshotState.PENDING, description="Where it stands.")
-    trigger_id: str | None = Field(default=None, max_length=128, description="Identity of the request.")
-    trigger_timestamp: Time | None = Field(default=None, description="When it was asked for.")
-    result_timestamp: Time | None = Field(default=None, description="When it was complete, or given up.")
+    state: SnapshotState = Field(default=SnapshotState.PENDING, description="State of the StreamSnapshot.")
+    trigger_id: str | None = Field(default=None, max_length=128, description="Id of the request.")
+    trigger_timestamp: Time | None = Field(default=None, description="When it was requested.")
+    result_timestamp: Time | None = Field(default=None, description="When it completed, failed or was abandoned.")
     id: int | None = Field(default=None, ge=0, description="Its number in the job's log.")
     path: str | None = Field(default=None, description="URI of its manifest.")
-    size_bytes: int | None = Field(default=None, ge=0, description="Bytes of all files that it refers to.")
-    failures: int = Field(default=0, ge=0, description="How often it failed.")
-    next_try: Time | None = Field(default=None, description="When it is tried again.")
-    error: str | None = Field(default=None, max_length=4096, description="Why it failed last.")
+    size_bytes: int | None = Field(default=None, ge=0, description="Size of all files that it refers to, in bytes.")
+    failures: int = Field(default=0, ge=0, description="Number of failed attempts.")
+    next_try: Time | None = Field(default=None, description="Time of the next attempt.")
+    error: str | None = Field(default=None, max_length=4096, description="The last error.")
 
 
 class StreamSnapshot(SpecPart):
@@ -99,5 +99,5 @@ class StreamSnapshot(SpecPart):
     api_version: Literal["streamjob.io/v1alpha1"] = API_VERSION
     kind: Literal["StreamSnapshot"] = "StreamSnapshot"
     metadata: Metadata
-    spec: StreamSnapshotSpec = Field(description="What is to be taken, and of which job.")
-    status: StreamSnapshotStatus = Field(default_factory=StreamSnapshotStatus, description="What became of it.")
+    spec: StreamSnapshotSpec = Field(description="The requested snapshot, and its job.")
+    status: StreamSnapshotStatus = Field(default_factory=StreamSnapshotStatus, description="The result.")

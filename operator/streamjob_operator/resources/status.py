@@ -15,7 +15,7 @@ from streamjob_operator.resources.conditions import Condition
 
 
 class LifecycleState(StrEnum):
-    """Where a StreamJob stands on its way; more than the state of the job's process."""
+    """The lifecycle state of a StreamJob; more than the state of the job's process."""
 
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
@@ -32,23 +32,24 @@ class LifecycleState(StrEnum):
 
 
 MEANINGS: Mapping[LifecycleState, str] = {
-    LifecycleState.CREATED: "Nothing was done yet.",
-    LifecycleState.DEPLOYING: "A driver was decided on, and has not been seen to run.",
-    LifecycleState.DEPLOYED: "The revision runs, and has not completed a checkpoint.",
+    LifecycleState.CREATED: "Nothing has happened yet.",
+    LifecycleState.DEPLOYING: "The controller has decided to start a driver, and has not seen it running.",
+    LifecycleState.DEPLOYED: "The revision is running, and has not completed a checkpoint.",
     LifecycleState.STABLE: "The revision has completed a checkpoint.",
     LifecycleState.UPGRADING: "The driver is being stopped for another revision.",
-    LifecycleState.SUSPENDING: "The driver is being stopped, as `suspend` asks.",
-    LifecycleState.SUSPENDED: "Nothing runs, as asked; the state is kept.",
-    LifecycleState.ROLLING_BACK: "The driver is being stopped for the last stable revision: its own did not get going.",
-    LifecycleState.ROLLED_BACK: "The last stable revision runs in the place of one that did not get going.",
+    LifecycleState.SUSPENDING: "The driver is being stopped because of `suspend`.",
+    LifecycleState.SUSPENDED: "The job is stopped as requested; its state is kept.",
+    LifecycleState.ROLLING_BACK: "The driver is being stopped for the last stable revision, because its own did not "
+    "become stable.",
+    LifecycleState.ROLLED_BACK: "The last stable revision is running instead of one that did not become stable.",
     LifecycleState.FINISHED: "All input has ended, and all of it is processed.",
-    LifecycleState.FAILED: "The job failed, and is not started again by itself.",
+    LifecycleState.FAILED: "The job failed, and is not restarted automatically.",
     LifecycleState.DELETING: "The StreamJob is being deleted.",
 }
 
 
 class TriggerPurpose(StrEnum):
-    """What a checkpoint, savepoint or stop that the controller asked for is good for."""
+    """The purpose of a checkpoint, savepoint or stop that the controller requested."""
 
     UPGRADE = "Upgrade"
     SUSPEND = "Suspend"
@@ -63,51 +64,53 @@ class TriggerPurpose(StrEnum):
 class JobStatus(StatusPart):
     """The job's process."""
 
-    state: JobState | None = Field(default=None, description="What the driver said last.")
+    state: JobState | None = Field(default=None, description="State that the driver reported last.")
     attempt: int = Field(
-        default=0, ge=0, description="Number of the driver; grows with each, and fences off all before."
+        default=0, ge=0, description="Number of the driver. It grows with each driver, and fences off all earlier ones."
     )
-    driver: str | None = Field(default=None, description="The uid of this driver's pod, once it was seen.")
+    driver: str | None = Field(default=None, description="The uid of this driver's pod, once it has been seen.")
     epoch: int | None = Field(default=None, ge=0, description="The fenced life of the job's coordinator.")
     start_time: Time | None = Field(default=None, description="When this driver was started.")
     update_time: Time | None = Field(default=None, description="When `state` changed last.")
     silent_since: Time | None = Field(
-        default=None, description="Since when this driver, which was seen to run, does not answer."
+        default=None, description="Time since which this driver has not answered, after it was seen running."
     )
     restarts: int = Field(
-        default=0, ge=0, description="Restarts after failures since the spec changed, inside drivers and of drivers."
+        default=0,
+        ge=0,
+        description="Restarts after failures since the last change of the spec, both inside drivers and of drivers.",
     )
-    failures: int = Field(default=0, ge=0, description="Drivers that failed in a row, since the last reset.")
-    last_failure_time: Time | None = Field(default=None, description="When the last of them failed.")
+    failures: int = Field(default=0, ge=0, description="Number of drivers that failed in a row since the last reset.")
+    last_failure_time: Time | None = Field(default=None, description="Time of the last such failure.")
     next_restart_time: Time | None = Field(default=None, description="When the next driver is started.")
-    failure: str | None = Field(default=None, max_length=4096, description="Why the job failed last.")
-    failure_reason: str | None = Field(default=None, max_length=1024, description="The same in a word.")
+    failure: str | None = Field(default=None, max_length=4096, description="The job's last failure.")
+    failure_reason: str | None = Field(default=None, max_length=1024, description="The last failure, as one word.")
 
 
 class CompletedCheckpoint(StatusPart):
     """A checkpoint, savepoint or final record of the job's log."""
 
-    id: int = Field(ge=0, description="Its number; grows, and is never used twice.")
-    kind: SnapshotKind = Field(description="What it is in the log.")
+    id: int = Field(ge=0, description="Its id. Ids grow, and are never reused.")
+    kind: SnapshotKind = Field(description="Its kind in the log.")
     path: str = Field(description="URI of its manifest.")
     epoch: int | None = Field(default=None, ge=0, description="The epoch that completed it.")
     attempt: int | None = Field(default=None, ge=0, description="The driver that completed it.")
-    triggered: Time | None = Field(default=None, description="When it was begun.")
-    completed: Time | None = Field(default=None, description="When it was complete.")
-    duration_ms: int | None = Field(default=None, ge=0, description="From the one to the other, in ms.")
-    checkpointed_size: int | None = Field(default=None, ge=0, description="Bytes written for it.")
-    state_size: int | None = Field(default=None, ge=0, description="Bytes of all files that it refers to.")
+    triggered: Time | None = Field(default=None, description="When it was triggered.")
+    completed: Time | None = Field(default=None, description="When it completed.")
+    duration_ms: int | None = Field(default=None, ge=0, description="Duration from trigger to completion, in ms.")
+    checkpointed_size: int | None = Field(default=None, ge=0, description="Bytes written for this checkpoint.")
+    state_size: int | None = Field(default=None, ge=0, description="Size of all files that it refers to, in bytes.")
 
 
 class CheckpointInProgress(StatusPart):
-    """A checkpoint or savepoint that is under way."""
+    """A checkpoint or savepoint in progress."""
 
     id: int = Field(ge=0, description="Its number.")
-    triggered: Time | None = Field(default=None, description="When it was begun.")
+    triggered: Time | None = Field(default=None, description="When it was triggered.")
 
 
 class FailedCheckpoint(StatusPart):
-    """A checkpoint or savepoint that came to nothing."""
+    """A failed checkpoint or savepoint."""
 
     id: int = Field(ge=0, description="Its number.")
     time: Time | None = Field(default=None, description="When it failed.")
@@ -115,21 +118,21 @@ class FailedCheckpoint(StatusPart):
 
 
 class CheckpointCounts(StatusPart):
-    """How many checkpoints and savepoints this driver has seen."""
+    """Numbers of checkpoints and savepoints of this driver."""
 
     completed: int = Field(default=0, ge=0, description="Complete.")
     failed: int = Field(default=0, ge=0, description="Failed.")
     in_progress: int = Field(default=0, ge=0, description="Under way.")
-    consecutive_failures: int = Field(default=0, ge=0, description="Failed in a row, up to now.")
+    consecutive_failures: int = Field(default=0, ge=0, description="Current number of failures in a row.")
 
 
 class CheckpointStatus(StatusPart):
     """The job's checkpoints."""
 
-    last_completed: CompletedCheckpoint | None = Field(default=None, description="The newest that is complete.")
-    in_progress: CheckpointInProgress | None = Field(default=None, description="The one that is under way.")
-    last_failed: FailedCheckpoint | None = Field(default=None, description="The last that failed.")
-    counts: CheckpointCounts = Field(default_factory=CheckpointCounts, description="How many there were.")
+    last_completed: CompletedCheckpoint | None = Field(default=None, description="The newest completed checkpoint.")
+    in_progress: CheckpointInProgress | None = Field(default=None, description="The checkpoint in progress.")
+    last_failed: FailedCheckpoint | None = Field(default=None, description="The last failed checkpoint.")
+    counts: CheckpointCounts = Field(default_factory=CheckpointCounts, description="Numbers of checkpoints.")
 
 
 class CompletedSavepoint(StatusPart):
@@ -137,7 +140,7 @@ class CompletedSavepoint(StatusPart):
 
     id: int | None = Field(default=None, ge=0, description="Its number.")
     path: str = Field(description="URI of its manifest.")
-    completed: Time | None = Field(default=None, description="When it was complete.")
+    completed: Time | None = Field(default=None, description="When it completed.")
     snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
 
 
@@ -162,9 +165,9 @@ class PendingTrigger(StatusPart):
     attempt: int = Field(ge=0, description="The driver that is asked.")
     started: Time = Field(description="When it was decided on.")
     failures: int = Field(default=0, ge=0, description="How often the same purpose failed before.")
-    next_try: Time | None = Field(default=None, description="When it is tried again.")
+    next_try: Time | None = Field(default=None, description="Time of the next attempt.")
     silent_since: Time | None = Field(default=None, description="Since when the driver does not answer.")
-    failure: str | None = Field(default=None, max_length=4096, description="Why it failed last.")
+    failure: str | None = Field(default=None, max_length=4096, description="The last error.")
 
 
 class SnapshotReference(StatusPart):
@@ -177,7 +180,7 @@ class SnapshotReference(StatusPart):
 class SavepointStatus(StatusPart):
     """The job's savepoints."""
 
-    last_completed: CompletedSavepoint | None = Field(default=None, description="The newest that is complete.")
+    last_completed: CompletedSavepoint | None = Field(default=None, description="The newest completed checkpoint.")
     pending: PendingSavepoint | None = Field(default=None, description="The next that was decided on.")
     last_scheduled: Time | None = Field(default=None, description="When the schedule last asked for one.")
     upgrade_snapshot_reference: SnapshotReference | None = Field(
@@ -194,7 +197,7 @@ class RestoredFrom(StatusPart):
 
 
 class Nonces(StatusPart):
-    """The values of the spec's nonces that were acted on."""
+    """The last handled values of the spec's nonces."""
 
     savepoint_trigger: int | None = Field(default=None, description="`savepointTriggerNonce`.")
     checkpoint_trigger: int | None = Field(default=None, description="`checkpointTriggerNonce`.")
@@ -202,96 +205,98 @@ class Nonces(StatusPart):
 
 
 class Restore(StatusPart):
-    """What the driver of the current attempt is told to start from."""
+    """The starting point of the current attempt's driver."""
 
     source: str = Field(default="latest", description="`latest`, `none`, or the URI of a snapshot.")
-    required: bool = Field(default=False, description="Whether the driver must refuse to start from nothing.")
+    required: bool = Field(default=False, description="Whether the driver must refuse to start without state.")
     allow_non_restored_state: bool = Field(
-        default=False, description="Whether state of operators that the job no longer has may be dropped."
+        default=False, description="Whether to drop state of operators that the job no longer has."
     )
-    first_attempt: int = Field(default=0, ge=0, description="The first driver that was told so.")
+    first_attempt: int = Field(default=0, ge=0, description="The first attempt with this starting point.")
 
 
 class RequestedSnapshot(StatusPart):
-    """A StreamSnapshot that the controller decided on, and has not seen yet."""
+    """A StreamSnapshot that the controller has decided to create, and has not seen yet."""
 
     name: str = Field(description="Its name.")
-    kind: Literal["savepoint", "checkpoint"] = Field(description="What it is to take.")
-    origin: Literal["nonce", "schedule"] = Field(description="What it is taken for.")
+    kind: Literal["savepoint", "checkpoint"] = Field(description="The kind of snapshot.")
+    origin: Literal["nonce", "schedule"] = Field(description="The reason for taking it.")
 
 
 class TakenSavepoint(StatusPart):
     """A savepoint of a stop, which gets a StreamSnapshot."""
 
     name: str = Field(description="The StreamSnapshot's name.")
-    origin: Literal["upgrade", "suspend", "delete"] = Field(description="What the driver was stopped for.")
+    origin: Literal["upgrade", "suspend", "delete"] = Field(description="The reason for stopping the driver.")
     attempt: int = Field(ge=0, description="The driver that took it.")
     path: str | None = Field(default=None, description="URI of its manifest, once it is known.")
 
 
 class PodTrial(StatusPart):
-    """Whether the API server takes the next driver's pod; while it does not, a driver that runs is left alone."""
+    """Whether the API server accepts the next driver's pod. While it does not, a running driver is left alone."""
 
     revision: str = Field(description="The revision that the pod would run.")
-    since: Time = Field(description="When the API server was asked first.")
-    next_try: Time = Field(description="When it is asked again.")
-    rejections: int = Field(default=0, ge=0, description="How often it rejected the pod.")
-    message: str = Field(default="", max_length=4096, description="Why it rejected the pod, in its own words.")
+    since: Time = Field(description="Time of the first request.")
+    next_try: Time = Field(description="Time of the next request.")
+    rejections: int = Field(default=0, ge=0, description="Number of rejections.")
+    message: str = Field(default="", max_length=4096, description="The API server's last rejection message.")
 
 
 class ReconciliationStatus(StatusPart):
-    """What the controller is about to do; written before it is done. Revisions are names of ControllerRevisions."""
+    """The next steps of the controller, written before they are taken. Revisions are names of ControllerRevisions."""
 
     last_reconciled_revision: str | None = Field(default=None, description="The revision that the driver runs.")
     last_stable_revision: str | None = Field(
-        default=None, description="The last revision that completed a checkpoint; a rollback goes there."
+        default=None, description="The last revision that completed a checkpoint, the target of a rollback."
     )
     pending_revision: str | None = Field(
         default=None, description="The revision that comes next, once the running one has stopped."
     )
     failed_revision: str | None = Field(
-        default=None, description="The revision that was rolled back; not tried again until the spec changes."
+        default=None, description="The revision that was rolled back. It is not tried again until the spec changes."
     )
     since: Time | None = Field(default=None, description="When `lifecycleState` changed last.")
-    decided: Time | None = Field(default=None, description="When the driver of the current attempt was decided on.")
+    decided: Time | None = Field(default=None, description="When the controller decided on the current attempt.")
     first_attempt: int = Field(
-        default=0, ge=0, description="First driver of the revision; what it or a later one completed is the revision's."
+        default=0,
+        ge=0,
+        description="The revision's first attempt. Completions of this and later attempts belong to the revision.",
     )
-    revision_since: Time | None = Field(default=None, description="When that first driver was decided on.")
+    revision_since: Time | None = Field(default=None, description="When the controller decided on that first attempt.")
     requests: tuple[RequestedSnapshot, ...] = Field(
-        default=(), description="StreamSnapshots that were decided on, and may not exist yet."
+        default=(), description="StreamSnapshots that the controller has decided on, and that may not exist yet."
     )
     recordings: tuple[TakenSavepoint, ...] = Field(
         default=(), description="Savepoints of stops whose StreamSnapshots may not exist yet."
     )
-    restore: Restore | None = Field(default=None, description="What the driver starts from.")
+    restore: Restore | None = Field(default=None, description="The starting point of the driver.")
     stop: PendingTrigger | None = Field(default=None, description="How the running driver is being stopped.")
     trials: tuple[PodTrial, ...] = Field(
-        default=(), description="Whether the API server takes the pods that may come next."
+        default=(), description="Whether the API server accepts the pods of the next drivers."
     )
-    nonces: Nonces = Field(default_factory=Nonces, description="The nonces that were acted on.")
+    nonces: Nonces = Field(default_factory=Nonces, description="The nonces that have been handled.")
 
 
 class StreamJobStatus(StatusPart):
-    """How a StreamJob stands."""
+    """The observed state of a StreamJob."""
 
     observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that this status is about."
+        default=None, ge=0, description="Generation of the spec that this status refers to."
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        description="What is so and what is not, by type.",
+        description="Conditions, by type.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     lifecycle_state: LifecycleState = Field(
-        default=LifecycleState.CREATED, description="Where the StreamJob stands on its way."
+        default=LifecycleState.CREATED, description="Lifecycle state of the StreamJob."
     )
     job_status: JobStatus = Field(default_factory=JobStatus, description="The job's process.")
     checkpoint: CheckpointStatus = Field(default_factory=CheckpointStatus, description="The job's checkpoints.")
     savepoint: SavepointStatus = Field(default_factory=SavepointStatus, description="The job's savepoints.")
     restored_from: RestoredFrom | None = Field(default=None, description="The snapshot that the job started from.")
     reconciliation: ReconciliationStatus = Field(
-        default_factory=ReconciliationStatus, description="What the controller is about to do."
+        default_factory=ReconciliationStatus, description="The next steps of the controller."
     )
-    replicas: int = Field(default=0, ge=0, description="The parallelism that runs; what `/scale` reports.")
+    replicas: int = Field(default=0, ge=0, description="The running parallelism, as `/scale` reports it.")
     selector: str = Field(default="", description="For `/scale`; selects no pod, because replicas are task slots.")

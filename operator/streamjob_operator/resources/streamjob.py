@@ -30,22 +30,26 @@ _Nonce = Annotated[int, Field(strict=True)]
 
 
 class StreamJobSpec(SpecPart):
-    """What is to run, and how."""
+    """The desired state: the job, its pods and its settings."""
 
     job: KubernetesObject | None = Field(
         default=None,
-        description="The job, with the content of a job file: sources, operators, sinks. Its name is the StreamJob's.",
+        description="The job, with the content of a job file: sources, operators, sinks. It is named after the "
+        "StreamJob.",
     )
     main_application_file: Annotated[str, Field(max_length=2048, pattern=APPLICATION)] | None = Field(
         default=None,
-        description="The job's file instead, Python that defines `job` or YAML: `local:///…` in the image, or `s3://…`.",
+        description="The job's file, as an alternative to `job`: Python that defines `job`, or YAML, at `local:///…` "
+        "in the image or `s3://…`.",
     )
-    deps: Dependencies = Field(default_factory=Dependencies, description="What the job's code needs beside the image.")
+    deps: Dependencies = Field(
+        default_factory=Dependencies, description="Dependencies of the job's code in addition to the image."
+    )
     image: str | None = Field(
         default=None,
         min_length=1,
         max_length=1024,
-        description="The runtime's image. Default: the controller's choice.",
+        description="The runtime's image. Default: the image that the controller is configured with.",
     )
     image_pull_policy: PullPolicy = Field(default="IfNotPresent", description="As in a container.")
     image_pull_secrets: tuple[Reference, ...] = Field(default=(), description="As in a pod.")
@@ -54,39 +58,46 @@ class StreamJobSpec(SpecPart):
         ge=1,
         le=32768,
         strict=True,
-        description="Task slots; goes before that of `job`. `kubectl scale` and autoscalers need it and change it.",
+        description="Task slots. Overrides `job.parallelism`. `kubectl scale` and autoscalers need this field and "
+        "change it.",
     )
     max_parallelism: int | None = Field(
         default=None,
         ge=1,
         le=32768,
         strict=True,
-        description="State partitions, the upper bound of the parallelism. State that has another number is rewritten. "
-        "Goes before that of `job`.",
+        description="State partitions, the upper bound of the parallelism. State with another number is rewritten. "
+        "Overrides `job.maxParallelism`.",
     )
     upgrade_mode: UpgradeMode = Field(
         default="savepoint",
-        description="What a changed spec goes on from: a `savepoint` taken for it, the `last-state`, which is the last "
-        "checkpoint, or nothing (`stateless`).",
+        description="State that the job continues from after a changed spec: a `savepoint` taken for the upgrade, the "
+        "last checkpoint (`last-state`), or none (`stateless`).",
     )
-    suspend: bool = Field(default=False, description="Stop the job and keep its state; false goes on from there.")
+    suspend: bool = Field(
+        default=False, description="Stop the job and keep its state. Set it to false to continue from there."
+    )
     initial_savepoint_path: SnapshotUri | None = Field(
         default=None,
-        description="URI of the checkpoint or savepoint that the first deployment starts from, and one for a changed "
-        "`savepointRedeployNonce`.",
+        description="URI of the checkpoint or savepoint to start from, at the first deployment and when "
+        "`savepointRedeployNonce` changes.",
     )
     initial_snapshot_ref: Reference | None = Field(
-        default=None, description="The same by the name of a completed StreamSnapshot."
+        default=None,
+        description="A completed StreamSnapshot to start from, as an alternative to `initialSavepointPath`.",
     )
     allow_non_restored_state: bool = Field(
-        default=False, description="State of operators that the job no longer has may be dropped."
+        default=False, description="Drop state of operators that the job no longer has, instead of refusing to start."
     )
-    restart_nonce: _Nonce | None = Field(default=None, description="A changed number restarts the job.")
-    savepoint_trigger_nonce: _Nonce | None = Field(default=None, description="A changed number takes a savepoint.")
-    checkpoint_trigger_nonce: _Nonce | None = Field(default=None, description="A changed number takes a checkpoint.")
+    restart_nonce: _Nonce | None = Field(default=None, description="Change this number to restart the job.")
+    savepoint_trigger_nonce: _Nonce | None = Field(default=None, description="Change this number to take a savepoint.")
+    checkpoint_trigger_nonce: _Nonce | None = Field(
+        default=None, description="Change this number to take a checkpoint."
+    )
     savepoint_redeploy_nonce: _Nonce | None = Field(
         default=None,
-        description="A changed number starts the job anew from `initialSavepointPath`: what it did since then is left.",
+        description="Change this number to start the job again from `initialSavepointPath` or `initialSnapshotRef`. "
+        "Its state since then is abandoned.",
     )
     checkpointing: Checkpointing = Field(
         default_factory=Checkpointing, description="When, how and where checkpoints are taken."
@@ -94,19 +105,21 @@ class StreamJobSpec(SpecPart):
     savepoints: Savepoints = Field(default_factory=Savepoints, description="Savepoints that the controller takes.")
     storage: Storage = Field(default_factory=Storage, description="The S3 server of the snapshots.")
     upgrade: Upgrade = Field(default_factory=Upgrade, description="How a changed spec replaces the running one.")
-    health_check: HealthCheck = Field(default_factory=HealthCheck, description="When a running job is not well.")
+    health_check: HealthCheck = Field(
+        default_factory=HealthCheck, description="When a running job counts as unhealthy."
+    )
     restart_policy: RestartPolicy = Field(default_factory=RestartPolicy, description="How failed drivers are replaced.")
     deletion_policy: DeletionPolicy = Field(
-        default="Retain", description="What becomes of the checkpoints when the StreamJob is deleted."
+        default="Retain", description="Whether to keep or delete the checkpoints when the StreamJob is deleted."
     )
     driver: DriverSpec = Field(default_factory=DriverSpec, description="The pod that runs the job.")
     executor: ExecutorSpec = Field(default_factory=ExecutorSpec, description="Executors in pods of their own.")
     volumes: NamedObjects = Field(default=(), description="Volumes of the pods.")
     spark_conf: Options = Field(
-        default_factory=dict, description="Spark's configuration; each entry goes before that of `job`."
+        default_factory=dict, description="Spark's configuration. Each entry overrides the same entry in `job`."
     )
     hadoop_conf: Options = Field(
-        default_factory=dict, description="Hadoop's configuration, without the `spark.hadoop.` in front."
+        default_factory=dict, description="Hadoop's configuration, without the prefix `spark.hadoop.`."
     )
 
 
@@ -116,8 +129,8 @@ class StreamJob(SpecPart):
     api_version: Literal["streamjob.io/v1alpha1"] = API_VERSION
     kind: Literal["StreamJob"] = "StreamJob"
     metadata: Metadata
-    spec: StreamJobSpec = Field(description="What is to run, and how.")
-    status: StreamJobStatus = Field(default_factory=StreamJobStatus, description="How it stands.")
+    spec: StreamJobSpec = Field(description="The desired state: the job, its pods and its settings.")
+    status: StreamJobStatus = Field(default_factory=StreamJobStatus, description="The observed state.")
 
     def job_file(self) -> dict[str, Any] | None:
         """Return the job's file as it runs, with the spec's fields laid over it; None for an application.

@@ -22,9 +22,9 @@ _NEED_URI = frozenset({"hive", "rest", "sql"})
 
 
 class IcebergOptions(Spec):
-    """Options of `format: iceberg` with a catalog: which table the rows go to, and who knows it.
+    """Options of `format: iceberg` with a catalog: the table and its catalog.
 
-    Besides these, `catalog.PROPERTY` is a property of pyiceberg's catalog or of its access to files:
+    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
     `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
     """
 
@@ -32,29 +32,31 @@ class IcebergOptions(Spec):
     catalog_type: str | None = Field(
         alias="catalog.type",
         default=None,
-        description="`rest`, `sql`, `glue`, `hive`, `dynamodb` or `bigquery`. Default: what the URI tells.",
+        description="`rest`, `sql`, `glue`, `hive`, `dynamodb` or `bigquery`. Default: derived from the URI.",
     )
     catalog_uri: str | None = Field(
         alias="catalog.uri",
         default=None,
         repr=False,
-        description="Where the catalog is: `https://…` for `rest`, `postgresql://host:5432/database` for `sql`, "
-        "`thrift://…` for `hive`. A password in it is `${env:NAME}`.",
+        description="The catalog's address: `https://…` for `rest`, `postgresql://host:5432/database` for `sql`, "
+        "`thrift://…` for `hive`. Write a password in it as `${env:NAME}`.",
     )
     catalog_name: str = Field(
         alias="catalog.name",
         default="default",
         min_length=1,
-        description="The catalog's name: its key in a database for `sql`; pyiceberg's own settings for it count, too.",
+        description="The catalog's name: its key in the database for `sql`. pyiceberg's own settings for this name "
+        "apply, too.",
     )
     catalog_warehouse: str | None = Field(
         alias="catalog.warehouse",
         default=None,
-        description="Where the catalog puts tables, or which of its warehouses is meant.",
+        description="The catalog's location for tables, or the name of one of its warehouses.",
     )
     create_table: bool = Field(
         default=False,
-        description="Make the table, without partitions, if it is not there when the job starts. Default: an error.",
+        description="Create the table, without partitions, if it does not exist when the job starts. Otherwise a "
+        "missing table is an error.",
     )
 
 

@@ -58,37 +58,37 @@ class KafkaFields(Spec):
 
 
 class KafkaSourceFields(KafkaFields):
-    """Options of `format: kafka`, beside `kafka.…`, any setting of its consumer, and others of Spark's connector."""
+    """Options of `format: kafka`, in addition to `kafka.…`, any setting of Kafka's consumer, and to other options of
+    Spark's connector."""
 
     subscribe: str | None = Field(default=None, description="Topics, separated by commas.")
-    subscribe_pattern: str | None = Field(default=None, description="Instead: topics by a pattern, as Java has them.")
-    assign: str | None = Field(default=None, description='Instead: partitions, `{"orders": [0, 1]}`.')
+    subscribe_pattern: str | None = Field(default=None, description="As an alternative: a Java pattern for topics.")
+    assign: str | None = Field(default=None, description='As an alternative: partitions, `{"orders": [0, 1]}`.')
     starting_offsets: str = Field(
         default="latest",
-        description="Where a job begins that begins anew: `earliest`, `latest`, or an offset for each partition, "
+        description="Starting point of a job without state: `earliest`, `latest`, or an offset for each partition, "
         '`{"orders": {"0": 17, "1": -2}}`, where -2 is the earliest and -1 the latest.',
     )
-    starting_timestamp: int | None = Field(default=None, description="Instead: ms since 1970.")
+    starting_timestamp: int | None = Field(default=None, description="As an alternative: ms since 1970.")
     ending_offsets: str = Field(
         default="latest",
-        description="Of a bounded source, where it ends: `latest` at the job's first start, or an offset for each "
-        "partition, where -1 is the latest.",
+        description="End of a bounded source: `latest` at the job's first start, or an offset for each partition, "
+        "where -1 is the latest.",
     )
     max_offsets_per_trigger: int | None = Field(
-        default=None, description="The most records of a batch. Default: all that there are."
+        default=None, description="Maximum number of records in a batch. Default: all available records."
     )
     include_headers: bool = Field(default=False, description="Whether rows have a column `headers`.")
     fail_on_data_loss: bool = Field(
         default=True,
-        description="Whether the job ends where records are gone that it has not read, or goes on behind them with a "
-        "warning.",
+        description="Whether the job fails if unread records are gone. Otherwise it skips them with a warning.",
     )
     consumer_group: str | None = Field(
         default=None,
-        description="The consumer group that the positions of completed checkpoints are reported to. Default: "
+        description="The consumer group that receives the positions of completed checkpoints. Default: "
         "`streamjob-<namespace>-<job>-<uid>`.",
     )
-    report_offsets: bool = Field(default=True, description="Whether they are reported.")
+    report_offsets: bool = Field(default=True, description="Whether positions are reported.")
 
 
 _KNOWN = (*option_names(KafkaSourceFields), *_OTHERS)

@@ -47,14 +47,15 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaSinkFields(KafkaFields):
-    """Options of `format: kafka` that delivers exactly once, beside `kafka.…`: any setting of Kafka's producer."""
+    """Options of `format: kafka` with exactly-once delivery, besides any setting `kafka.…` of the producer."""
 
     topic: str | None = Field(
-        default=None, description="Where all rows go. Default: what each row's column `topic` says."
+        default=None, description="The topic for all rows. Default: the column `topic` of each row."
     )
     commits_topic: str = Field(
         default=DEFAULT_COMMITS_TOPIC,
-        description="The compacted topic for the record of what was committed; made if it is missing and the sink may.",
+        description="The compacted topic for the records of commits. If it is missing, the sink creates it, if it has "
+        "the right.",
     )
 
 

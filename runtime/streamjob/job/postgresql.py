@@ -26,23 +26,23 @@ def _names(value: Any) -> Any:
 
 
 class PostgresqlOptions(Spec):
-    """Options of `format: postgresql`: where the rows go, and how."""
+    """Options of `format: postgresql`: the table, and how to write to it."""
 
     url: str = Field(
         min_length=1,
         description="The server and database, as `postgresql://host:5432/database`; parameters of libpq follow a `?`, "
         "such as `sslmode=verify-full`. Several hosts are tried in turn.",
     )
-    user: str | None = Field(default=None, description="The role. Default: what the URL or `PGUSER` says.")
+    user: str | None = Field(default=None, description="The role. Default: from the URL or `PGUSER`.")
     password: str | None = Field(
         default=None,
         repr=False,
-        description="Its password, as `${env:NAME}`. Default: what `PGPASSWORD` or the file of `PGPASSFILE` says.",
+        description="The role's password, as `${env:NAME}`. Default: from `PGPASSWORD` or the file of `PGPASSFILE`.",
     )
     table: str = Field(min_length=1, description="The table, as `table` or `schema.table`, spelled as in the catalog.")
     mode: Literal["insert", "upsert"] = Field(
         default="insert",
-        description="`insert` adds each row; `upsert` replaces the row that has the same `key`, the last one wins.",
+        description="`insert` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
     )
     key: Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str)] = Field(
         default=(),
@@ -51,8 +51,8 @@ class PostgresqlOptions(Spec):
     staging_schema: str = Field(
         default="streamjob",
         min_length=1,
-        description="The schema for rows that no checkpoint covers yet and for the record of what was committed. It is "
-        "made if the role may do so.",
+        description="The schema for rows that no checkpoint covers yet and for the records of commits. It is created "
+        "if it is missing and the role has the right.",
     )
 
     def table_name(self) -> tuple[str | None, str]:

@@ -93,88 +93,96 @@ class Spec(BaseModel):
 
 
 class CheckpointingPolicy(Spec):
-    """When checkpoints are taken, how, and how many are kept."""
+    """When and how checkpoints are taken, and how many are kept."""
 
     interval: Seconds = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
     timeout: Seconds = Field(default=600.0, gt=0, description="A checkpoint that takes longer is aborted.")
     min_pause: Seconds = Field(
-        default=0.0, ge=0, description="Least time from a completed checkpoint to the next periodic one."
+        default=0.0, ge=0, description="Minimum time from a completed checkpoint to the next periodic one."
     )
     mode: CheckpointingMode = Field(
         default="aligned",
-        description="`aligned`: barriers wait for each other and nothing is in flight; `unaligned`: in-flight data is "
-        "part of the checkpoint.",
+        description="`aligned`: barriers wait for each other, and no data is in flight. `unaligned`: in-flight data "
+        "is part of the checkpoint.",
     )
     aligned_checkpoint_timeout: Seconds | None = Field(
-        default=None, ge=0, description="An aligned checkpoint that is not cut by then goes on unaligned."
+        default=None,
+        ge=0,
+        description="An aligned checkpoint becomes unaligned if some chain has not cut within this time after the "
+        "trigger.",
     )
     tolerable_failed_checkpoints: int = Field(
-        default=10, ge=0, description="Failed checkpoints in a row that do not fail the job."
+        default=10, ge=0, description="Number of failed checkpoints in a row that the job tolerates."
     )
-    num_retained: int = Field(default=3, ge=1, description="Completed checkpoints that are kept.")
-    incremental: bool = Field(default=True, description="Upload only the files that the store does not hold yet.")
+    num_retained: int = Field(default=3, ge=1, description="Number of completed checkpoints to keep.")
+    incremental: bool = Field(default=True, description="Upload only files that the store does not have yet.")
     location: str | None = Field(
         default=None,
         min_length=1,
-        description="Where checkpoints are stored: a path, `file:///…` or `s3://bucket/prefix`. A path is relative to "
-        "the file. `--location` goes before it.",
+        description="Location of checkpoints: a path, `file:///…` or `s3://bucket/prefix`. A path is relative to the "
+        "file. `--location` overrides it.",
     )
 
 
 class ChannelPolicy(Spec):
-    """How much is on its way between chains; a job of one chain has no channels."""
+    """Limits of the channels between chains; a job of one chain has no channels."""
 
     capacity_bytes: int = Field(
         default=67_108_864,
         ge=1,
         strict=True,
-        description="What a channel may hold before the chain that fills it waits, in bytes.",
+        description="Bytes that a channel holds before its writer waits.",
     )
     capacity_records: int | None = Field(
-        default=None, ge=1, strict=True, description="The same in records. Default: any number."
+        default=None,
+        ge=1,
+        strict=True,
+        description="Records that a channel holds before its writer waits. Default: unlimited.",
     )
     max_batch_records: int = Field(
         default=1_000_000,
         ge=1,
         strict=True,
-        description="Most records that a chain takes from its channels into one batch.",
+        description="Maximum number of records that a chain reads from its channels in one batch.",
     )
     feedback_bytes: int = Field(
         default=10_737_418_240,
         ge=1,
         strict=True,
-        description="What may go round in a loop through one feedback channel, in bytes on disk: nobody waits for room "
-        "there, so a loop that needs more fails the job.",
+        description="Bytes on disk that one feedback channel of a loop may hold. There is no backpressure in a loop, "
+        "so a loop that needs more fails the job.",
     )
 
 
 class Watermark(Spec):
-    """How late a source's rows may be."""
+    """Event time of a source, and how late its rows may be."""
 
     column: str = Field(min_length=1, description="The event-time column, a TIMESTAMP of the source's schema.")
-    delay: Delay = Field(ge=0, description="Rows that are later than this behind the latest one may be dropped.")
+    delay: Delay = Field(
+        ge=0, description="Rows may be dropped if their event time is further than this behind the latest one."
+    )
 
 
 class Node(Spec):
     """A part of the graph."""
 
-    name: NodeName = Field(description="What the job calls it; for sources and operators, the table's name in SQL.")
+    name: NodeName = Field(description="Its name in the job; for sources and operators also the table name in SQL.")
     uid: Uid = Field(default_factory=_name, description="Its identity in snapshots. Default: the name.")
 
 
 class SourceSpec(Node):
-    """Where rows come from: any streaming source of Spark."""
+    """An input: any streaming source of Spark."""
 
     format: str = Field(min_length=1, description="Spark's name of the source: csv, json, parquet, kafka, rate, …")
     schema_ddl: str | None = Field(
-        default=None, alias="schema", description="The columns, as `name TYPE, …`; files need it."
+        default=None, alias="schema", description="The columns, as `name TYPE, …`; required for files."
     )
     options: Options = Field(default_factory=dict, description="Spark's options of the source.")
     bounded: bool = Field(
         default=False,
-        description="The source ends: with the files or the records of Kafka that are there at the job's first start.",
+        description="Whether the source ends, with the files or Kafka records that exist at the job's first start.",
     )
-    watermark: Watermark | None = Field(default=None, description="The event time and how late it may be.")
+    watermark: Watermark | None = Field(default=None, description="The event-time column, and how late rows may be.")
 
 
 def _dedented(text: str) -> str:
@@ -187,37 +195,39 @@ def _input(value: Any) -> Any:
 
 
 class Input(Spec):
-    """What an operator reads: a source or another operator, by name."""
+    """An input of an operator: a source or another operator, by name."""
 
-    name: NodeName = Field(alias="from", description="The source or operator that is read.")
-    feedback: bool = Field(default=False, description="The edge closes a cycle.")
+    name: NodeName = Field(alias="from", description="The source or operator to read.")
+    feedback: bool = Field(default=False, description="Whether this input closes a loop.")
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="The columns, as `name TYPE, …`; only feedback needs it, and does.",
+        description="The columns, as `name TYPE, …`; required for feedback, and only there.",
     )
 
 
 class OperatorSpec(Node):
-    """A step: rows of its inputs in, rows out; either `sql` or `python`."""
+    """A computation on the rows of its inputs, with `sql` or `python`."""
 
     inputs: tuple[Annotated[Input, BeforeValidator(_input, json_schema_input_type=str | Input)], ...] = Field(
         description="Names of sources and operators, or `{from: name, feedback: true}`."
     )
     sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
-        default=None, description="A query over the inputs, in Spark's SQL."
+        default=None, description="A query over the inputs, in Spark SQL."
     )
     python: str | None = Field(
         default=None,
-        description="`module:function`; it takes a DataFrame for each input, in their order, and returns one. The "
-        "module is looked up beside the file first.",
+        description="`module:function`. The function takes one DataFrame for each input, in order, and returns one. "
+        "The module is first looked up next to the file.",
     )
     output_mode: OutputMode = Field(default="append", description="Spark's output mode; `append` wherever possible.")
-    chain: bool = Field(default=True, description="May be fused with its neighbours into one Spark query.")
+    chain: bool = Field(
+        default=True, description="Whether the operator may be fused with its neighbours into one Spark query."
+    )
 
 
 class SinkSpec(Node):
-    """Where rows go."""
+    """An output."""
 
     input: NodeName = Field(description="The operator or source whose rows it writes.")
     format: str = Field(
@@ -228,15 +238,15 @@ class SinkSpec(Node):
     options: Options = Field(default_factory=dict, description="The sink's options.")
     delivery: Delivery = Field(
         default_factory=lambda data: default_delivery(data.get("format", ""), data.get("options", {})),
-        description="`exactly-once` or `at-least-once`. Default: `exactly-once` where the format can.",
+        description="`exactly-once` or `at-least-once`. Default: `exactly-once` if the format supports it.",
     )
     partition_by: tuple[str, ...] = Field(
-        default=(), description="Columns that partition what is written; files and Delta tables only."
+        default=(), description="Columns to partition the output by; files and Delta tables only."
     )
 
 
 class JobSpec(Spec):
-    """A job: a graph of sources, operators and sinks, and how it is run."""
+    """A job: a graph of sources, operators and sinks, and its settings."""
 
     name: JobName = Field(description="The job's name, also in the store.")
     parallelism: int = Field(default=2, ge=1, strict=True, description="Task slots: how many tasks run at once.")
@@ -245,17 +255,17 @@ class JobSpec(Spec):
         ge=1,
         le=32768,
         strict=True,
-        description="State partitions, the upper bound of the parallelism. State that has another number is rewritten; "
-        "without one a restored job keeps the number of its state. Default: twice the parallelism.",
+        description="State partitions, the upper bound of the parallelism. State with another number is rewritten. If "
+        "it is not set, a restored job keeps the number of its state. Default: twice the parallelism.",
     )
     checkpointing: CheckpointingPolicy = Field(
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
     )
-    channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="How much is on its way between chains.")
-    sources: tuple[SourceSpec, ...] = Field(default=(), description="Where rows come from.")
-    operators: tuple[OperatorSpec, ...] = Field(default=(), description="What is done with them.")
-    sinks: tuple[SinkSpec, ...] = Field(default=(), description="Where they go.")
-    spark_conf: Options = Field(default_factory=dict, description="Spark's configuration, as far as it is the job's.")
+    channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="Limits of the channels between chains.")
+    sources: tuple[SourceSpec, ...] = Field(default=(), description="Inputs.")
+    operators: tuple[OperatorSpec, ...] = Field(default=(), description="Computations.")
+    sinks: tuple[SinkSpec, ...] = Field(default=(), description="Outputs.")
+    spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")
 
     def inputs(self) -> dict[str, SourceSpec | OperatorSpec]:
         """Return what can be read, by name."""
