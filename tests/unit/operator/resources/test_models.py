@@ -202,5 +202,5 @@ def test_a_snapshot_ends_completed_failed_or_abandoned() -> None:
 
 def test_a_driver_that_spark_would_not_start_in_is_refused() -> None:
     assert format_memory(DriverSpec.model_validate({"memory": "768m"}).memory) == "768Mi"
-    with pytest.raises(ValidationError, match=r"640Mi are too few for Spark.*768Mi"):
+    with pytest.raises(ValidationError, match=r"640Mi are not enough for Spark.*768Mi"):
         DriverSpec.model_validate({"memory": "640m"})
