@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from streamjob.job.spec import Options
+from streamjob.job.spec import MOST_PARTITIONS, Options
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
 from streamjob_operator.resources.parts import (
     Checkpointing,
@@ -56,7 +56,7 @@ class StreamJobSpec(SpecPart):
     parallelism: int | None = Field(
         default=None,
         ge=1,
-        le=32768,
+        le=MOST_PARTITIONS,
         strict=True,
         description="Task slots. Overrides `job.parallelism`. `kubectl scale` and autoscalers need this field and "
         "change it.",
@@ -64,7 +64,7 @@ class StreamJobSpec(SpecPart):
     max_parallelism: int | None = Field(
         default=None,
         ge=1,
-        le=32768,
+        le=MOST_PARTITIONS,
         strict=True,
         description="State partitions, the upper bound of the parallelism. State with another number is rewritten. "
         "Overrides `job.maxParallelism`.",

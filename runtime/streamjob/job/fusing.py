@@ -7,7 +7,7 @@ tree, the edges are looked at from the sources on; an edge becomes a channel at 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NewType
 
@@ -34,12 +34,13 @@ def channel_edges(
     """
     channels: dict[Edge, tuple[Reason, ...]] = {}
     loops = loops_of(spec)
+    readers = _readers(spec)
+    parts = spec.inputs()
     for operator in ordered:
         for name in inputs_of(operator):
-            others = [*_several_readers(spec, name), *_not_chained(spec, name, operator)]
+            others = [*_several_readers(name, readers[name]), *_not_chained(parts[name], operator)]
             if reasons := _fed_back(name, operator) or [*_into_loop(name, operator, loops), *others]:
                 channels[name, operator.name] = tuple(reasons)
-    parts = spec.inputs()
     unending = {each.name for each in spec.sources if not each.bounded}
     # What is fused into a chain whose inputs all are bounded sources, read by the chain itself.
     ending = {each.name for each in spec.sources if each.bounded}
@@ -79,17 +80,24 @@ def _into_loop(name: str, reader: OperatorSpec, loops: Mapping[str, tuple[str, .
     return []
 
 
-def _several_readers(spec: JobSpec, name: str) -> list[Reason]:
-    operators = [f"operator {each.name!r}" for each in spec.operators if name in inputs_of(each)]
-    sinks = [f"sink {each.name!r}" for each in spec.sinks if each.input == name]
-    readers = operators + sinks
-    if not operators or len(readers) < 2:
+def _readers(spec: JobSpec) -> Mapping[str, list[str]]:
+    """Return what reads each source and operator, operators first."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for operator in spec.operators:
+        for name in inputs_of(operator):
+            found[name].append(f"operator {operator.name!r}")
+    for sink in spec.sinks:
+        found[sink.input].append(f"sink {sink.name!r}")
+    return found
+
+
+def _several_readers(name: str, readers: list[str]) -> list[Reason]:
+    if len(readers) < 2:
         return []
     return [Reason(f"{', '.join(readers[:-1])} and {readers[-1]} read {name!r}")]
 
 
-def _not_chained(spec: JobSpec, name: str, reader: OperatorSpec) -> list[Reason]:
-    read = spec.inputs()[name]
+def _not_chained(read: SourceSpec | OperatorSpec, reader: OperatorSpec) -> list[Reason]:
     ends = [each for each in (read, reader) if isinstance(each, OperatorSpec) and not each.chain]
     return [Reason(f"operator {each.name!r} has chain: false") for each in ends]
 

@@ -10,12 +10,15 @@ from streamjob.job.spec import JobSpec
 def loops_of(spec: JobSpec) -> dict[str, tuple[str, ...]]:
     """Return the operators that are in loops by name, each with the names of all operators of its loop."""
     readers = _on_cycles(_readers(spec, feedback=True))
-    reached = {name: _reached(name, readers) for name in readers}
-    return {
-        name: tuple(each for each in readers if each in reached[name] and name in reached[each])
-        for name in readers
-        if name in reached[name]
-    }
+    read = _reversed(readers)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in readers:
+        if name not in found:
+            # What is on a way from an operator and on one to it is on a cycle with it.
+            members = _reached(name, readers) & _reached(name, read)
+            loop = tuple(each for each in readers if each in members)
+            found |= dict.fromkeys(loop, loop)
+    return {name: found[name] for name in readers if name in found}
 
 
 def closes_a_cycle(spec: JobSpec, name: str, reader: str) -> bool:
@@ -33,13 +36,26 @@ def _readers(spec: JobSpec, *, feedback: bool) -> dict[str, list[str]]:
 
 
 def _on_cycles(readers: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return the graph without all that no cycle can go through: a plan asks often, and most jobs have no loop."""
-    left = {name: list(each) for name, each in readers.items()}
-    while ends := [name for name, each in left.items() if not each]:
-        for name in ends:
-            del left[name]
-        left = {name: [reader for reader in each if reader in left] for name, each in left.items()}
-    return left
+    """Return the graph without what leads into no cycle: most jobs have no loop."""
+    read = _reversed(readers)
+    number = {name: len(list(each)) for name, each in readers.items()}
+    ends = [name for name, each in number.items() if each == 0]
+    while ends:
+        end = ends.pop()
+        del number[end]
+        for name in read[end]:
+            number[name] -= 1
+            if number[name] == 0:
+                ends.append(name)
+    return {name: [reader for reader in readers[name] if reader in number] for name in readers if name in number}
+
+
+def _reversed(readers: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    read: dict[str, list[str]] = {name: [] for name in readers}
+    for name, each in readers.items():
+        for reader in each:
+            read[reader].append(name)
+    return read
 
 
 def _reached(name: str, readers: Mapping[str, Iterable[str]]) -> set[str]:

@@ -6,7 +6,7 @@ do it, see `streamjob.job.fusing`.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from streamjob.ids import ChainUid, OperatorUid
@@ -104,11 +104,12 @@ def plan(spec: JobSpec) -> Plan:
     ordered = in_order(spec)
     edges = channel_edges(spec, ordered, _is_the_same_in)
     fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
+    loops = loops_of(spec)
     chains: dict[str, ChainPlan] = {}
     parts: tuple[SourceSpec | OperatorSpec, ...] = (*spec.sources, *ordered)
     for part in parts:
         if part.name not in fused:
-            chains[part.name] = _chain(spec, ordered, part, edges, chains)
+            chains[part.name] = _chain(spec, ordered, part, edges, chains, loops)
     return Plan(tuple(chains.values()), tuple(channel for chain in chains.values() for channel in chain.channels))
 
 
@@ -143,6 +144,7 @@ def _chain(
     last: SourceSpec | OperatorSpec,
     edges: dict[Edge, tuple[Reason, ...]],
     earlier: dict[str, ChainPlan],
+    loops: Mapping[str, tuple[str, ...]],
 ) -> ChainPlan:
     """Return the chain whose rows are those of `last`: all that is fused with it."""
     members = {last.name}
@@ -180,7 +182,7 @@ def _chain(
             for name, why in reasons.items()
         ),
         bounded=all(each.bounded for each in sources) and all(earlier[name].bounded for name in reasons.keys() - back),
-        loop=loops_of(spec).get(last.name, ()),
+        loop=loops.get(last.name, ()),
     )
 
 

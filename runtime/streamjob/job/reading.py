@@ -155,6 +155,10 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
         return Problem(where, f"{subject} is empty", _description(location))
     if kind in ("greater_than_equal", "greater_than", "less_than_equal"):
         return Problem(where, f"{subject} must be {_bound(kind, error['ctx'], last)}")
+    if kind == "too_long":
+        count, most = error["ctx"]["actual_length"], error["ctx"]["max_length"]
+        found = f"{count} {last}" if count is not None else f"more {last}"
+        return Problem(where, f"has {found}, and at most {most} are possible", "split the job into several")
     if kind == "value_error":
         return Problem(where, f"{subject}: {error['ctx']['error']}")
     if kind == "invalid_key" or location[-1:] == ("[key]",):

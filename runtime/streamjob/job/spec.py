@@ -31,6 +31,13 @@ Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
 CheckpointingMode = Literal["aligned", "unaligned"]
 
+MOST_PARTS = 500
+"""Sources that a job may have, and as many operators, and as many sinks: to check and plan so many takes seconds."""
+MOST_INPUTS = 100
+"""What one operator may read."""
+MOST_PARTITIONS = 32_768
+"""Task slots and state partitions that a job may have, as in Flink."""
+
 
 def _scalars(value: Any) -> Any:
     """Spark's options are text; a file may write numbers and booleans plainly."""
@@ -210,7 +217,7 @@ class OperatorSpec(Node):
     """A computation on the rows of its inputs, with `sql` or `python`."""
 
     inputs: tuple[Annotated[Input, BeforeValidator(_input, json_schema_input_type=str | Input)], ...] = Field(
-        description="Names of sources and operators, or `{from: name, feedback: true}`."
+        max_length=MOST_INPUTS, description="Names of sources and operators, or `{from: name, feedback: true}`."
     )
     sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
         default=None, description="A query over the inputs, in Spark SQL."
@@ -249,11 +256,13 @@ class JobSpec(Spec):
     """A job: a graph of sources, operators and sinks, and its settings."""
 
     name: JobName = Field(description="The job's name, also in the store.")
-    parallelism: int = Field(default=2, ge=1, strict=True, description="Task slots: how many tasks run at once.")
+    parallelism: int = Field(
+        default=2, ge=1, le=MOST_PARTITIONS, strict=True, description="Task slots: how many tasks run at once."
+    )
     max_parallelism: int = Field(
-        default_factory=lambda data: 2 * data.get("parallelism", 2),
+        default_factory=lambda data: min(2 * data.get("parallelism", 2), MOST_PARTITIONS),
         ge=1,
-        le=32768,
+        le=MOST_PARTITIONS,
         strict=True,
         description="State partitions, the upper bound of the parallelism. State with another number is rewritten. If "
         "it is not set, a restored job keeps the number of its state. Default: twice the parallelism.",
@@ -262,9 +271,9 @@ class JobSpec(Spec):
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
     )
     channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="Limits of the channels between chains.")
-    sources: tuple[SourceSpec, ...] = Field(default=(), description="Inputs.")
-    operators: tuple[OperatorSpec, ...] = Field(default=(), description="Computations.")
-    sinks: tuple[SinkSpec, ...] = Field(default=(), description="Outputs.")
+    sources: tuple[SourceSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Inputs.")
+    operators: tuple[OperatorSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Computations.")
+    sinks: tuple[SinkSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Outputs.")
     spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")
 
     def inputs(self) -> dict[str, SourceSpec | OperatorSpec]:

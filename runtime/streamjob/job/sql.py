@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sqlglot import Token, exp
 
     from streamjob.job.spec import OutputMode
 
@@ -19,6 +19,7 @@ _TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
 
 
 _TOO_DEEP = "it is nested too deeply"
+_MOST_OPEN_JOINS = 8
 
 
 class NotAQuery(Exception):
@@ -152,6 +153,22 @@ def _parse(sql: str) -> exp.Query:
     raise NotAQuery(f"it is not a query, but {tree.key.upper()}")
 
 
+def _check_joins(tokens: Iterable[Token]) -> None:
+    """Refuse many joins without a condition: sqlglot reads all that follows one of them twice."""
+    from sqlglot import TokenType
+
+    without, before = 0, None
+    for token in tokens:
+        kind = token.token_type
+        if kind == TokenType.JOIN and before != TokenType.CROSS:
+            without += 1
+        elif kind in (TokenType.ON, TokenType.USING):
+            without = max(0, without - 1)
+        if without > _MOST_OPEN_JOINS:
+            raise NotAQuery(f"it has more than {_MOST_OPEN_JOINS} joins without a condition: give each ON or USING")
+        before = kind
+
+
 def _trees(sql: str) -> list[exp.Expr | None]:
     from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
@@ -160,6 +177,7 @@ def _trees(sql: str) -> list[exp.Expr | None]:
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     dialect = Spark()
     tokens = dialect.tokenize(sql)
+    _check_joins(tokens)
     for index, token in enumerate(tokens):
         following = [each.token_type for each in tokens[index + 2 : index + 4]]
         # The window of an event time is a function or a column, which sqlglot takes for the clause.

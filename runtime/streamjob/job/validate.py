@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from streamjob.job.problem import Problem, by_part
 from streamjob.job.spec import JobSpec
 
 Check = Callable[[Subject], Iterable[Problem]]
+_MOST_PROBLEMS = 1000
+"""Nobody reads more, and each takes time to tell what was perhaps meant."""
 _TOO_DEEP = "is nested too deeply to be checked"
 
 
@@ -43,7 +46,7 @@ def run_checks(subject: Subject, checks: Iterable[Check]) -> list[Problem]:
     found: list[Problem] = []
     for check in checks:
         try:
-            found += check(subject)
+            found += islice(check(subject), _MOST_PROBLEMS - len(found))
         except RecursionError:
             found.append(Problem("job", _TOO_DEEP, "shorten the chain of operators, or nest its values less deeply"))
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema, columns
 from streamjob.job.functions import module_file
-from streamjob.job.loops import closes_a_cycle, loops_of
+from streamjob.job.loops import closes_a_cycle
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec
 from streamjob.job.sql import NotAQuery, read_query
@@ -49,7 +49,7 @@ def feedback(subject: Subject) -> Iterator[Problem]:
 
 def event_time(subject: Subject) -> Iterator[Problem]:
     """No operator of a loop waits for event time, or for any other: it would wait for ever, or be forgotten."""
-    loops = loops_of(subject.spec)
+    loops = subject.loops
     for operator in subject.spec.operators:
         if operator.name not in loops:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.plan import consumers, in_order
+from streamjob.job.plan import in_order
 from streamjob.job.problem import Problem
 from streamjob.job.spec import Node
 from streamjob.job.suggest import did_you_mean, nearest
@@ -63,7 +63,7 @@ def no_cycle(subject: Subject) -> Iterator[Problem]:
     }
     reported: set[str] = set()
     for start in edges:
-        cycle = _cycle(start, edges)
+        cycle = [] if start in reported else _cycle(start, edges)
         if cycle and not reported.intersection(cycle):
             reported.update(cycle)
             first = known[cycle[0]]
@@ -74,16 +74,19 @@ def no_cycle(subject: Subject) -> Iterator[Problem]:
 
 def _cycle(start: str, edges: dict[str, list[str]]) -> list[str]:
     """Return the operators on a way from `start` back to it against the flow, or nothing."""
-    ways = [[start]]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        for name in edges.get(way[-1], []):
+    waiting = [start]
+    readers: dict[str, str] = {}
+    while waiting:
+        current = waiting.pop()
+        for name in edges.get(current, []):
             if name == start:
-                return way
-            if name not in seen:
-                seen.add(name)
-                ways.append([*way, name])
+                way = [current]
+                while way[-1] != start:
+                    way.append(readers[way[-1]])
+                return way[::-1]
+            if name not in readers:
+                readers[name] = current
+                waiting.append(name)
     return []
 
 
@@ -97,7 +100,8 @@ def all_used(subject: Subject) -> Iterator[Problem]:
     if not spec.sinks:
         yield Problem("job", "has no sink", "add one under `sinks`: a job without one computes nothing")
         return
-    meant = {nearest(name, spec.inputs()) for name in subject.unknown_inputs()}
+    read = {edge.name for each in spec.operators for edge in each.inputs} | {each.input for each in spec.sinks}
+    meant = {nearest(name, spec.inputs()) for name in subject.unknown_inputs}
     for part in spec.inputs().values():
-        if not consumers(spec, part.name) and part.name not in meant:
+        if part.name not in read and part.name not in meant:
             yield Problem(where(part), "nothing reads it", "name it as an input, or remove it")

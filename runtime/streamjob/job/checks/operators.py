@@ -13,8 +13,6 @@ from typing import Any
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.functions import module_file
-from streamjob.job.loops import loops_of
-from streamjob.job.plan import consumers
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.job.sql import NotAQuery, Query, read_query
@@ -55,7 +53,7 @@ def queries(subject: Subject) -> Iterator[Problem]:
 
 def _tables(subject: Subject, operator: OperatorSpec, query: Query) -> Iterator[Problem]:
     inputs = {edge.name.lower(): edge.name for edge in operator.inputs}
-    if query.tables is None or subject.unknown_inputs().intersection(inputs.values()):
+    if query.tables is None or subject.unknown_inputs.intersection(inputs.values()):
         return
     for table in sorted(query.tables - inputs.keys()):
         fix = did_you_mean(table, inputs.values(), "inputs")
@@ -69,19 +67,14 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
         if words == "ORDER BY" and operator.output_mode == "complete":
             continue
         yield Problem(where(operator), f"its SQL has {words}, which Spark cannot compute on a stream", "leave it out")
-    if operator.name in loops_of(subject.spec):
+    if operator.name in subject.loops:
         return
     if operator.output_mode == "append" and query.aggregation is not None:
-        fed = [source for edge in operator.inputs for source in subject.sources_of(edge.name)]
+        fed = subject.sources_of(edge.name for edge in operator.inputs)
         if fed and not any(source.watermark for source in fed):
             yield _missing_watermark(subject, operator, f"{query.aggregation} in append mode", fed)
     for join in query.state_joins:
-        fed = [
-            source
-            for edge in operator.inputs
-            if edge.name.lower() in join.inputs
-            for source in subject.sources_of(edge.name)
-        ]
+        fed = subject.sources_of(edge.name for edge in operator.inputs if edge.name.lower() in join.inputs)
         if fed and not any(source.watermark for source in fed):
             yield _missing_watermark(subject, operator, join.kind, fed)
 
@@ -189,8 +182,12 @@ def _wrong_arguments(operator: OperatorSpec, takes: int) -> Problem:
 
 def output_modes(subject: Subject) -> Iterator[Problem]:
     """Only what goes straight to sinks may be updated."""
+    readers: dict[str, str] = {}
     for operator in subject.spec.operators:
-        readers = [each for each in consumers(subject.spec, operator.name) if each.startswith("operator")]
-        if operator.output_mode != "append" and readers:
-            what = f"has outputMode {operator.output_mode}, but the {readers[0]} reads it and would count a row again "
+        for edge in operator.inputs:
+            readers.setdefault(edge.name, where(operator))
+    for operator in subject.spec.operators:
+        if operator.output_mode != "append" and operator.name in readers:
+            reader = readers[operator.name]
+            what = f"has outputMode {operator.output_mode}, but the {reader} reads it and would count a row again "
             yield Problem(where(operator), what + "each time it is updated", "use outputMode append")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """A job under examination.
 
@@ -32,31 +33,38 @@ class Subject:
     unread: frozenset[str] = frozenset()
     complete: bool = True
 
+    @cached_property
+    def loops(self) -> dict[str, tuple[str, ...]]:
+        """The operators that are in loops, each with all of its loop."""
+        return loops_of(self.spec)
+
+    @cached_property
     def unknown_inputs(self) -> set[str]:
-        """Return the names that are read and do not exist; they are a problem of their own."""
+        """The names that are read and do not exist; they are a problem of their own."""
         named = {edge.name for operator in self.spec.operators for edge in operator.inputs}
         named |= {sink.input for sink in self.spec.sinks}
         return named - self.spec.inputs().keys() - self.unread
 
-    def sources_of(self, name: str) -> list[SourceSpec]:
-        """Return the sources whose rows reach the source or operator `name`; without event time through loops."""
-        known = self.spec.inputs()
-        loops = loops_of(self.spec)
-        found: dict[str, SourceSpec] = {}
-        seen: set[tuple[str, bool]] = set()
-        waiting = [(name, False)]
+    def sources_of(self, names: Iterable[str]) -> list[SourceSpec]:
+        """Return the sources whose rows reach one of some sources and operators; without event time through loops."""
+        reached: dict[bool, set[str]] = {False: set(names), True: set()}
+        waiting = [(name, False) for name in reached[False]]
         while waiting:
             current, looped = waiting.pop()
-            part = known.get(current)
-            if part is None or (current, looped) in seen:
-                continue
-            seen.add((current, looped))
-            if isinstance(part, SourceSpec):
-                timeless = part.model_copy(update={"watermark": None})
-                found[part.name] = timeless if looped and part.name not in found else part
-            else:
-                waiting.extend((edge.name, looped or current in loops) for edge in part.inputs)
-        return list(found.values())
+            beyond = looped or current in self.loops
+            # Sets, since each operator with a window asks, and may be behind all others.
+            found = self._read_by.get(current, frozenset()) - reached[beyond]
+            reached[beyond] |= found
+            waiting.extend((each, beyond) for each in found)
+        return [
+            each if each.name in reached[False] else each.model_copy(update={"watermark": None})
+            for each in self.spec.sources
+            if each.name in reached[False] or each.name in reached[True]
+        ]
+
+    @cached_property
+    def _read_by(self) -> dict[str, frozenset[str]]:
+        return {each.name: frozenset(edge.name for edge in each.inputs) for each in self.spec.operators}
 
 
 def where(node: Node) -> str:
