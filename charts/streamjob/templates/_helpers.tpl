@@ -77,7 +77,7 @@ default
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch]
 {{- end -}}
 
 {{/* The controller's settings, as the environment has them. */}}

@@ -67,9 +67,15 @@ class Cluster(Protocol):
         ...
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
-        """Return the objects of a namespace or of all, that a label selector selects."""
+        """Return the objects of a namespace or of all, that a label selector and a field selector select."""
         ...
 
     async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
@@ -138,12 +144,19 @@ class KubernetesCluster:
         return await self._call("GET", kind, kind.path(namespace, name))
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
-        """Return the objects of a namespace or of all, that a label selector selects."""
+        """Return the objects of a namespace or of all, that a label selector and a field selector select."""
         found: list[Object] = []
         limit = _PAGE_OF_METADATA if metadata_only else _PAGE
         query: dict[str, str] = {"limit": str(limit)} | ({"labelSelector": labels} if labels else {})
+        query |= {"fieldSelector": fields} if fields else {}
         accept = _METADATA_ONLY if metadata_only else "application/json"
         while True:
             page = await self._call("GET", kind, kind.path(namespace), query=query, accept=accept, verb="list")

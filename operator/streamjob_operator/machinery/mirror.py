@@ -220,12 +220,18 @@ class MirroredCluster:
         return found
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
         """Return the objects of a namespace or of all, that a label selector selects; a job's from the mirror."""
         key, _, uid = (labels or "").partition("=")
-        if metadata_only or key != UID_LABEL:
-            return await self._cluster.list(kind, namespace, labels=labels, metadata_only=metadata_only)
+        if metadata_only or fields is not None or key != UID_LABEL:
+            return await self._cluster.list(kind, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
         if self._mirror.knows_all(kind, uid):
             return self._mirror.of_job(kind, namespace, uid)
         before = self._mirror.versions(kind, uid)

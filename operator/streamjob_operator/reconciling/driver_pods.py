@@ -13,6 +13,8 @@ from streamjob_operator.decisions.observation import Completion, DriverPod, PodP
 from streamjob_operator.objects.names import ATTEMPT_LABEL, CONTAINER, CONTROL_PORT, REVISION_ANNOTATION
 
 _EVICTED = "Evicted"
+PREPARED = frozenset({"ContainerCreating", "PodInitializing"})
+"""Reasons of a container that waits while its pod is prepared: its volumes, its network, what runs before it."""
 
 
 def seconds_of(stamp: str | None) -> float | None:
@@ -72,19 +74,27 @@ def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
         # A drain, a preemption and a taint leave no other word.
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return _EVICTED, condition.get("message") or condition.get("reason") or ""
-    for part in ("waiting", "terminated"):
-        found = state.get(part) or {}
-        if found.get("reason"):
-            return found["reason"], found.get("message") or ""
-    for container in status.get("initContainerStatuses") or ():
-        for part in ("waiting", "terminated"):
-            found = (container.get("state") or {}).get(part) or {}
-            if found.get("reason") not in (None, "PodInitializing", "Completed"):
-                return found["reason"], f"{container.get('name')}: {found.get('message') or found['reason']}"
+    own = _waits_or_ended(state)
+    if own is None or own[0] in PREPARED:
+        # As long as a pod is prepared, what it waits for may be a container that comes before its own.
+        for container in status.get("initContainerStatuses") or ():
+            found = _waits_or_ended(container.get("state") or {})
+            if found is not None and found[0] not in (*PREPARED, "Completed"):
+                return found[0], f"{container.get('name')}: {found[1] or found[0]}"
+    if own is not None:
+        return own
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return condition.get("reason") or "Unschedulable", condition.get("message") or ""
     return "", ""
+
+
+def _waits_or_ended(state: dict[str, Any]) -> tuple[str, str] | None:
+    for part in ("waiting", "terminated"):
+        found = state.get(part) or {}
+        if found.get("reason"):
+            return found["reason"], found.get("message") or ""
+    return None
 
 
 def _termination_message(text: str | None, attempt: int) -> tuple[JobState | None, str, Completion | None]:

@@ -46,6 +46,7 @@ from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.objects.names import TOKEN_KEY, UID_LABEL, control_name
 from streamjob_operator.reconciling.driver_pods import control_url, driver_pod, seconds_of
 from streamjob_operator.reconciling.pod_dry_run import Admissions
+from streamjob_operator.reconciling.pod_events import explained
 from streamjob_operator.reconciling.state_check import compatibility
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
@@ -190,7 +191,8 @@ class Observer:
             self._cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
         )
         owned = [pod for pod in listed if _belongs(pod, resource.uid)]
-        pods = tuple(found for pod in owned if (found := driver_pod(pod)) is not None)
+        known = [found for pod in owned if (found := driver_pod(pod)) is not None]
+        pods = tuple([await explained(self._cluster, resource.namespace, each, self._clock()) for each in known])
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)

@@ -37,7 +37,13 @@ class FakeCluster:
         return with_reply(self._find(kind, namespace, name))
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
         with_reply = self._begin("list", kind, namespace or "")
         selected = _selector(labels)
@@ -45,6 +51,7 @@ class FakeCluster:
             thing
             for (each, where, _), thing in sorted(self.objects.items(), key=lambda item: item[0][1:])
             if each == kind and namespace in (None, where) and selected(thing["metadata"].get("labels") or {})
+            if _has_fields(thing, fields)
         ]
         return [with_reply({"metadata": thing["metadata"]} if metadata_only else thing) for thing in found]
 
@@ -136,6 +143,17 @@ class FakeCluster:
         self.objects[key] = new
         self.changed(key[0], new)
         return new
+
+
+def _has_fields(thing: Object, fields: str | None) -> bool:
+    for each in (fields or "").split(",") if fields else ():
+        path, _, wanted = each.partition("=")
+        found: Any = thing
+        for key in path.split("."):
+            found = found.get(key) or {}
+        if found != wanted:
+            return False
+    return True
 
 
 def _selector(labels: str | None) -> Callable[[dict[str, str]], bool]:

@@ -61,6 +61,23 @@ def test_an_init_container_that_fails_is_the_reason() -> None:
     assert (found.reason, found.message) == ("Error", "fetch: Error")
 
 
+def test_an_init_container_without_an_image_is_the_reason_while_the_driver_waits_for_it() -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    init = [{"name": "first", "state": {"terminated": {"reason": "Completed"}}}, {"name": "fetch", "state": {}}]
+    init[1]["state"] = {"waiting": waiting}
+    driver = container({"waiting": {"reason": "PodInitializing"}})
+    found = read({"phase": "Pending", "initContainerStatuses": init} | driver)
+
+    assert (found.reason, found.message) == ("ImagePullBackOff", "fetch: no such image")
+
+
+def test_a_pod_of_which_nothing_runs_yet_says_so() -> None:
+    init = [{"name": "fetch", "state": {"waiting": {"reason": "PodInitializing"}}}]
+    driver = container({"waiting": {"reason": "PodInitializing"}})
+
+    assert read({"phase": "Pending", "initContainerStatuses": init} | driver).reason == "PodInitializing"
+
+
 def test_a_driver_that_ended_leaves_what_it_completed_last() -> None:
     last = {"id": 9, "kind": "savepoint", "path": "file:///data/a-9/manifest.json", "time": 12.5}
     said = json.dumps({"state": "STOPPED", "message": "", "exitCode": 0, "lastCheckpoint": last})

@@ -19,6 +19,7 @@ EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}
 # Kubernetes' own words for failed containers and for pods.
 OTHERS = {"Ready", "Reconciling", "Stalled", "True", "False", "Unknown"}
 OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
+OTHERS |= {"FailedAttachVolume", "FailedCreatePodSandBox", "FailedMount"}
 OTHERS |= {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"}
 OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Succeeded", "Unschedulable"}
 

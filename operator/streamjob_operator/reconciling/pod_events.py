@@ -1,0 +1,49 @@
+"""Why a pod does not start, where its status does not say: only its events name a volume that cannot be mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from streamjob_operator.cluster.api import Cluster, Refused
+from streamjob_operator.cluster.kinds import EVENT, Object
+from streamjob_operator.decisions.observation import DriverPod
+from streamjob_operator.reconciling.driver_pods import PREPARED
+
+_SOON = 5.0
+"""Seconds that a pod may take for this before anybody asks."""
+
+
+async def explained(cluster: Cluster, namespace: str, pod: DriverPod, now: float) -> DriverPod:
+    """Return a pod with the reason of its newest warning, if it is being prepared for longer than usual.
+
+    Args:
+        cluster: the Kubernetes API.
+        namespace: the pod's.
+        pod: a driver.
+        now: the time, in seconds since 1970.
+    """
+    if pod.reason not in PREPARED or pod.deleting is not None or now < pod.created + _SOON:
+        return pod
+    try:
+        events = await cluster.list(EVENT, namespace, fields=f"involvedObject.uid={pod.uid},type=Warning")
+    except Refused:
+        # An installation of an older version lacks the right, and is to work on.
+        return pod
+    found = newest(events)
+    if found is None:
+        return pod
+    reason, message = found
+    return replace(pod, reason=reason, message=f"pod {pod.name}: {message}")
+
+
+def newest(events: Iterable[Object]) -> tuple[str, str] | None:
+    """Return the reason and the message of the newest event; None if there is none."""
+    latest = max(events, key=_time, default=None)
+    return None if latest is None else (latest.get("reason") or "", latest.get("message") or "")
+
+
+def _time(event: Object) -> str:
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((str(each) for each in times if each), "")
