@@ -153,6 +153,7 @@ def test_hostile_specs_hold_up_no_healthy_job_and_can_be_deleted(
                 f" changes of healthy jobs, {told} before the deletions; waits: median {waits[len(waits) // 2]:.2f} s,"
                 f" longest {waits[-1]:.2f} s\n"
             )
+            assert jobs.refused <= HOSTILE / 3
             assert waits[-1] <= LONGEST_WAIT
             assert after["holderIdentity"] == before["holderIdentity"] == "only"
             assert after.get("leaseTransitions") == before.get("leaseTransitions")
