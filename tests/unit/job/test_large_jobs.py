@@ -116,4 +116,4 @@ def test_many_joins_that_have_a_condition_or_need_none_are_read() -> None:
     with_columns = "".join(f" JOIN {each} USING (a)" for each in tables[1:])
 
     for query in (f"t0{with_condition}", f"t0{with_columns}", " CROSS JOIN ".join(tables), ", ".join(tables)):
-        assert read_query(f"SELECT * FROM {query}").tables == set(tables)
+        assert read_query(f"SELECT * FROM {query}").tables == frozenset(tables)

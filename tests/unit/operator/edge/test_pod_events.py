@@ -71,7 +71,7 @@ def test_events_are_asked_for_only_where_nothing_else_says_why(pod: DriverPod, a
 
 def test_without_the_right_to_list_events_the_pod_is_as_its_status_says() -> None:
     class Strict(FakeCluster):
-        async def list(self, kind: Kind, namespace: str | None = None, **_: object) -> list[Object]:  # type: ignore[override]
+        async def list(self, kind: Kind, namespace: str | None = None, **_: object) -> list[Object]:
             raise Refused("events is forbidden")
 
     assert ask(waiting(), cluster=Strict()) == waiting()
