@@ -12,6 +12,12 @@ READY := .venv/.ready
 CODE := runtime operator tests e2e examples
 # What fails soonest comes first.
 TESTS := $(wildcard tests/architecture tests/unit tests/properties tests/simulation tests/integration)
+# A core of the slow tests shows each feature once; the rest is what `make test-long` runs.
+CORE := core or not slow
+REST := slow and not core
+# Much of a test's time is waiting, so that there are more workers than cores. Each has a Spark of its own: 2 GB.
+WORKERS ?= 3
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # uv does not read pip's settings; a mirror that pip is told to use serves uv as well.
 ifdef PIP_INDEX_URL
@@ -19,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test lint format lock clean
+.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,8 +61,13 @@ bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC
 bench-soak: $(READY) ## Look for two hours whether a running job grows (ARGS="--help")
 	$(BIN)/python -m bench.soak $(ARGS)
 
-test: lint ## Set up, check and test everything that needs no cluster (PYTEST_ARGS="-k name")
-	$(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
+test: lint ## Set up, check and test: all but the slow tests, in ten minutes (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest $(TESTS) $(PARALLEL) -m "$(CORE)" $(PYTEST_ARGS)
+
+test-long: $(READY) ## Run the tests that make test leaves out and that need no cluster (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest $(TESTS) $(PARALLEL) -m "$(REST)" $(PYTEST_ARGS)
+
+test-all: test test-long ## Run make test and make test-long: everything that needs no cluster
 
 e2e: $(READY) ## Run the scenarios on the cluster that KUBECONFIG names, or on a local one (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest e2e -m "not thorough" $(PYTEST_ARGS)

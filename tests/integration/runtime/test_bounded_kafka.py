@@ -75,6 +75,7 @@ def cut_behind_a_checkpoint(spark: SparkSession, life: Life, power: Power, gate:
         first.wait()
 
 
+@pytest.mark.core
 def test_what_comes_behind_the_end_is_not_read_and_the_windows_of_the_rest_are_complete(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import Row, add_rows, job, manifests, numbered, output, rows_of, source, sql
 from tests.integration.runtime.purchases import write_job
@@ -255,7 +256,7 @@ def checked(spark: SparkSession, file: Path, uri: str, change: Change, scratch: 
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", core(CHANGES, "two chains are fused", "one of two operators with state is given up"))
 def test_what_check_says_of_a_change_is_what_becomes_of_it(
     spark: SparkSession, lives: Lives, tmp_path: Path, name: str
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, manifests, numbered, output, rows_of, sql
 from tests.integration.runtime.purchases import write_job
@@ -119,7 +120,7 @@ def largest(batches: Any) -> dict[tuple[str, int], int]:
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", core(CASES, "update to append"))
 def test_what_check_says_of_another_mode_or_watermark_is_what_comes_of_it(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:

@@ -95,6 +95,7 @@ def test_open_windows_fire_before_the_cut_and_event_time_goes_on_behind_it(
     assert rows_of(output(tmp_path, "counts")) - counted(rows) == counted(later)
 
 
+@pytest.mark.core
 def test_a_graph_drains_from_its_sources_on_and_reads_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
     operators = [
         sql("first", ["rows"], PLAIN.format("rows"), chain=False),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.graphs import add_rows, job, numbered, output, rows_of, source, sql
 from tests.integration.runtime.processes import JobRuns
@@ -45,7 +46,7 @@ def kinds(life: Life) -> list[RecordKind]:
     return [record.kind for record in JobRuns(life.file, Path(life.location), "job").completions()]
 
 
-@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("depth", core([1, 4], 4))
 def test_one_final_checkpoint_commits_everything_whatever_the_depth(
     spark: SparkSession, tmp_path: Path, depth: int
 ) -> None:

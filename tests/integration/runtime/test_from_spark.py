@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.forks import first_completion
 from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source, sql
@@ -146,7 +147,7 @@ def changing(directory: Path, taken: Taken, query: str, place: Path) -> dict[str
     return job(place, sources, [sql("made", taken.inputs, query)], ["made"])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", core(CASES, "windows, whose state gets fewer partitions"))
 def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSession, tmp_path: Path, bucket: str) -> None:
     taken = CASES[name]
     write(tmp_path, taken.inputs, 0, 4)

@@ -169,6 +169,7 @@ def test_the_state_of_windows_and_of_deduplication_is_a_table(inspected: Inspect
     )
 
 
+@pytest.mark.core
 def test_both_sides_of_a_join_are_tables_and_its_stores_can_be_asked(inspected: Inspected) -> None:
     assert [table.view for table in inspected.tables("pairs")] == ["state_left", "state_right"]
     for side in ("left", "right"):

@@ -76,6 +76,7 @@ def wait_until_read(running_job: EmbeddedJob, records: int) -> None:
     running_job.wait_for(lambda: read() >= records, f"{records} records")
 
 
+@pytest.mark.core
 def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_partitions_too(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_every_retained_checkpoint_leads_to_the_output_of_the_batch(
     assert finished.completions() == completions
 
 
+@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_without_a_claim_the_first_checkpoint_is_full(few: Purchases, spark: SparkSession, tmp_path: Path) -> None:
     expected = few.batch(spark)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life
 from tests.integration.runtime.graphs import output
 from tests.integration.runtime.power import Moment, Power
@@ -55,7 +56,7 @@ def published(spark: SparkSession, directory: Path) -> dict[str, Counter[str]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("way", core(Way, Way.KILL))
 def test_every_sink_commits_the_same_rows_whichever_way_the_job_ends(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:

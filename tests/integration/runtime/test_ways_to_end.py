@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.graphs import difference
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.processes import JobRuns
@@ -74,7 +75,11 @@ def batches() -> dict[str, dict[str, Counter[Any]]]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("name", "way", "moment"),
-    [(*cell, moment) for cell, moment in KILLED.items()],
+    core(
+        [(*cell, moment) for cell, moment in KILLED.items()],
+        ("one chain", Way.KILL, Moment.PUBLICATION),
+        (MIXED, Way.DRAIN, Moment.FINAL),
+    ),
     ids=["-".join(f"{name} {way} {moment or ''}".split()) for (name, way), moment in KILLED.items()],
 )
 def test_however_a_job_ends_its_output_is_that_of_a_batch(

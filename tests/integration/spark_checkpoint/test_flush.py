@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import Row, functions
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from tests.integration.core import core
 
 from streamjob_runtime.spark.checkpoint_dir import force_flush, needs_another_flush
 
@@ -119,7 +120,7 @@ AS_BATCH: list[Query] = [
 ]
 
 
-@pytest.mark.parametrize("query", AS_BATCH, ids=lambda query: query.__name__)
+@pytest.mark.parametrize("query", core(AS_BATCH, full_outer_join), ids=lambda query: query.__name__)
 def test_with_a_flush_a_stream_gives_what_the_batch_gives(lab: Lab, query: Query) -> None:
     fill(lab)
     checkpoint = lab.directory()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import pytest
+from tests.integration.core import core
 
 from streamjob.ids import BatchId
 from streamjob_runtime.checkpointing.upload.uploader import hash_file
@@ -161,7 +162,7 @@ def is_without_data(checkpoint: Path, number: int) -> bool:
     return before == after
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", core(OPERATORS, "transformWithState"))
 def test_a_query_restarted_from_the_files_of_a_batch_goes_on_exactly(lab: Lab, name: str) -> None:
     make, state_options = OPERATORS[name]
     fill(lab)
