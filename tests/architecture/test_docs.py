@@ -88,3 +88,21 @@ def test_the_targets_that_the_documents_name_exist() -> None:
 
     assert named
     assert named <= targets
+
+
+def test_the_modules_that_the_architecture_page_names_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    packages = ("runtime", "runtime/streamjob", "runtime/streamjob_runtime", "operator", "operator/streamjob_operator")
+    roots = [ROOT, *(ROOT / package for package in packages)]
+    named = set(re.findall(r"`([a-z_/]+(?:\.py|/))", text))
+
+    assert len(named) > 40
+    assert {name for name in named if not any((root / name).exists() for root in roots)} == set()
+
+
+@pytest.mark.parametrize("package", ["runtime/streamjob_runtime", "runtime/streamjob", "operator/streamjob_operator"])
+def test_the_architecture_page_names_every_folder(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    folders = {each.parent.name for each in (ROOT / package).glob("*/__init__.py")} - {"testing"}
+
+    assert {folder for folder in folders if f"`{folder}/`" not in text} == set()

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_MODULE = 400
-LONGEST_TEST_MODULE = 1000  # a list of behaviours reads well at a length at which code does not
 
 # A path that exists on the machine of one developer only: a home, or a working copy below the root directory.
 _MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:root|home/\w+|Users/\w+|work|farm|opt/(?:venv|wheels))/\w")
@@ -66,18 +64,6 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     ]
 
     assert found == []
-
-
-def test_no_module_is_longer_than_one_idea_needs() -> None:
-    lengths = {file: text.count("\n") for file, text in tracked_text() if file.suffix == ".py"}
-    too_long = {
-        str(file.relative_to(ROOT)): length
-        for file, length in lengths.items()
-        if length > (LONGEST_TEST_MODULE if "tests" in file.parts else LONGEST_MODULE)
-    }
-
-    assert lengths
-    assert too_long == {}
 
 
 def test_the_repository_needs_no_hosting_service() -> None:

@@ -18,7 +18,7 @@ def window(s: Situation) -> float:
     A driver that does not run yet may have much to restore; a short window is not for that.
     """
     policy = s.checkpointing
-    usual = max(policy.interval, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
+    usual = max(policy.interval or 0, policy.timeout) * (policy.tolerable_failed_checkpoints + 2)
     given = _check(s).checkpoint_progress.window
     if given is None:
         return usual

@@ -48,7 +48,7 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
     parts = [_count(len(plan.chains), "chain")]
     parts += [_count(len(plan.channels), "channel")] if plan.channels else []
     parts += [_count(spec.parallelism, "task slot"), _count(spec.max_parallelism, "state partition")]
-    lines = [f"{spec.name}: {', '.join(parts)}, a checkpoint every {format_duration(spec.checkpointing.interval)}"]
+    lines = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"]
     for chain in plan.chains:
         looped = f", in the loop of {', '.join(chain.loop)}" if chain.loop else ""
         lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan)]
@@ -112,3 +112,7 @@ def _summary(node: Node) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _rhythm(interval: float | None) -> str:
+    return "no periodic checkpoints" if interval is None else f"a checkpoint every {format_duration(interval)}"

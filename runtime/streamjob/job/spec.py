@@ -102,7 +102,8 @@ class Spec(BaseModel):
 class CheckpointingPolicy(Spec):
     """When and how checkpoints are taken, and how many are kept."""
 
-    interval: Seconds = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
+    # The default is never None: in a running job, the control API can switch periodic checkpoints off.
+    interval: Seconds | None = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
     timeout: Seconds = Field(default=600.0, gt=0, description="A checkpoint that takes longer is aborted.")
     min_pause: Seconds = Field(
         default=0.0, ge=0, description="Minimum time from a completed checkpoint to the next periodic one."

@@ -222,13 +222,9 @@ class RunningJob:
             raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
-        """Change the fields that were sent, and return the policy in force. Raises InvalidChange."""
-        changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-        if "interval" in changed and changed["interval"] is None:
-            raise InvalidChange(
-                "interval", "a job without periodic checkpoints is not supported", "send a long interval"
-            )
-        policy = CheckpointingPolicy.model_validate({**self._runner.policy.model_dump(), **changed})
+        """Change the fields that were sent, and return the policy in force."""
+        # A copy, for null in a job's file stands for the default; the changes have the ranges of the policy.
+        policy = self._runner.policy.model_copy(update=changes.changed())
         self._runner.change_policy(policy)
         return _policy_view(policy)
 

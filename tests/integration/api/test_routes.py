@@ -295,7 +295,6 @@ def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: FakeJo
         ("PATCH", "/v1/checkpointing", {"timeout": None}, ["timeout"]),
         ("PATCH", "/v1/checkpointing", {"mode": "sideways"}, ["mode"]),
         ("PATCH", "/v1/checkpointing", {"incremental": False}, ["incremental"]),
-        ("PATCH", "/v1/checkpointing", {"mode": "unaligned"}, ["mode"]),
         ("GET", "/v1/checkpoints/latest", None, ["checkpoint_id"]),
     ],
 )

@@ -236,11 +236,11 @@ class Process:
         if source == "latest" and newest is not None and newest.kind is RecordKind.FINAL:
             return self._publish_final()
         self.state = JobState.RUNNING
-        self._next = now + (CRASH if self.behaviour == "crash" else self.policy.interval)
+        self._next = now + (CRASH if self.behaviour == "crash" else (self.policy.interval or self.policy.timeout))
         return None
 
     def _work(self, now: float) -> None:
-        self._next = now + self.policy.interval
+        self._next = now + (self.policy.interval or self.policy.timeout)
         if self.behaviour == "crash":
             return self.end(ExitCode.FAILED, JobState.FAILED)
         if self.behaviour == "hang":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamjob.client.models import ChainView, ChannelView, JobView, SnapshotKind
+from streamjob.client.models import ChainView, ChannelView, CheckpointingChanges, JobView, SnapshotKind
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
@@ -28,6 +28,7 @@ from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.control.api.control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
+from streamjob_runtime.job.runner import Runner, coordinator_policy
 from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.sinks.meter import SinkMeters
 
@@ -161,6 +162,9 @@ class World:
             started=NOW,
             store=SimpleNamespace(uri="file:///snapshots/"),
         )
+        self.posted: list[Any] = []
+        self.runner.post = self.posted.append
+        self.runner.change_policy = partial(cast(Any, Runner.change_policy), self.runner)
         self.control = RunningJob(cast(Any, self.runner))
         self.chains: dict[ChainUid, FakeChain] = {}
         self.blocked: dict[ChainUid, float] = {}
@@ -246,6 +250,30 @@ def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: World
     assert report.checkpointing.interval == world.runner.policy.interval
     assert report.triggers == {}
     assert world.control.job().model_dump().keys() & {"checkpoints", "checkpointing", "triggers"} == set()
+
+
+def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_policy(world: World) -> None:
+    before = world.runner.policy
+
+    in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
+
+    assert in_force.interval is None
+    assert [event.policy for event in world.posted] == [replace(coordinator_policy(before), interval=None)]
+
+
+def test_periodic_checkpoints_are_switched_on_again(world: World) -> None:
+    world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
+
+    in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": "30s"}))
+
+    assert in_force.interval == world.runner.policy.interval == 30
+
+
+def test_a_running_job_takes_unaligned_checkpoints_from_now_on(world: World) -> None:
+    changes = CheckpointingChanges.model_validate({"mode": "unaligned", "alignedCheckpointTimeout": None})
+
+    assert world.control.patch_checkpointing(changes).mode == "unaligned"
+    assert [event.policy.mode for event in world.posted] == ["unaligned"]
 
 
 def test_a_channel_in_json_is_from_one_chain_to_another(world: World) -> None:

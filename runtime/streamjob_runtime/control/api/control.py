@@ -105,7 +105,7 @@ class JobControl(Protocol):
         ...
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
-        """Apply `changes.changed()`, and return the policy in force. Raises InvalidChange."""
+        """Apply `changes.changed()`, and return the policy in force."""
         ...
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
