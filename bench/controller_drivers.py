@@ -129,7 +129,7 @@ class Drivers:
             async with driver.turn:
                 if driver.runs and not self._hold.exists():
                     await self._in_thread(lambda: driver.checkpoint(RecordKind.CHECKPOINT))
-            await asyncio.sleep(driver.policy.interval)
+            await asyncio.sleep(driver.policy.interval or driver.policy.timeout)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
