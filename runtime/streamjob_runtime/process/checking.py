@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.stored.start_snapshot import Found
+from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.state_matching import describes
 from streamjob_runtime.sinks.factory import SinkSurroundings
@@ -52,25 +52,8 @@ def examine(
         compared = compared.adding(Kind.SINK, _left_staged(loaded, found, surroundings))
     if compared.refusals or not ask_spark:
         return compared
-    from streamjob_runtime.spark.connectors.finding import needed
-    from streamjob_runtime.spark.session import SessionSettings, start_session
-
-    with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
-        spark = start_session(
-            SessionSettings(
-                name=f"check {loaded.spec.name}",
-                parallelism=1,
-                max_parallelism=compared.max_parallelism,
-                workdir=Path(scratch),
-                conf=loaded.spark_conf(),
-                python_path=(loaded.directory,),
-                connectors=needed(loaded.spec),
-            )
-        )
-        try:
-            return examine_with(spark, Path(scratch) / "chains", loaded, found, compared, allow, job)
-        finally:
-            spark.stop()
+    with spark_to_ask("check", loaded, compared.max_parallelism) as (spark, scratch):
+        return examine_with(spark, scratch, loaded, found, compared, allow, job)
 
 
 def examine_with(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -15,6 +14,7 @@ from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, read_stream, reason, with_watermark
+from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.checking import examine_with
 
 if TYPE_CHECKING:
@@ -31,26 +31,8 @@ def validate(loaded: LoadedJob) -> None:
         InvalidJob: Spark cannot make sense of sources or operators; all of them are told.
         InvalidInput: a sink cannot be used, or Spark cannot run the operators together.
     """
-    from streamjob_runtime.spark.connectors.finding import needed
-    from streamjob_runtime.spark.session import SessionSettings, start_session
-
-    spec = loaded.spec
-    with tempfile.TemporaryDirectory(prefix="streamjob-validate-") as scratch:
-        spark = start_session(
-            SessionSettings(
-                name=f"validate {spec.name}",
-                parallelism=1,
-                max_parallelism=spec.max_parallelism,
-                workdir=Path(scratch),
-                conf=loaded.spark_conf(),
-                python_path=(loaded.directory,),
-                connectors=needed(spec),
-            )
-        )
-        try:
-            validate_with(spark, Path(scratch) / "chains", loaded)
-        finally:
-            spark.stop()
+    with spark_to_ask("validate", loaded, loaded.spec.max_parallelism) as (spark, scratch):
+        validate_with(spark, scratch, loaded)
 
 
 def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None:

@@ -41,3 +41,13 @@ def java_options(java: Java, environment: Mapping[str, str]) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         return f"{quoted_option(f'-XX:ArchiveClassesAtExit={target}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
     return quoted_option(f"-XX:SharedArchiveFile={target}") if target.exists() else ""
+
+
+def hint(java: Java, environment: Mapping[str, str]) -> str | None:
+    """Return what would let Spark start faster: the archive for a Java is missing, and could be made; None if not."""
+    target = archive(java, environment)
+    if target.exists() or environment.get(TRAIN_VARIABLE) == "1" or not can_archive(java):
+        return None
+    others = any(target.parent.glob("classes-*.jsa"))
+    why = "fits another release of streamjob or of Java" if others else "has not been made"
+    return f"Spark starts slowly: the archive of its classes {why}; `python -m streamjob_runtime.warm_up` makes it"

@@ -40,6 +40,7 @@ class SparkHolder:
         self._log_file = log_file
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+        self._hints: list[str] = []
 
     def start_early(self) -> None:
         """Start Spark before it is asked for; if that fails, whoever asks for it is told."""
@@ -59,7 +60,9 @@ class SparkHolder:
                 # Whoever waits for them is told so, which the log file would hide.
                 connector_jars(self._settings)
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
-                    self._session = start_session(self._settings)
+                    self._session = start_session(self._settings, self._hints.append)
+                for hint in self._hints:
+                    log.info(hint)
             elif not _is_alive(self._session):
                 raise SparkGone("Spark's process has ended", "start the job again: it goes on from its last checkpoint")
             self._session.conf.set("spark.sql.shuffle.partitions", max_parallelism)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,8 +118,12 @@ def connector_jars(settings: SessionSettings) -> list[Path]:
     return [jar for each in settings.connectors for jar in find_jars(each, os.environ, settings.conf)]
 
 
-def start_session(settings: SessionSettings) -> SparkSession:
+def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = lambda hint: None) -> SparkSession:
     """Start Spark inside this process and return its session.
+
+    Args:
+        settings: what the job asks of its Spark.
+        on_hint: is told what would let Spark start faster.
 
     Raises:
         NoJava: no Java that Spark can run on was found.
@@ -127,6 +131,8 @@ def start_session(settings: SessionSettings) -> SparkSession:
         SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
     java = find_java(os.environ, settings.workdir / "java")
+    if hint := class_data.hint(java, os.environ):
+        on_hint(hint)
     settings.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()

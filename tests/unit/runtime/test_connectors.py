@@ -234,7 +234,7 @@ def test_a_fetch_is_told_before_the_output_of_spark_goes_to_its_log(
         return result
 
     monkeypatch.setattr(holder, "connector_jars", lambda _: tell("fetching", []))
-    monkeypatch.setattr(holder, "start_session", lambda _: tell("starting", session))
+    monkeypatch.setattr(holder, "start_session", lambda *_: tell("starting", session))
     SparkHolder(settings, tmp_path / "spark.log").session(1)
 
     assert capfd.readouterr().err == "fetching"

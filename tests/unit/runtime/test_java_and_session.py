@@ -176,6 +176,30 @@ def test_the_archive_of_classes_may_be_where_a_name_has_blanks(tmp_path: Path) -
     assert shlex.split(class_data.java_options(found_java, environment)) == [f"-XX:SharedArchiveFile={target}"]
 
 
+def test_a_start_without_the_archive_of_classes_says_how_to_make_it(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    found_java = find_java({"JAVA_HOME": str(home), "PATH": ""}, tmp_path / "wrapper")
+    environment = {class_data.DIRECTORY_VARIABLE: str(tmp_path / "cache")}
+    assert class_data.hint(found_java, environment) is None  # This Java could not use one.
+
+    (home / "lib").mkdir()
+    (home / "lib" / "classes.jsa").touch()
+    missing = class_data.hint(found_java, environment)
+    target = class_data.archive(found_java, environment)
+    target.parent.mkdir()
+    target.with_name("classes-0.jsa").touch()
+    stale = class_data.hint(found_java, environment)
+    in_training = class_data.hint(found_java, {**environment, class_data.TRAIN_VARIABLE: "1"})
+    target.touch()
+
+    assert missing is not None
+    assert "has not been made; `python -m streamjob_runtime.warm_up` makes it" in missing
+    assert stale is not None
+    assert "fits another release" in stale
+    assert in_training is None
+    assert class_data.hint(found_java, environment) is None
+
+
 class FakeSession:
     """As much of a session as the holder asks for."""
 
@@ -191,7 +215,7 @@ class FakeSession:
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[FakeSession]:
     started: list[FakeSession] = []
 
-    def start(_: SessionSettings) -> Any:
+    def start(*_: Any) -> Any:
         started.append(FakeSession())
         return started[-1]
 

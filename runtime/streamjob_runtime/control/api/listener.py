@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
 
 from starlette.types import ASGIApp
 
@@ -21,6 +24,37 @@ _BACKLOG = 1024
 
 class ServerNotStarted(StreamJobError):
     """A server of the job could not be started; the job must not run without it."""
+
+
+class Server(ABC):
+    """What serves something of a job from `start` to `stop`; a context manager does both."""
+
+    def __init__(self) -> None:
+        self._url = ""
+
+    @property
+    def url(self) -> str:
+        """Where it is served, without a slash at its end; empty while it is not."""
+        return self._url
+
+    @abstractmethod
+    def start(self) -> None:
+        """Serve."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the server: its thread has ended and its socket is closed on return."""
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
 
 
 class Listener:

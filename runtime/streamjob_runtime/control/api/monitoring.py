@@ -9,15 +9,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from fastapi import FastAPI
 
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.app import add_probes
 from streamjob_runtime.control.api.control import JobControl
-from streamjob_runtime.control.api.listener import Listener, port_of
+from streamjob_runtime.control.api.listener import Listener, Server, port_of
 
 METRICS_PORT_VARIABLE = "STREAMJOB_METRICS_PORT"
 
@@ -25,7 +23,7 @@ _FRESH_SECONDS = 1.0
 _log = logging.getLogger("streamjob")
 
 
-class MonitoringServer:
+class MonitoringServer(Server):
     """Serves `/metrics`, `/healthz` and `/readyz` without a token from `start` to `stop`; a context manager does both.
 
     Args:
@@ -39,16 +37,11 @@ class MonitoringServer:
     def __init__(
         self, control: JobControl, *, metrics: Callable[[], bytes], host: str | None = None, port: int | None = None
     ) -> None:
+        super().__init__()
         self._app = create_monitoring_app(control, metrics)
         self._host = host
         self._port = port
         self._listener = Listener("monitoring", METRICS_PORT_VARIABLE)
-        self._url = ""
-
-    @property
-    def url(self) -> str:
-        """Where it is served, without a slash at its end; empty if it is not."""
-        return self._url
 
     def start(self) -> None:
         """Serve, if there is a port.
@@ -66,17 +59,6 @@ class MonitoringServer:
         """End the server: its thread has ended and its socket is closed on return."""
         self._url = ""
         self._listener.stop()
-
-    def __enter__(self) -> Self:
-        """Start."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop."""
-        self.stop()
 
 
 def create_monitoring_app(

@@ -7,8 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pydantic import ValidationError
 
@@ -16,13 +14,13 @@ from streamjob.client.models import ControlFile
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.control import JobControl
-from streamjob_runtime.control.api.listener import Listener, port_of
+from streamjob_runtime.control.api.listener import Listener, Server, port_of
 
 PORT_VARIABLE = "STREAMJOB_PORT"
 CONTROL_FILE = "control.json"
 
 
-class ControlServer:
+class ControlServer(Server):
     """Serves the control API of one job from `start` to `stop`; a context manager does both.
 
     Args:
@@ -43,6 +41,7 @@ class ControlServer:
         host: str | None = None,
         port: int | None = None,
     ) -> None:
+        super().__init__()
         self._control = control
         self._workdir = workdir.resolve()
         self._metrics = metrics
@@ -50,12 +49,6 @@ class ControlServer:
         self._port = port
         self._triggering = Triggering(control)
         self._listener = Listener("control API", PORT_VARIABLE)
-        self._url = ""
-
-    @property
-    def url(self) -> str:
-        """Where the API is served, without a slash at its end; empty before `start`."""
-        return self._url
 
     def start(self) -> None:
         """Serve, and write `control.json` once requests are answered.
@@ -92,17 +85,6 @@ class ControlServer:
         with contextlib.suppress(FileNotFoundError, ValidationError):
             if ControlFile.model_validate_json(path.read_bytes()).url == self._url:
                 path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        """Start."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop."""
-        self.stop()
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -1,0 +1,49 @@
+"""A Spark for questions about a job that does not run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.job.load import LoadedJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Iterator[tuple[SparkSession, Path]]:
+    """Yield a session with the job's settings, and a directory for its chains; both are gone afterwards.
+
+    Args:
+        command: the command that asks, for the session's name.
+        loaded: the job.
+        max_parallelism: the number of state partitions.
+
+    Raises:
+        NoJava: no Java that Spark can run on was found.
+        CannotFetch: a connector's jars are not here and cannot be had.
+        SparkDoesNotStart: Java does not start, or Spark refuses the job's settings.
+    """
+    from streamjob_runtime.spark.connectors.finding import needed
+    from streamjob_runtime.spark.session import SessionSettings, start_session
+
+    with tempfile.TemporaryDirectory(prefix=f"streamjob-{command}-") as scratch:
+        spark = start_session(
+            SessionSettings(
+                name=f"{command} {loaded.spec.name}",
+                parallelism=1,
+                max_parallelism=max_parallelism,
+                workdir=Path(scratch),
+                conf=loaded.spark_conf(),
+                python_path=(loaded.directory,),
+                connectors=needed(loaded.spec),
+            )
+        )
+        try:
+            yield spark, Path(scratch) / "chains"
+        finally:
+            spark.stop()
