@@ -271,6 +271,22 @@ def test_a_window_that_another_operator_makes_is_seen(forms: Any, spark: SparkSe
     assert "60 s long, and are 120 s long" in reason
 
 
+@pytest.mark.parametrize(
+    ("behind", "time"),
+    [("SELECT DISTINCT k, n, at FROM events", "at"), ("SELECT k, max(at) AS latest FROM events GROUP BY k", "latest")],
+)
+def test_a_window_behind_other_state_of_the_query_is_seen(
+    forms: Any, spark: SparkSession, behind: str, time: str
+) -> None:
+    spark.sql(behind).createOrReplaceTempView("behind")
+    before, after = (
+        forms(f"SELECT count(*) FROM behind GROUP BY window({time}, '{size} minute')")[0] for size in (1, 2)
+    )
+
+    (reason,) = misfits(before, after)
+    assert "60 s long, and are 120 s long" in reason
+
+
 JOIN = (
     "SELECT * FROM events {} JOIN others ON events.n = others.n "
     "AND others.at BETWEEN events.at - interval {} AND events.at + interval 1 hour"

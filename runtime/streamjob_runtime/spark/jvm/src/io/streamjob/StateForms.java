@@ -339,11 +339,10 @@ public final class StateForms {
         java(plan.output()).forEach(each -> unknown.add(each.exprId()));
       }
       if (plan instanceof Project project) {
-        for (NamedExpression each : java(project.projectList())) {
-          if (each instanceof Alias alias) {
-            made.putIfAbsent(alias.exprId(), List.of(alias.child()));
-          }
-        }
+        name(project.projectList());
+      } else if (plan instanceof Aggregate aggregate) {
+        // The optimizer moves what another operator computes of a result to where the result is made.
+        name(aggregate.aggregateExpressions());
       } else if (plan instanceof Expand expand) {
         List<Attribute> output = java(expand.output());
         for (int column = 0; column < output.size(); column++) {
@@ -358,6 +357,14 @@ public final class StateForms {
       }
       for (LogicalPlan child : java(plan.children())) {
         add(child);
+      }
+    }
+
+    private void name(Seq<NamedExpression> columns) {
+      for (NamedExpression each : java(columns)) {
+        if (each instanceof Alias alias && !(alias.child() instanceof AggregateExpression)) {
+          made.putIfAbsent(alias.exprId(), List.of(alias.child()));
+        }
       }
     }
 
@@ -452,6 +459,9 @@ public final class StateForms {
         }
         of[0] = attribute;
         return attribute;
+      }
+      if (expression instanceof AggregateExpression aggregate) {
+        return substitute(aggregate.resultAttribute(), number, of, depth + 1);
       }
       List<Expression> children = new ArrayList<>();
       for (Expression child : java(expression.children())) {
