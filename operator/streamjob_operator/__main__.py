@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 class LogLevel(StrEnum):
-    """Least severe messages that are logged."""
+    """Minimum level of logged messages."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -54,27 +54,27 @@ class _JsonLines(logging.Formatter):
 def controller(
     namespace: Annotated[
         list[str] | None,
-        typer.Option(envvar="STREAMJOB_NAMESPACES", help="A namespace that is handled; may be repeated. Default: all."),
+        typer.Option(envvar="STREAMJOB_NAMESPACES", help="A namespace to manage; may be repeated. Default: all."),
     ] = None,
     interval: Annotated[
-        str, typer.Option(envvar="STREAMJOB_INTERVAL", help="Time between two looks at a job that rests.")
+        str, typer.Option(envvar="STREAMJOB_INTERVAL", help="Time between two reconciliations of an idle job.")
     ] = "15s",
     concurrency: Annotated[
-        int, typer.Option(envvar="STREAMJOB_CONCURRENCY", help="Jobs that are reconciled at the same time.")
+        int, typer.Option(envvar="STREAMJOB_CONCURRENCY", help="Number of jobs that are reconciled at the same time.")
     ] = 20,
     image: Annotated[
-        str, typer.Option(envvar="STREAMJOB_IMAGE", help="Image of drivers, for StreamJobs that name none.")
+        str, typer.Option(envvar="STREAMJOB_IMAGE", help="Image of drivers for StreamJobs without `image`.")
     ] = DEFAULT_IMAGE,
     allow_ambient_credentials: Annotated[
         bool,
         typer.Option(
             envvar="STREAMJOB_ALLOW_AMBIENT_CREDENTIALS",
-            help="Use the controller's own credentials for jobs without `storage.credentialsSecretRef`: whoever "
-            "creates a StreamJob has things read and deleted in its name.",
+            help="Use the controller's own credentials for jobs without `storage.credentialsSecretRef`: everyone who "
+            "may create a StreamJob can then read and delete with these credentials.",
         ),
     ] = False,
     leader_election: Annotated[
-        bool, typer.Option(envvar="STREAMJOB_LEADER_ELECTION", help="Whether there may be other replicas.")
+        bool, typer.Option(envvar="STREAMJOB_LEADER_ELECTION", help="Whether other replicas may run.")
     ] = True,
     lease_name: Annotated[
         str, typer.Option(envvar="STREAMJOB_LEASE_NAME", help="Name of the Lease.")
@@ -86,20 +86,21 @@ def controller(
         str | None, typer.Option(envvar="POD_NAMESPACE", help="Namespace of the controller's pods, and of the Lease.")
     ] = None,
     own_name: Annotated[
-        str | None, typer.Option(envvar="POD_NAME", help="Who this replica is. Default: the host's name.")
+        str | None, typer.Option(envvar="POD_NAME", help="Identity of this replica. Default: the host's name.")
     ] = None,
     own_labels: Annotated[
         str,
         typer.Option(
             envvar="STREAMJOB_OWN_LABELS",
-            help="KEY=VALUE,… that select the controller's pods: by network, only they reach drivers then.",
+            help="KEY=VALUE,… that select the controller's pods. NetworkPolicies then let only these pods reach the "
+            "drivers' control API.",
         ),
     ] = "",
     driver_metrics_from: Annotated[
         str,
         typer.Option(
             envvar="STREAMJOB_DRIVER_METRICS_FROM",
-            help="Who may read drivers' metrics: a JSON list as in a NetworkPolicy's `from`. Default: everyone.",
+            help="Clients that may read drivers' metrics: a JSON list as in a NetworkPolicy's `from`. Default: all.",
         ),
     ] = "[]",
     probes_port: Annotated[
@@ -110,18 +111,18 @@ def controller(
         Path | None,
         typer.Option(
             envvar="STREAMJOB_ADMISSION_CERTIFICATE",
-            help="Directory with tls.crt and tls.key: the admission webhook is served with them. Default: no webhook.",
+            help="Directory with tls.crt and tls.key for the admission webhook. Default: no webhook.",
         ),
     ] = None,
     admission_port: Annotated[
         int, typer.Option(envvar="STREAMJOB_ADMISSION_PORT", help="Port of the admission webhook.")
     ] = 8443,
-    host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that all of them listen on.")] = "0.0.0.0",
+    host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that all ports listen on.")] = "0.0.0.0",
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="STREAMJOB_LOG_LEVEL", help="Least severe messages that are logged.")
+        LogLevel, typer.Option(envvar="STREAMJOB_LOG_LEVEL", help="Minimum level of logged messages.")
     ] = LogLevel.INFO,
     log_format: Annotated[
-        LogFormat, typer.Option(envvar="STREAMJOB_LOG_FORMAT", help="For people, or one JSON object a line.")
+        LogFormat, typer.Option(envvar="STREAMJOB_LOG_FORMAT", help="Text, or one JSON object per line.")
     ] = LogFormat.TEXT,
 ) -> None:
     """Run the controller of StreamJobs."""
@@ -179,7 +180,7 @@ def _labels(text: str) -> dict[str, str]:
     for pair in filter(None, text.split(",")):
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise InvalidInput(f"{pair!r} is no label", "Write --own-labels key=value,key=value.")
+            raise InvalidInput(f"{pair!r} is not a label", "Write --own-labels key=value,key=value.")
         labels[key.strip()] = value.strip()
     return labels
 
@@ -191,7 +192,7 @@ def _peers(text: str) -> tuple[dict[str, Any], ...]:
         peers = None
     if not isinstance(peers, list) or not all(isinstance(each, dict) for each in peers):
         raise InvalidInput(
-            f"--driver-metrics-from is {text!r}, which is no JSON list of objects",
+            f"--driver-metrics-from is {text!r}, which is not a JSON list of objects",
             """Write it as in a NetworkPolicy: [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}].""",
         )
     return tuple(peers)

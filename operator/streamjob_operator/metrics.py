@@ -63,27 +63,31 @@ class Metrics:
         self._samples: dict[tuple[str, str], JobSample] = {}
         self.registry.register(_Jobs(self._samples, now))
         self.leader = Gauge(
-            "streamjob_controller_leader", "Whether this replica acts (1) or stands by (0).", registry=self.registry
+            "streamjob_controller_leader",
+            "Whether this replica is the leader (1) or on standby (0).",
+            registry=self.registry,
         )
         self.reconcile_seconds = Histogram(
             "streamjob_controller_reconcile_seconds",
-            "Duration of one reconcile.",
+            "Duration of one reconciliation.",
             buckets=_QUICK,
             registry=self.registry,
         )
         self.reconcile_errors = Counter(
             "streamjob_controller_reconcile_errors",
-            "Reconciles that failed and are repeated, by the class of the error.",
+            "Failed reconciliations, by the class of the error. They are retried.",
             ["error"],
             registry=self.registry,
         )
         self.actions = Counter(
-            "streamjob_controller_actions", "Actions carried out, by kind.", ["action"], registry=self.registry
+            "streamjob_controller_actions", "Executed actions, by kind.", ["action"], registry=self.registry
         )
-        self.reconciling = Gauge("streamjob_controller_reconciling", "Reconciles under way.", registry=self.registry)
+        self.reconciling = Gauge(
+            "streamjob_controller_reconciling", "Reconciliations in progress.", registry=self.registry
+        )
         self.watch_lag = Gauge(
             "streamjob_controller_watch_lag_seconds",
-            "How long the oldest change that a listing shows has not been delivered by the watch.",
+            "Age of the oldest change that a listing shows and the watch has not delivered.",
             registry=self.registry,
         )
         self._requests = Histogram(

@@ -51,7 +51,7 @@ def statement(simulation: Simulation) -> dict[str, int]:
         "late arrivals": sum("arrives late" in line for line in trace),
         "unknown outcomes": sum("cannot tell whether the checkpoint completed: whether log" in line for line in trace),
         "expired": sum("before all chains had acknowledged" in line for line in trace),
-        "failed publications": sum("a sink could not commit" in line for line in trace),
+        "failed publications": sum("a sink could not publish" in line for line in trace),
         "drained savepoints": drained.count("savepoint"),
         "drained checkpoints": drained.count("checkpoint"),
         "failed drains": oracle.drains_failed,

@@ -275,5 +275,5 @@ def _decode(answer: bytes, method: str, path: str) -> Object:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Unavailable(f"{method} {path} was answered with something that is no object")
+        raise Unavailable(f"{method} {path} was answered with something that is not an object")
     return found

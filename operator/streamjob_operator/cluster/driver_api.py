@@ -101,11 +101,11 @@ class Drivers:
             raise
 
     async def trigger_checkpoint(self, driver: DriverAddress, request: CheckpointRequest) -> None:
-        """Ask for a checkpoint."""
+        """Request a checkpoint."""
         await self._ask(driver, "checkpoint", "POST", "/v1/checkpoints", Accepted, request)
 
     async def trigger_savepoint(self, driver: DriverAddress, request: SavepointRequest) -> None:
-        """Ask for a savepoint."""
+        """Request a savepoint."""
         await self._ask(driver, "savepoint", "POST", "/v1/savepoints", Accepted, request)
 
     async def stop(self, driver: DriverAddress, request: StopRequest) -> None:
@@ -165,8 +165,8 @@ class Drivers:
             return model.model_validate_json(answer.content)
         except ValidationError as error:
             raise ControlApiError(
-                f"{driver.url} answered {path} with something that is no {model.__name__}: "
-                f"{error.error_count()} fields do not fit",
+                f"{driver.url} answered {path} with something that is not a {model.__name__}: {error.error_count()} "
+                "fields do not fit",
                 "See whether the runtime's image is of this version of streamjob.",
             ) from None
 

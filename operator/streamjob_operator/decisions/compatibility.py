@@ -28,7 +28,7 @@ def _out_of_sight(s: Situation) -> Compatibility | None:
     if s.seen.reach is Reach.STORE or asks_for_redeployment(s):
         return None
     problem = (
-        f"the job cannot move from {old.location} to {new.location}: only its driver can read there which snapshot"
-        " is the newest. Name the one to go on from in initialSavepointPath, and change savepointRedeployNonce"
+        f"the job cannot move from {old.location} to {new.location}: only its driver can read there which snapshot is "
+        "the newest. Name the one to continue from in initialSavepointPath, and change savepointRedeployNonce"
     )
     return Compatibility(revision=new.name, compatible=False, problems=(problem,))

@@ -180,7 +180,7 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure
     if s.resource.deleted or s.difference is not Difference.IGNORE or (s.spec is not None and s.spec.suspend):
-        return "True", "SpecChanged", "what runs is not yet what the spec asks for"
+        return "True", "SpecChanged", "the running job does not match the spec yet"
     if step.reason:
         return "True", step.reason, step.message
     if silent is not None:

@@ -50,7 +50,7 @@ def deleting(s: Situation) -> Step:
     if log.empty:
         return _let_go(s)
     if log.attempt is not None and log.attempt > _disposing_attempt(s):
-        return _let_go(s, "its checkpoints are kept: somebody else has claimed them since")
+        return _let_go(s, "its checkpoints are kept: another owner has claimed them since")
     # The claim of the disposal stays in the log and fences off whoever wakes up later, so what is read does not tell
     # whether an earlier disposal came to its end. This one does, or else the finalizer stays.
     return Step(

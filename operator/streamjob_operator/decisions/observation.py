@@ -122,7 +122,7 @@ class Reach(StrEnum):
     VOLUME = "volume"
     """They are on a volume, and only pods see it."""
     NO_CREDENTIALS = "no credentials"
-    """The job names no credentials, and the controller's own are not for jobs."""
+    """The job names no credentials, and the controller may not use its own."""
 
 
 SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]

@@ -353,7 +353,7 @@ def _waits_for_job(s: SnapshotSituation, status: StreamSnapshotStatus) -> str | 
         return None
     if s.job is None:
         minutes = round(_JOB_MAY_COME.total_seconds() / 60)
-        return f"there is no StreamJob {name}; the snapshot is given up {minutes} minutes after it was made"
+        return f"there is no StreamJob {name}; the snapshot is abandoned {minutes} minutes after it was made"
     if s.job.status.lifecycle_state is LifecycleState.SUSPENDED:
         return f"StreamJob {name} is suspended: the snapshot is taken once the job runs again"
     if s.seen is None or s.seen.job is None:

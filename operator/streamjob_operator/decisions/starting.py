@@ -211,7 +211,7 @@ def _source(s: Situation, revision: str, *, from_state: bool) -> Restore | Missi
 
 def _first(s: Situation) -> Restore | Missing:
     if s.log is None and s.now < s.memory.since + s.limits.patience:
-        return _store_unreachable("what the job may have stored there before")
+        return _store_unreachable("whether the job has stored a snapshot there before")
     return latest(s)
 
 

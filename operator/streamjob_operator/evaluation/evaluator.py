@@ -167,8 +167,8 @@ class _Lane:
         except (OSError, EOFError, TimeoutError) as error:
             await self._end()
             raise EvaluationUnavailable(
-                f"no process starts that evaluates specs: {error or type(error).__name__}",
-                "see what the controller's pod lacks: memory, or processes",
+                f"no process for the evaluation of specs can be started: {error or type(error).__name__}",
+                "check the limits of the controller's pod for memory and processes",
             ) from None
         except BaseException:
             await asyncio.shield(self._end())

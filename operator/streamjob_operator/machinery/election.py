@@ -88,7 +88,7 @@ class Election:
         self._tell(self.lost)
         # Others may act once the lease has run out; until then a main loop that runs has stopped.
         if self._led and not self._rests.wait(self._settings.grace):
-            _log.error("%s goes on acting without a lease: its process is ended", self._settings.identity)
+            _log.error("%s still acts without a lease: its process is being ended", self._settings.identity)
             self._exit(ExitCode.FAILED)
 
     async def _take_part(self) -> None:

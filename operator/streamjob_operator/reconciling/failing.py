@@ -137,7 +137,7 @@ class Failures:
         deleted, finalizers = thing["metadata"].get("deletionTimestamp"), thing["metadata"].get("finalizers") or ()
         if not deleted or FINALIZER not in finalizers or not await self._leave(thing):
             return
-        message = f"it goes without what failed, and its files are left in the store: {self.text(thing)}"
+        message = f"the failed step is skipped, and its files are left in the store: {self.text(thing)}"
         await self._events.record(thing, "Warning", "CleanupFailed", message)
         await set_finalizer(self._cluster, await self._cluster.get(self._kind, *_key(thing)), present=False)
 

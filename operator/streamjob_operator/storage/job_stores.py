@@ -208,7 +208,7 @@ class Snapshots:
             why = await self._drive(root, namespace, storage, lambda: why_claimed(job, directory))
         except StreamJobError as error:
             return f"{said}, and whether it still does is not to be seen at {root}: {error.what}"
-        return None if why is None else f"{said}, and what it has stored at {root} may still do: {why}"
+        return None if why is None else f"{said}, and its log at {root} may still need it: {why}"
 
     async def environment(self, namespace: str, storage: Storage) -> dict[str, str]:
         """Return AWS' variables for what a StreamJob says of its storage.
@@ -254,7 +254,7 @@ class Snapshots:
             raise NotInReach(f"{root} is a place in the driver's pod", "Keep snapshots on S3 to manage them from here.")
         if reach is Reach.NO_CREDENTIALS:
             raise NotInReach(
-                f"there are no credentials for {root}, and the controller's own are not for jobs",
+                f"there are no credentials for {root}, and the controller may not use its own",
                 "Name a Secret in storage.credentialsSecretRef.",
             )
         environment = await self.environment(namespace, storage)

@@ -47,7 +47,7 @@ def read_review(body: bytes) -> Review:
     except (ValueError, RecursionError) as error:
         raise NotAReview(f"the body cannot be read as JSON: {error}") from None
     if not isinstance(review, dict) or (review.get("apiVersion"), review.get("kind")) != (VERSION, "AdmissionReview"):
-        raise NotAReview(f"the body is no AdmissionReview of {VERSION}")
+        raise NotAReview(f"the body is not an AdmissionReview of {VERSION}")
     request = review.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
         raise NotAReview("the AdmissionReview has no request with a uid")

@@ -52,8 +52,8 @@ def check_command(
         str | None,
         typer.Option(
             metavar="URI",
-            help="Where the job's checkpoints are kept. Default: checkpointing.location of the job, or"
-            " .streamjob/snapshots beside the file.",
+            help="Location of the job's checkpoints. Default: checkpointing.location of the job, or "
+            ".streamjob/snapshots next to the file.",
         ),
     ] = None,
     namespace: Annotated[
@@ -64,22 +64,22 @@ def check_command(
         str | None, typer.Option(metavar="NAME", help="Name of the job in the store. Default: the file's.")
     ] = None,
     allow_non_restored_state: Annotated[
-        bool, typer.Option("--allow-non-restored-state", help="Give up state whose operator the job does not have.")
+        bool, typer.Option("--allow-non-restored-state", help="Drop state whose operator the job does not have.")
     ] = False,
     spark: Annotated[
         bool,
         typer.Option(
             "--spark/--no-spark",
-            help="Plan the job on an embedded Spark, as a start would, which takes seconds; without, only the graphs"
-            " are compared, and the sinks asked that need no Spark.",
+            help="Plan the job on an embedded Spark, as a start would, which takes seconds. Without it, only the "
+            "graphs are compared, and only sinks that need no Spark are checked.",
         ),
     ] = True,
     overrides: SetOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Say what a start from a snapshot would restore, rewrite, drop and refuse, without starting the job.
+    """Show what a start from a snapshot would restore, rewrite, drop and refuse, without starting the job.
 
-    Ends with the exit code that a start would: 3 if the job would not be restored, 2 if it could not run at all.
+    Ends with the exit code of a start: 3 if the job could not be restored, 2 if it could not run at all.
     """
     from streamjob.job.load import load_job
     from streamjob.job.plan import plan
@@ -128,7 +128,7 @@ def _compare(
 
     with opened(loaded, restore_from, location, job.namespace, job.name, note) as found:
         if found is not None and found.finished:
-            return f"{restore_from}: the job has finished, so a start publishes what is left of it, and ends"
+            return f"{restore_from}: the job has finished, so a start publishes any unpublished output, and ends"
         if found is None:
             compared = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
         else:
@@ -137,7 +137,7 @@ def _compare(
             compared = examine(loaded, found, compared, allow, job)
         if found is None:
             compared.check()
-            return f"{restore_from}: there is no snapshot, so the job begins anew"
+            return f"{restore_from}: there is no snapshot, so the job starts without state"
         return found.uri, compared
 
 
@@ -197,7 +197,7 @@ def _print(compared: Comparison, uri: str, console: Console | None = None) -> No
     for error in compared.refusals:
         target.print(Text.assemble(("refused: ", "red"), str(error)), soft_wrap=True)
     for chain, names in compared.undecided.items():
-        what = f"chain {chain}: whether its state fits {names} only Spark can tell; it was not asked"
+        what = f"chain {chain}: whether its state fits {names} only Spark can check this, and it was not asked"
         target.print(what, soft_wrap=True)
     if not compared.refusals:
-        target.print(f"the job can start from here{', as far as the graphs tell' if compared.undecided else ''}")
+        target.print(f"the job can start from here{', as far as the graphs show' if compared.undecided else ''}")

@@ -37,8 +37,8 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(help="File with the token for --url.", envvar="STREAMJOB_TOKEN_FILE", metavar="FILE"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the outcome, or only ask.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the outcome, or only send the request.")]
 
 
 def _duration(text: str) -> float:
@@ -50,9 +50,11 @@ def _duration(text: str) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
-Timeout = Annotated[float, typer.Option(help="How long to wait for the outcome.", parser=_duration, metavar="DURATION")]
+Timeout = Annotated[
+    float, typer.Option(help="Maximum time to wait for the outcome.", parser=_duration, metavar="DURATION")
+]
 Location = Annotated[
-    str | None, typer.Option(help="Directory for the savepoint. Default: the job's own place.", metavar="URI")
+    str | None, typer.Option(help="Directory for the savepoint. Default: the job's own location.", metavar="URI")
 ]
 
 JOB_PLACE = ""
@@ -108,7 +110,7 @@ def savepoint(
     wait: Wait = True,
     timeout: Timeout = "10m",  # type: ignore[assignment]
 ) -> None:
-    """Take a savepoint of a running job. It is self-contained, and yours to keep and to delete."""
+    """Take a savepoint of a running job. It is self-contained, and belongs to you."""
     with _client(url, workdir, token_file) as (client, _):
         _report(_outcome(client, client.trigger_savepoint(_absolute(location)), wait, timeout), as_json)
 
@@ -119,16 +121,16 @@ def stop(
     token_file: TokenFile = None,
     savepoint: Annotated[
         str | None,
-        typer.Option(help="Stop behind a savepoint, below URI or at the job's own place.", metavar="[URI]"),
+        typer.Option(help="Stop with a savepoint, below URI or in the job's own location.", metavar="[URI]"),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Flush the job first, as if all its input had ended: windows fire.")
+        bool, typer.Option("--drain", help="Drain the job first, as if all its input had ended: windows fire.")
     ] = False,
     as_json: Json = False,
     wait: Wait = True,
     timeout: Timeout = "10m",  # type: ignore[assignment]
 ) -> None:
-    """Stop a running job behind a last checkpoint or savepoint."""
+    """Stop a running job with a last checkpoint or savepoint."""
     started = time.monotonic()
     with _client(url, workdir, token_file) as (client, endpoint):
         trigger_id = client.stop(savepoint=savepoint is not None, location=_absolute(savepoint), drain=drain)
@@ -164,7 +166,7 @@ def _outcome(client: ControlClient, trigger_id: TriggerId, wait: bool, timeout: 
         return client.wait(trigger_id, timeout=timeout)
     except Unreachable as error:
         raise JobFailed(
-            f"the job ended before it told the outcome of request {trigger_id}: {error.what}",
+            f"the job ended before it reported the outcome of request {trigger_id}: {error.what}",
             "Look for it in the job's log, or with `streamjob snapshots list`.",
         ) from None
 
@@ -184,7 +186,7 @@ def _wait_for_the_end(client: ControlClient, endpoint: Endpoint, timeout: float)
         if time.monotonic() >= deadline:
             raise NotDoneInTime(
                 f"the job is stopped, but its process has not ended after {timeout:g} s",
-                "It goes on ending; look at its log if it does not.",
+                "The process is still ending; check its log if it does not end.",
             )
         time.sleep(0.1)
 

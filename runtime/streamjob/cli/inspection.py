@@ -73,7 +73,7 @@ def show_rows(
     """
     if operator is None and channel is None:
         raise NothingAsked(
-            "--sql says nothing of what it is about", "name an operator with --operator, or a channel with --channel"
+            "--sql needs an operator or a channel", "name an operator with --operator, or a channel with --channel"
         )
     chosen: tuple[StateOperator, ...] = ()
     if operator is not None:

@@ -50,12 +50,14 @@ def repair_command(
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this the plan is shown, and no more.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Execute the plan. Without this option, only the plan is shown.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Make a damaged log whole. Shows what it would do; --yes does it.
+    """Repair a damaged log. Shows the plan; --yes executes it.
 
-    Records are put back from their copies. If that does not suffice, the log goes on from its newest intact completion:
+    Records are restored from their copies. If that is not enough, the log continues from its newest intact completion:
     the command claims the log, and a process that still runs the job ends as superseded. No snapshot is deleted or
     changed. Ends with exit code 3 if the log stays damaged.
     """
@@ -133,10 +135,10 @@ def _steps(plan: Plan) -> list[str]:
     )
     steps += [f"name {record.kind} {record.id} again: {record.manifest}" for record in plan.adopted]
     if not plan.adopted:
-        return [*steps, "give the lost records up: no completion is known, and the job starts from nothing"]
+        return [*steps, "drop the lost records: no completion is known, and the job starts without state"]
     last = plan.adopted[-1]
     steps.append(
-        f"give the lost records up: the job goes on from {last.kind} {last.id}, and publishes again what it published"
-        f" behind that; the next checkpoint has an id above {plan.fence.last_id}"
+        f"drop the lost records: the job continues from {last.kind} {last.id}, and publishes later output again; the "
+        f"next checkpoint has an id above {plan.fence.last_id}"
     )
     return steps

@@ -36,9 +36,9 @@ class Lazy:
 
 LAZY: dict[str, Lazy] = {
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
-    "validate": Lazy("Check a job file, and say all that is wrong with it.", "streamjob.cli.validate:validate_command"),
-    "plan": Lazy("Show the chains that a job is run as.", "streamjob.cli.plan:plan_command"),
-    "check": Lazy("Say what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
+    "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),
+    "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
+    "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
     "snapshots": Lazy(
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
@@ -111,7 +111,7 @@ def _version(wanted: bool) -> None:
 app = typer.Typer(
     name="streamjob",
     cls=Commands,
-    help="Checkpointed streaming jobs on Apache Spark: run them, watch them, steer them, look after their snapshots.",
+    help="Checkpointed streaming jobs on Apache Spark: run, watch and control jobs, and manage their snapshots.",
     epilog="Exit codes: 0 done, 2 invalid input, 3 cannot restore, 4 superseded by another owner, 5 failed.",
     no_args_is_help=True,
     # Rich is slow to import: plain help is there in a third of the time.
@@ -124,7 +124,7 @@ app = typer.Typer(
 @app.callback()
 def _streamjob(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version, and end.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -24,10 +24,10 @@ class PlanFormat(StrEnum):
 
 def plan_command(
     file: FileArgument,
-    format: Annotated[PlanFormat, typer.Option(help="How to show it.")] = PlanFormat.TEXT,  # noqa: A002
+    format: Annotated[PlanFormat, typer.Option(help="The output format.")] = PlanFormat.TEXT,  # noqa: A002
     overrides: SetOption = None,
 ) -> None:
-    """Show the chains that a job is run as, and why a channel stands between two."""
+    """Show the chains of a job, and the reason for each channel between them."""
     spec = load_job(file, overrides or ()).spec
     planned = plan(spec)
     match format:

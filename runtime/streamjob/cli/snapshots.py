@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 snapshots_app = typer.Typer(
     name="snapshots",
-    help="List, show, verify, inspect and delete stored checkpoints and savepoints. No job need run.",
+    help="List, show, verify, inspect and delete stored checkpoints and savepoints, without a running job.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,7 +39,7 @@ Namespace = Annotated[
     str | None, typer.Option(help="Namespace of the job. With --name alone: default.", metavar="NS", show_default=False)
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the job.", metavar="NAME", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 @snapshots_app.command("list")
@@ -64,7 +64,8 @@ def list_command(location: Place, namespace: Namespace = None, name: Name = None
 def show_command(
     location: Place, snapshot: Id = None, namespace: Namespace = None, name: Name = None, as_json: Json = False
 ) -> None:
-    """Show what a snapshot holds: chains, watermarks, data in flight, sources, sinks, sizes. Without ID: the newest.
+    """Show the content of a snapshot: chains, watermarks, data in flight, sources, sinks, sizes. Without ID: the
+    newest.
 
     Ends with exit code 3 if its manifest cannot be read.
     """
@@ -83,7 +84,7 @@ def verify_command(
 ) -> None:
     """Read a snapshot's objects and compare each file with its hash. Without ID: all snapshots.
 
-    Ends with exit code 3 if anything is wrong, and says all that is.
+    Reports all problems, and ends with exit code 3 if there are any.
     """
     from streamjob.cli import snapshot_tables as tables
     from streamjob.stored.verify import differing_copies, verify
@@ -124,11 +125,13 @@ def inspect_command(
     sql: Annotated[
         str | None,
         typer.Option(
-            help="Show the rows of a query instead, over the views that --operator and --channel show.",
+            help="Show the rows of a query over the views of --operator and --channel.",
             metavar="QUERY",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows that are shown of each view or query.", metavar="N")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of rows to show of each view or query.", metavar="N")
+    ] = 20,
     as_json: Json = False,
 ) -> None:
     """Show the state in a snapshot: stores and sizes; or an operator's state as a table, without its job.
@@ -156,7 +159,7 @@ def delete_command(
     location: Place,
     snapshot: Annotated[
         int | None,
-        typer.Argument(metavar="[ID]", help="Its id; not for a savepoint named by its own place."),
+        typer.Argument(metavar="[ID]", help="The snapshot's id; not for a savepoint given by its own URI."),
     ] = None,
     namespace: Namespace = None,
     name: Name = None,
@@ -164,18 +167,16 @@ def delete_command(
         bool,
         typer.Option(
             "--fence",
-            help="Claim the job's log first, as deleting a checkpoint needs. A process that still runs the job is"
-            " superseded: it ends, with exit code 4.",
+            help="Claim the job's log first, which is required to delete a checkpoint. A process that still runs the "
+            "job is superseded: it ends with exit code 4.",
         ),
     ] = False,
-    with_older: Annotated[
-        bool, typer.Option("--with-older", help="Delete the checkpoints that are older, too.")
-    ] = False,
+    with_older: Annotated[bool, typer.Option("--with-older", help="Also delete all older checkpoints.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete a savepoint, or a checkpoint of a stopped job.
 
-    A job's newest completion is never deleted, except for a savepoint named by its own place: that is yours.
+    A job's newest completion is never deleted, except for a savepoint given by its own URI: that belongs to you.
     """
     from streamjob.stored.deletion import delete_alone, delete_snapshot
 

@@ -24,7 +24,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Change a field first, like checkpointing.interval=5s or sources.flights.options.path=data.",
+        help="Override a field of the file, like checkpointing.interval=5s or sources.flights.options.path=data.",
     ),
 ]
 
@@ -36,14 +36,13 @@ def validate_command(
         bool,
         typer.Option(
             "--spark",
-            help="Ask an embedded Spark as well, which takes seconds: about columns, functions and types, and whether"
-            " sources and sinks are there.",
+            help="Also check columns, functions, types, sources and sinks with an embedded Spark, which takes seconds.",
         ),
     ] = False,
 ) -> None:
-    """Check a job file without starting the job, and say all that is wrong with it.
+    """Check a job file without starting the job, and report all mistakes.
 
-    Without --spark the file alone is read: names, graph, options and syntax.
+    Without --spark, only the file is checked: names, graph, options and syntax.
     """
     if spark:
         with from_extra("`streamjob validate --spark`", "runtime"):

@@ -157,7 +157,7 @@ class ControlClient:
             if self._clock() >= deadline:
                 raise NotDoneInTime(
                     f"the {view.kind} {trigger_id} is still {view.state.value} after {timeout:g} s",
-                    "It goes on; look at it with `streamjob status`, or give a longer --timeout.",
+                    "The request continues; check it with `streamjob status`, or use a longer --timeout.",
                 )
             self._sleep(poll)
 
@@ -188,7 +188,7 @@ class ControlClient:
                 response = self._http.request(method, path, json=body)
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
                 raise Unreachable(
-                    f"{self.url!r} is no address of a control API: {error}", "Write it like http://host:8080."
+                    f"{self.url!r} is not the address of a control API: {error}", "Write it like http://host:8080."
                 ) from None
             except httpx.TransportError as error:
                 if pause is None:
@@ -208,7 +208,7 @@ class ControlClient:
             return model.model_validate_json(response.content)
         except ValidationError as error:
             raise ControlApiError(
-                f"{self.url} answered {response.request.url.path} with something that is no {model.__name__}: "
+                f"{self.url} answered {response.request.url.path} with something that is not a {model.__name__}: "
                 f"{error.error_count()} fields do not fit",
                 "See whether it is a job of this version of streamjob that answers there.",
             ) from None

@@ -56,7 +56,7 @@ def find_endpoint(
     """
     if url is not None:
         if workdir is not None:
-            raise InvalidInput("--url and --workdir were both given", "Give one of them.")
+            raise InvalidInput("--url and --workdir were both given", "Use one of them.")
         if token_file is None:
             raise InvalidInput(
                 f"no token for the job at {url}", "Give --token-file, or name the file in STREAMJOB_TOKEN_FILE."
@@ -87,11 +87,11 @@ def read_control_file(workdir: Path) -> ControlFile:
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}", "Run the command as the user that runs the job.") from None
     except ValidationError:
-        raise InvalidInput(f"{path} is no control file of a job", "Remove it, if no job runs there.") from None
+        raise InvalidInput(f"{path} is not a control file of a job", "Remove it, if no job runs there.") from None
     if not _runs(control.pid):
         raise StaleControlFile(
-            f"the job in {workdir} is not running: its process {control.pid} ended without a word",
-            "Start it again with `streamjob run`; it goes on from its last checkpoint.",
+            f"the job in {workdir} is not running: its process {control.pid} ended without cleaning up",
+            "Start it again with `streamjob run`; it continues from its last checkpoint.",
         )
     return control
 

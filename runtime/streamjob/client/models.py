@@ -59,32 +59,30 @@ class LastPublishedView(View):
 
     id: CheckpointId
     time: float = Field(description="When it was published.")
-    duration_ms: int = Field(description="How long the sink took for it, in ms.")
+    duration_ms: int = Field(description="Duration of the publication, in ms.")
 
 
 class SinkView(View):
-    """Where output goes: a path, URI, table or topic, without secrets; and how far it got, in this process."""
+    """A sink: its target (a path, URI, table or topic, without secrets) and its progress in this process."""
 
     uid: OperatorUid
     name: str = ""
     format: str
     target: str | None = None
     delivery: Literal["exactly-once", "at-least-once"]
-    records: int | None = Field(default=0, description="Records written; null where the sink cannot tell.")
+    records: int | None = Field(default=0, description="Records written; null if the sink does not report it.")
     records_published: int | None = Field(
-        default=0, description="Those of them that readers may see; null where the sink cannot tell."
+        default=0, description="Records that readers can see; null if the sink does not report it."
     )
     batches_published: int = Field(
-        default=0, description="Batches that it has published behind a checkpoint; 0 at least once."
+        default=0, description="Batches that it has published with a checkpoint; 0 with at-least-once delivery."
     )
-    batches_waiting: int = Field(
-        default=0, description="Batches that are written and wait for a checkpoint to publish them."
-    )
+    batches_waiting: int = Field(default=0, description="Staged batches that wait for a checkpoint.")
     last_published: LastPublishedView | None = Field(
-        default=None, description="Null before the first, and for a sink that delivers at least once."
+        default=None, description="Null before the first publication, and with at-least-once delivery."
     )
     failures: int = Field(
-        default=0, description="Calls of the sink that raised an error, also those that a stop interrupted."
+        default=0, description="Calls of the sink that raised an error, including those interrupted by a stop."
     )
 
 
@@ -123,12 +121,12 @@ class RewritingView(View):
 
 
 class JobView(View):
-    """The job as it stands."""
+    """The current state of the job."""
 
     state: JobState
     name: str
     namespace: str
-    graph: dict[str, Any] = Field(default_factory=dict, description="The job's graph as it runs, without secrets.")
+    graph: dict[str, Any] = Field(default_factory=dict, description="The graph of the running job, without secrets.")
     attempt: int = 0
     epoch: Epoch | None = Field(default=None, description="Null until the job's log is claimed.")
     restarts: int = Field(default=0, description="Restarts in this process.")
@@ -137,17 +135,17 @@ class JobView(View):
     location: str | None = Field(default=None, description="URI of the job's root in the store.")
     records_in: int = Field(default=0, description="Records read from sources in this process.")
     records_out: int | None = Field(
-        default=0, description="Records written to sinks in this process; null where a sink cannot tell."
+        default=0, description="Records written to sinks in this process; null if a sink does not report it."
     )
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0
-    chains: tuple[ChainView, ...] = Field(default=(), description="All chains, each behind those that it reads.")
+    chains: tuple[ChainView, ...] = Field(default=(), description="All chains, each after those that it reads.")
     channels: tuple[ChannelView, ...] = ()
     sinks: tuple[SinkView, ...] = ()
     last_checkpoint: LastCheckpointView | None = None
     restored_from: RestoredFromView | None = None
     rewriting: RewritingView | None = Field(
-        default=None, description="What is done to the state while it is rewritten; null at all other times."
+        default=None, description="The rewrite of the state in progress; null at all other times."
     )
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
 
@@ -162,7 +160,7 @@ class JobView(View):
 
 
 class TriggerView(View):
-    """A request for a checkpoint, a savepoint or a stop, and what became of it."""
+    """A request for a checkpoint, a savepoint or a stop, and its outcome."""
 
     trigger_id: TriggerId
     kind: Literal["checkpoint", "savepoint", "stop"]
@@ -189,16 +187,16 @@ JobPart = Literal["checkpoints", "checkpointing"]
 
 
 class JobReport(JobView):
-    """The job as it stands, and with it, of the same moment, what was asked for; the rest is left out."""
+    """The current state of the job, plus the requested parts, all of the same moment. Other parts are omitted."""
 
     checkpoints: CheckpointsView | None = Field(
-        default=None, description="With `include=checkpoints`: what `GET /v1/checkpoints` answers."
+        default=None, description="With `include=checkpoints`: the answer of `GET /v1/checkpoints`."
     )
     checkpointing: CheckpointingView | None = Field(
         default=None, description="With `include=checkpointing`: the checkpointing policy in force."
     )
     triggers: dict[TriggerId, TriggerView] | None = Field(
-        default=None, description="With `trigger=ID`: what became of these requests; unknown ones are left out."
+        default=None, description="With `trigger=ID`: the outcomes of these requests; unknown ones are omitted."
     )
 
     @model_serializer(mode="wrap")
@@ -218,7 +216,7 @@ class HealthView(View):
 
 
 class Accepted(View):
-    """A request was taken; ask for its outcome by this id."""
+    """The request was accepted. Query its outcome with this id."""
 
     trigger_id: TriggerId
 
@@ -229,7 +227,7 @@ _TriggerIdField = Annotated[
         min_length=1,
         max_length=128,
         pattern=r"^[A-Za-z0-9._-]+$",
-        description="Identity of the request; sent again with the same id it is the same request.",
+        description="Id of the request. A request with the same id is the same request.",
     ),
 ]
 _Location = Annotated[
@@ -268,7 +266,7 @@ class SavepointRequest(Request):
 
 
 class StopRequest(Request):
-    """Body of `POST /v1/stop`; `drain` flushes the job first, as if all input had ended."""
+    """Body of `POST /v1/stop`; `drain` drains the job first, as if all input had ended."""
 
     savepoint: bool = False
     location: _Location = None
@@ -300,7 +298,7 @@ class CheckpointingChanges(Request):
 
 
 class FieldProblem(View):
-    """What is wrong with one field of a request; `field` is its path in the body."""
+    """A problem with one field of a request; `field` is its path in the body."""
 
     field: str
     message: str

@@ -44,7 +44,7 @@ class Restored:
 
 
 def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_restored_state: bool) -> Comparison:
-    """Check that the job can start from a snapshot, as far as the graphs tell; return what becomes of its parts.
+    """Check that the job can start from a snapshot, as far as the graphs show; return what becomes of its parts.
 
     Args:
         spec: the job.

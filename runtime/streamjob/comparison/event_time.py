@@ -7,15 +7,15 @@ from typing import Any
 
 _LOSSES: Mapping[tuple[str, str], str] = {
     ("append", "update"): "groups that are still open would never be put out, unless more rows come for them",
-    ("append", "complete"): "groups that had been put out are no longer in the state, and would be missing",
-    ("update", "complete"): "groups that a watermark had ended are no longer in the state, and would be missing",
+    ("append", "complete"): "groups that were already emitted are no longer in the state, and would be missing",
+    ("update", "complete"): "groups that a watermark has closed are no longer in the state, and would be missing",
 }
 """What would get lost of an aggregation in another output mode, of which Spark says nothing."""
 
 _REPEATS: Mapping[tuple[str, str], str] = {
-    ("update", "append"): "which puts out once more, as final, what it had put out of open groups",
-    ("complete", "append"): "which puts out once more, as final, what it had put out",
-    ("complete", "update"): "which puts out what changes from here on",
+    ("update", "append"): "which emits earlier results of open groups once more, as final",
+    ("complete", "append"): "which emits earlier results once more, as final",
+    ("complete", "update"): "which emits changes from here on",
 }
 
 
@@ -49,13 +49,13 @@ def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any]
     if before == after:
         return None
     if before is None and after is not None:
-        return f"it gets a watermark on {after['column']!r}: from here on it ends what waits"
+        return f"it gets a watermark on {after['column']!r}: from here on it releases waiting rows"
     if after is None or before is None:
-        return "its watermark is taken away: what waited for it is kept for good"
+        return "its watermark is removed: rows that waited for it are kept forever"
     column = after["column"]
     if before["column"] != column:
         return (
             f"its watermark was on {before['column']!r}, and is on {column!r}: rows are late whose {column!r} is "
             "before where it stood"
         )
-    return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: what was late stays late"
+    return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: late rows stay late"

@@ -102,7 +102,7 @@ class _Comparing:
                 "give the source another uid, so that it is read from its beginning",
             )
             return _refused(kind, uid, error)
-        why = ["it is read on from its position", *_changes(before, self._fields("sources", uid))]
+        why = ["it continues from its position", *_changes(before, self._fields("sources", uid))]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
             why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")
         return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
@@ -126,7 +126,7 @@ class _Comparing:
         moved = [f"which moves from chain {base!r} to {chain.uid!r}"] if base not in (None, chain.uid) else []
         mode = former.output_mode(base) if base is not None else chain.output_mode
         modes = [event_time.mode_changed(mode, chain.output_mode)] if mode != chain.output_mode else []
-        why = ["it goes on with its state", *moved, *modes, *why]
+        why = ["it continues with its state", *moved, *modes, *why]
         return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
 
     def _sink(self, sink: SinkSpec) -> Finding:
@@ -134,8 +134,11 @@ class _Comparing:
         if (error := self._refusal(kind, uid)) is not None:
             return _refused(kind, uid, error)
         if uid not in self._former.parts:
-            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it gets what comes from now on")
-        why = ["it goes on behind what is published", *_changes(self._former.parts[uid][1], self._fields("sinks", uid))]
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it receives rows from now on")
+        why = [
+            "it continues after its published output",
+            *_changes(self._former.parts[uid][1], self._fields("sinks", uid)),
+        ]
         return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(why))
 
     def _channels(self) -> Iterator[Finding]:
@@ -185,14 +188,14 @@ class _Comparing:
                 yield _refused(kind, uid, error)
             else:
                 what = {Kind.SOURCE: "its position is", Kind.OPERATOR: "its state is", Kind.SINK: "nothing is"}[kind]
-                cost = ": what it has counted of open groups is missing in later results"
+                cost = ": earlier rows of open groups are missing in later results"
                 what = f"{what} given up{cost if kind is Kind.OPERATOR else ''}"
                 why = what if uid in homeless else "nothing of it is in the snapshot"
                 yield Finding(
                     kind=kind,
                     uid=uid,
                     verdict=Verdict.DROPPED,
-                    why="what it had staged is published" if kind is Kind.SINK else why,
+                    why="its staged output is published" if kind is Kind.SINK else why,
                 )
 
     def _holds(self, uid: OperatorUid) -> bool:
@@ -234,7 +237,7 @@ class _Comparing:
         if lost is None:
             return None
         return OutputModeChanged(
-            f"Operator {uid!r} kept its state in the output mode {before}, and is to go on in {chain.output_mode}: "
+            f"Operator {uid!r} kept its state in the output mode {before}, and would continue in {chain.output_mode}: "
             f"{lost}",
             "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
         )
@@ -314,7 +317,7 @@ class _Comparing:
                     UnfinishedBeforeFinished(
                         f"In snapshot {self._uri} {reader.uid!r} has finished, but the job has {uids[name]!r} before "
                         "it, which has not",
-                        f"give {reader.uid!r} another uid, so that it begins anew, or take {uids[name]!r} away from "
+                        f"give {reader.uid!r} another uid, so that it starts again, or take {uids[name]!r} away from "
                         "before it",
                     ),
                 )
@@ -325,7 +328,7 @@ def begins_to_keep(operator: OperatorUid, chain: ChainUid) -> NewStateInOldChain
     return NewStateInOldChain(
         f"Operator {operator!r} begins to keep state in chain {chain!r}, which has run: Spark has no empty state for "
         "it",
-        f"give {operator!r} `chain: false`: in a chain of its own it begins anew",
+        f"give {operator!r} `chain: false`: in a chain of its own it starts without state",
     )
 
 

@@ -75,7 +75,7 @@ def check_rewritable(operators: Iterable[StatefulOperator], partitions: int) -> 
         if reason is not None:
             raise StateNotRewritable(
                 f"The state of {operator.label} cannot be rewritten for {partitions} partitions: {reason}",
-                "leave maxParallelism out, and the job goes on with the number that its state has",
+                "remove maxParallelism to continue with the number of the state",
             )
 
 
@@ -99,8 +99,7 @@ def check_unchanged(
                 f"The state of {label} was not rewritten as it was: its store {' '.join(place)} had {was.rows} rows "
                 f"with the checksum {was.checksum}, and has {now.rows} with {now.checksum}, {now.misplaced} of them "
                 "in the wrong partition",
-                "leave maxParallelism out, and the job goes on with the number that its state has: the snapshot is as "
-                "it was",
+                "remove maxParallelism to continue with the number of the state: the snapshot is as it was",
             )
     return sum(each.rows for each in after.values())
 

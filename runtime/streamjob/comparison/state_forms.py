@@ -96,7 +96,7 @@ def _of_aggregates(former: tuple[AggregateForm, ...], now: tuple[AggregateForm, 
             continue
         if before.sql != after.sql and after.sql in texts and before.sql in [each.sql for each in now]:
             yield (
-                f"its {after.sql} would go on from {before.sql}: it had number {texts.index(after.sql) + 1} among "
+                f"its {after.sql} would continue from {before.sql}: it had number {texts.index(after.sql) + 1} among "
                 f"the aggregates, and has {place + 1}"
             )
     for missing in former[len(now) :]:

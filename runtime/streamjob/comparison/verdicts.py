@@ -83,7 +83,7 @@ class Comparison:
         origins: where each chain of the job begins.
         max_parallelism: the number of state partitions to run with.
         undecided: chains whose state only Spark can compare with what the job's operators keep, and why.
-        changed: those of them that have changed, as far as the graphs tell.
+        changed: those of them that have changed, as far as the graphs show.
     """
 
     findings: tuple[Finding, ...]

@@ -1,4 +1,4 @@
-"""Finds the Python function of an operator: `module:function`, the module beside the job file first."""
+"""Finds the Python function of an operator: `module:function`, the module next to the job file first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_importable(directory: Path) -> None:
 
 
 def module_file(directory: Path, module: str) -> Path | None:
-    """Return the file of `module` beside the job file, or None if it is not there."""
+    """Return the file of `module` next to the job file, or None if it is not there."""
     base = directory.absolute().joinpath(*module.split("."))
     for candidate in (base.with_name(base.name + ".py"), base / "__init__.py"):
         if candidate.is_file():
@@ -81,7 +81,7 @@ def _import(name: str, directory: Path) -> ModuleType:
     loaded = sys.modules.get(name.split(".")[0])
     if beside is not None and loaded is not None and not _is_file_of(loaded, beside):
         if name.split(".")[0] in sys.stdlib_module_names:
-            raise NotFound(f"{beside.name} has the name of a module of Python", "give the file another name")
+            raise NotFound(f"{beside.name} has the name of a Python module", "give the file another name")
         for each in [key for key in sys.modules if key.split(".")[0] == name.split(".")[0]]:
             del sys.modules[each]
     try:
@@ -89,7 +89,7 @@ def _import(name: str, directory: Path) -> ModuleType:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and name.startswith(error.name):
             raise NotFound(
-                f"there is no module {error.name!r}", f"put {error.name}.py beside the job file, or install it"
+                f"there is no module {error.name!r}", f"put {error.name}.py next to the job file, or install it"
             ) from None
         raise NotFound(
             f"importing {name} failed: {describe(error, beside)}", "the function is imported when the job starts"

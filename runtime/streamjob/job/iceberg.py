@@ -120,9 +120,9 @@ def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) ->
         yield "the option 'table' names no table of a namespace", _ADVICE["table"]
     kind = (options.catalog_type or "").lower()
     if kind and kind not in CATALOG_TYPES:
-        yield "the option 'catalog.type' is no kind of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
+        yield "the option 'catalog.type' is not a known type of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
     if not kind and not options.catalog_uri and _IMPLEMENTATION not in properties:
-        yield "names no catalog", "add catalog.type, and what such a catalog needs, such as catalog.uri"
+        yield "names no catalog", "add catalog.type, and the options of that type, such as catalog.uri"
     if kind in _NEED_URI and not options.catalog_uri:
         yield f"lacks the option 'catalog.uri', which a catalog of type {kind} needs", "add catalog.uri"
     if kind == "sql" and not options.catalog_warehouse:
@@ -132,4 +132,4 @@ def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) ->
         )
     uri = options.catalog_uri
     if uri and ":" not in uri:
-        yield "the option 'catalog.uri' is no address", "write https://…, postgresql://… or thrift://…"
+        yield "the option 'catalog.uri' is not a URL", "write https://…, postgresql://… or thrift://…"

@@ -19,9 +19,9 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
     url, table = option(options, "url"), option(options, "dbtable")
     if not url:
-        yield "lacks the option 'url'", "add url: jdbc:postgresql://host:5432/database, or what the driver understands"
+        yield "lacks the option 'url'", "add url: jdbc:postgresql://host:5432/database, or another URL of the driver"
     elif not _ADDRESS.match(url):
-        yield "the option 'url' is no address for JDBC", "begin it with jdbc: and what the driver calls itself"
+        yield "the option 'url' is not a JDBC URL", "begin it with jdbc: and the name of the driver"
     if option(options, "query") is not None:
         yield "has the option 'query', which only reads", "name the table to write to: dbtable: schema.table"
     elif not table:

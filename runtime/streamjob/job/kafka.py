@@ -40,8 +40,8 @@ _OTHERS = (
 """Options of the connector that the reference leaves to Spark's."""
 _REFUSED = {
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
-    "kafka.key.deserializer": "keys come as bytes: make of them what they are in an operator, as with CAST",
-    "kafka.value.deserializer": "values come as bytes: make of them what they are in an operator, as with from_json",
+    "kafka.key.deserializer": "keys arrive as bytes: convert them in an operator, for example with CAST",
+    "kafka.value.deserializer": "values arrive as bytes: convert them in an operator, for example with from_json",
     "kafka.enable.auto.commit": f"leave it out: positions are in checkpoints, and reported to {CONSUMER_GROUP}",
     "kafka.interceptor.classes": "leave it out",
 }
@@ -104,7 +104,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in _BOOLEANS:
         yield from _checked(options, name, _BOOLEAN.fullmatch, "is neither true nor false", "say true or false")
     for name in _COUNTS:
-        yield from _checked(options, name, is_count, "is no whole number above 0", "give one, such as 10000")
+        yield from _checked(options, name, is_count, "is not a whole number above 0", "give one, such as 10000")
     if option(options, CONSUMER_GROUP) == "":
         yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
     yield from _misspelt(options)
@@ -167,11 +167,11 @@ def _beginnings(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         options,
         "startingOffsets",
         _is_beginning,
-        "is no place to begin",
+        "is not a valid starting point",
         'say earliest or latest, or give offsets: {"topic": {"0": 17, "1": -2}}, where -2 is earliest and -1 latest',
     )
     yield from _checked(
-        options, "startingTimestamp", str.isdecimal, "is no time", "give milliseconds since 1970, as 1735689600000"
+        options, "startingTimestamp", str.isdecimal, "is not a time", "give milliseconds since 1970, as 1735689600000"
     )
 
 

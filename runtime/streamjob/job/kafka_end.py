@@ -49,7 +49,7 @@ def ending_offsets(text: str | None) -> Mapping[TopicPartition, int | None] | No
         }
     except (ValueError, AttributeError):
         raise NotEndingOffsets(
-            f"has {ENDING_OFFSETS} {text!r}, which is no end",
+            f"has {ENDING_OFFSETS} {text!r}, which is not a valid end",
             'give latest, or an offset for each partition, such as {"orders": {"0": 1200, "1": -1}}, where -1 is the '
             "latest",
         ) from None
@@ -70,7 +70,7 @@ def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str
     for name in _OF_TIMES:
         if option(options, name) is not None:
             yield (
-                f"has {name}: its end is told by offsets alone",
+                f"has {name}: its end can only be given as offsets",
                 f"give {ENDING_OFFSETS}, or leave it out for the latest",
             )
     text = option(options, ENDING_OFFSETS)

@@ -126,7 +126,7 @@ def _client_problems(name: str, value: str) -> Iterator[tuple[str, str]]:
     if (why := _FIXED.get(setting)) is not None:
         yield f"sets {name!r}, which delivery: exactly-once has settled: {why}", "leave it out"
     if setting in _NUMBERS and not any(environment_names(value)) and not is_count(value):
-        yield f"the option {name!r} is no whole number above 0", f"{name}: {_DEFAULTS[setting]} is the default"
+        yield f"the option {name!r} is not a whole number above 0", f"{name}: {_DEFAULTS[setting]} is the default"
 
 
 def _is_topic(value: str) -> bool:

@@ -246,7 +246,7 @@ def _read_python(file: Path, origin: str) -> _Content:
             sys.modules[name] = before
         fix = "correct it there"
         if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "pyspark":
-            fix = "install what runs jobs: pip install 'streamjob[runtime]'"
+            fix = "install the runtime: pip install 'streamjob[runtime]'"
         raise InvalidJob(origin, [Problem("file", describe(error, path), fix)]) from error
     job = getattr(module, "job", None)
     if not isinstance(job, Job):

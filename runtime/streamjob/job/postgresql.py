@@ -89,7 +89,7 @@ _ADVICE = {
 
 def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
     if not _ADDRESS.match(options.url):
-        yield "the option 'url' is no address of a PostgreSQL server", "write postgresql://host:5432/database"
+        yield "the option 'url' is not the address of a PostgreSQL server", "write postgresql://host:5432/database"
     if options.mode == "upsert" and not options.key:
         yield "has mode upsert and no key", "name the columns of a unique index: key: id"
     if options.mode == "insert" and options.key:

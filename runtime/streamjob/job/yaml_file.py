@@ -125,7 +125,7 @@ class _Reader:
             raise _error(event, f"there is no anchor {_quoted(event.anchor)} before this alias")
         named = self._anchors[event.anchor]
         if named is None:
-            raise _error(event, f"the alias {_quoted(event.anchor)} is inside of what it names")
+            raise _error(event, f"the alias {_quoted(event.anchor)} is inside the value that it names")
         if depth + named.height - 1 > _MOST_DEPTH:
             raise _error(event, f"it is nested deeper than {_MOST_DEPTH} levels, aliases included")
         self._count(event, named.values, named.characters)

@@ -223,7 +223,7 @@ class ChannelLog:
 
     def _append(self, entry: Entry) -> None:
         if self._ended:
-            raise BrokenLog(f"a {entry.kind} comes behind the end of {self}")
+            raise BrokenLog(f"a {entry.kind} comes after the end of {self}")
         self._entries.append(entry)
         self._before.append(self._totals)
         if entry.barrier is not None:

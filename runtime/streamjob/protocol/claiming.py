@@ -95,7 +95,7 @@ def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffe
         raise CannotClaim(f"{reference} cannot be marked as claimed: {error.what}", _NO_CLAIM) from error
     found = _decode(stored)
     if found is None:
-        raise CannotClaim(f"{marker} is no marker: nobody knows whose the snapshot is", _NO_CLAIM)
+        raise CannotClaim(f"{marker} is not a valid marker, so the owner of the snapshot is unknown", _NO_CLAIM)
     if found.kind == "deletion":
         raise CannotClaim(f"{reference} is being deleted by its job", "start from a later snapshot of that job")
     if found != mine:
@@ -134,7 +134,9 @@ def read_marker(manifest: Key) -> Program[Marker | None]:
     except ObjectMissing:
         return None
     if found is None:
-        raise CannotClaim(f"{marker} is no marker: nobody knows whose the snapshot is", "restore it, or delete it")
+        raise CannotClaim(
+            f"{marker} is not a valid marker, so the owner of the snapshot is unknown", "restore it, or delete it"
+        )
     return found
 
 
@@ -172,7 +174,7 @@ def _create_or_read(
         except ObjectMissing:
             # Whoever deletes the snapshot has come to its marker.
             continue
-    raise StoreUnavailable("the marker of a snapshot appears and vanishes again and again", "try again")
+    raise StoreUnavailable("the marker of a snapshot appears and keeps disappearing", "try again")
 
 
 def _decode(content: bytes) -> Marker | None:

@@ -141,7 +141,7 @@ class Collector:
             except CannotRestore as error:
                 raise CannotCollect(
                     f"nothing is deleted: checkpoint {record.id} is retained, and {error.what}",
-                    "it is subsumed by later checkpoints, and deletion goes on then",
+                    "it is subsumed by later checkpoints, and then deletion continues",
                 ) from error
             self._registry.adopt(manifest, reusable=False)
 

@@ -31,8 +31,8 @@ JOBS_OWN = frozenset({RecordKind.CHECKPOINT, RecordKind.FINAL})
 """The completions whose snapshots belong to the job; a savepoint belongs to its user."""
 
 _WAY_OUT = (
-    "nothing was deleted, and nothing is while the log is damaged: run `streamjob log repair` on the job's directory, "
-    "which first shows what it would do; or start under a new name with --from and the URI of a snapshot"
+    "nothing was deleted, and nothing is while the log is damaged: run `streamjob log repair` on the job's "
+    "directory, which first shows its plan; or start under a new name with --from and the URI of a snapshot"
 )
 
 
@@ -328,7 +328,7 @@ def _was_disposed(seq: LogSeq) -> Program[bool]:
 
 
 def _missing(seq: LogSeq, upper: LogRecord | None) -> str:
-    needed = "" if upper is None else f", and {keys.log_record(upper.seq)} stands above it"
+    needed = "" if upper is None else f", and {keys.log_record(upper.seq)} is above it"
     return f"{keys.log_record(seq)} does not exist{needed}"
 
 

@@ -168,7 +168,7 @@ class Claim:
         return record
 
     def _oldest_above(self, kind: RecordKind) -> LogSeq:
-        """Return the oldest record that the log needs once a completion stands above it."""
+        """Return the oldest record that the log needs once a completion is above it."""
         own = [record.seq for record in self._retained]
         if kind in JOBS_OWN and self._num_retained is not None:
             own = [*own, LogSeq(self.last_seq + 1)][-self._num_retained :]

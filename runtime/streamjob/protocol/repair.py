@@ -154,7 +154,7 @@ def repair(plan: Plan, owner: Owner, now: float) -> Program[None]:
         now: seconds since 1970.
 
     Raises:
-        Superseded: the log has gone on since it was looked at.
+        Superseded: the log has changed since the plan was made.
         OutcomeUnknown, StoreUnavailable, StoreDenied: not everything was written; plan again.
     """
     for seq, content in sorted(plan.restored.items()):
@@ -165,7 +165,7 @@ def repair(plan: Plan, owner: Owner, now: float) -> Program[None]:
         return
     for record in _records(plan, plan.fence, owner, now):
         if not (yield from create(record)) or (yield from exists_above(record.seq)):
-            raise Superseded(f"the log of job {plan.job} has gone on since it was looked at", _LOOK_AGAIN)
+            raise Superseded(f"the log of job {plan.job} has changed since the plan was made", _LOOK_AGAIN)
         yield from put(keys.record_copy(record.seq), encode_record(record))
 
 
@@ -296,7 +296,7 @@ def _told(job: JobId, newest: str, stored: Mapping[str, int]) -> Program[LogReco
     if JobId(manifest.namespace, manifest.job) != job:
         problems.append(f"it is of job {manifest.namespace}/{manifest.job}")
     if not problems and not (yield from is_intact(record, {})):
-        problems.append("a file is not what was written: `streamjob snapshots verify` names it")
+        problems.append("a file has changed since it was written: `streamjob snapshots verify` names it")
     if problems:
         raise NotAManifest(f"--newest {newest} cannot be used: {'; '.join(problems)}")
     return (yield from _named_by_hash(record))

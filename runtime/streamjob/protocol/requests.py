@@ -112,8 +112,8 @@ class Requests:
     def unpublished(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
         """Tell that a savepoint is stored, but that the epoch ended before its output was published."""
         text = (
-            f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; "
-            "the restarted job publishes it, and goes on from there"
+            f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; the "
+            "restarted job publishes it, and continues from there"
         )
         outcome = TriggerOutcome(state=TriggerState.FAILED, checkpoint=checkpoint, uri=uri, failure=text)
         self._resolve(trigger_ids, outcome)

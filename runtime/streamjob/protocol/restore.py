@@ -179,5 +179,5 @@ def _check_usable(view: LogView, record: LogRecord) -> Program[None]:
 
 def _what_is_there(view: LogView) -> str:
     names = ", ".join(str(record.manifest) for record in reversed(view.completions))
-    there = f"the log names {names}; `streamjob snapshots verify` tells which of them are whole"
+    there = f"the log names {names}; `streamjob snapshots verify` shows which of them are intact"
     return there if names else "nothing was completed at this place yet"

@@ -20,7 +20,7 @@ that anybody ever tries to create under n was composed on first(n - 1) as well:
 - a completion of the epoch, owner and attempt of first(n - 1), when first(n) is the next claim: a sleeping completer;
 - first(n) itself, by a request that is repeated late.
 
-A record x under n counts only if what stands above it in the run follows it. That was composed on first(n), so it
+A record x under n counts only if what is above it in the run follows it. That was composed on first(n), so it
 follows x only if x has the epoch of first(n) and, below anything but a claim, its owner and attempt. The completion has
 an earlier epoch than the claim that it lost to: it never counts. The claim has the epoch of first(n) only if that is a
 claim, too; by another owner it counts below a claim alone, where it says nothing, and by the same owner it says what

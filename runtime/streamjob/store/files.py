@@ -24,7 +24,7 @@ def store_error(verb: str, path: Path, error: OSError) -> StoreError:
     if error.errno in _FULL:
         return StoreFull(what, f"free space on the file system of {path.parent}, or choose another place")
     if error.errno in _CLASH:
-        return StoreError(what, "one object's key may not go on below another's: a/b beside a")
+        return StoreError(what, "an object cannot be below another object: a/b if there is a")
     if error.errno in _DENIED:
         return StoreDenied(what, f"give this user (uid {os.getuid()}) the right to write below {path.parent}")
     return StoreUnavailable(what)
@@ -65,5 +65,5 @@ def uri_path(uri: str) -> Path:
     """
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise StoreError(f"{uri} is no file of this machine", "write it as file:///path")
+        raise StoreError(f"{uri} is not a file on this machine", "write it as file:///path")
     return Path(unquote(parts.path))

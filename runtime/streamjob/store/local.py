@@ -184,7 +184,7 @@ class LocalStore:
                     self._synced.clear()
                 finally:
                     temporary.unlink(missing_ok=True)
-        raise StoreUnavailable(f"the directory of {path} vanishes again and again", "find out what else removes it")
+        raise StoreUnavailable(f"the directory of {path} keeps disappearing", "find the process that removes it")
 
     def _make(self, directory: Path) -> None:
         """Make a directory and its parents, so that they survive a power cut."""

@@ -24,11 +24,11 @@ def check_key(key: str) -> Key:
     """
     parts = key.split("/")
     if not key or any(part in ("", ".", "..") for part in parts):
-        raise InvalidKey(f"{key!r} is no key of a store", "keys are relative paths without empty parts, '.' and '..'")
+        raise InvalidKey(f"{key!r} is not a valid key", "keys are relative paths without empty parts, '.' and '..'")
     if parts[0] == RESERVED:
-        raise InvalidKey(f"{key!r} is no key of a store", f"{RESERVED} is where the store writes before it publishes")
+        raise InvalidKey(f"{key!r} is not a valid key", f"{RESERVED} is reserved for unfinished writes of the store")
     if any(ord(character) < 32 or ord(character) == 127 or character == "\\" for character in key):
-        raise InvalidKey(f"{key!r} is no key of a store", "keys have no control characters and no backslash")
+        raise InvalidKey(f"{key!r} is not a valid key", "keys have no control characters and no backslash")
     if len(key.encode()) > _LONGEST_KEY or any(len(part.encode()) > _LONGEST_PART for part in parts):
         raise InvalidKey(
             f"{key[:80]!r}… is too long for a key of a store",

@@ -273,5 +273,5 @@ def split_s3_uri(uri: str) -> tuple[str, str]:
     parts = urlsplit(uri, allow_fragments=False)
     key = uri.removeprefix(f"s3://{parts.netloc}/")
     if parts.scheme != "s3" or not parts.netloc or not key or key == uri:
-        raise StoreError(f"{uri} is no object in S3", "write it as s3://bucket/key")
+        raise StoreError(f"{uri} is not an object in S3", "write it as s3://bucket/key")
     return parts.netloc, key

@@ -60,7 +60,7 @@ class S3Settings:
             parts = _split(self.endpoint)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise InvalidInput(
-                    "the S3 endpoint is no URL", "set AWS_ENDPOINT_URL to something like https://host:port"
+                    "the S3 endpoint is not a URL", "set AWS_ENDPOINT_URL to something like https://host:port"
                 )
             if parts.username or parts.password:
                 raise InvalidInput(

@@ -109,7 +109,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
     numbers = {record.seq for record in doomed}
     newest = held.newest
     if newest is None or newest.seq in numbers:
-        raise CannotDelete(f"the log of job {identity.job} has changed meanwhile", "look at it again")
+        raise CannotDelete(f"the log of job {identity.job} has changed meanwhile", "repeat the command")
     kept = [record for record in held.below.completions if record.seq not in numbers]
     needed: set[Key] = set()
     for record in kept:
@@ -241,7 +241,7 @@ def delete_alone(subject: StoredSnapshot) -> Deleted:
         )
     if manifest.kind != "savepoint":
         raise CannotDelete(
-            f"{subject.uri} is a checkpoint: its job's log tells whether it may be deleted",
+            f"{subject.uri} is a checkpoint: only its job's log shows whether it may be deleted",
             "name the job's location and the checkpoint's id",
         )
     return Deleted((manifest.id,), _delete_files(subject, manifest, JobId(manifest.namespace, manifest.job)))

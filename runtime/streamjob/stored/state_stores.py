@@ -129,7 +129,8 @@ def _operators(
             )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateUnreadable(
-            f"{snapshot.label}: what Spark says of the state of chain {chain.uid!r} is not of a known form ({error!r})"
+            f"{snapshot.label}: Spark's description of the state of chain {chain.uid!r} is not of a known form "
+            f"({error!r})"
         ) from None
 
 

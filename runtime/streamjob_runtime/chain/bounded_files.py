@@ -130,7 +130,7 @@ def check_end(
     if missing := sorted(expected - found - read):
         raise BoundedFilesGone(
             f"Source {uid!r}: {len(missing)} of the {len(expected)} files that it is to read are gone: {missing[0]}, …",
-            "put them back, or start from nothing with --from none",
+            "put them back, or start without state with --from none",
         )
     if others := sorted(found - expected):
         raise AmbiguousFiles(

@@ -54,7 +54,7 @@ def check_ended(left: Collection[str]) -> None:
     if left:
         raise EpochNotEnded(
             f"The job failed, and could not be ended for a restart: {', '.join(left)}",
-            "start the job again: it goes on from its last checkpoint",
+            "start the job again: it continues from its last checkpoint",
         )
 
 

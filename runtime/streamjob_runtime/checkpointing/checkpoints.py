@@ -193,7 +193,7 @@ class Checkpoints:
                 if not keep_files:
                     savepoint.discard()
             except StoreError as error:
-                log.warning("Files of a failed savepoint may be left beside %s: %s", savepoint.uri, error.what)
+                log.warning("Files of a failed savepoint may be left at %s: %s", savepoint.uri, error.what)
             finally:
                 savepoint.close()
 
@@ -291,4 +291,4 @@ class Checkpoints:
 def _report(task: Future[None]) -> None:
     """Log what a task raised: whatever the coordinator must know of, the task has handed in itself."""
     if (error := task.exception()) is not None:
-        log.error("Work beside the stream failed: %s", describe(error), exc_info=error)
+        log.error("Background work failed: %s", describe(error), exc_info=error)

@@ -183,13 +183,13 @@ class RunningJob:
             return self._runner.statistics.details(checkpoint)
 
     def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
-        """Ask for a checkpoint."""
+        """Request a checkpoint."""
         self._requests.note(trigger_id, "checkpoint")
         event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
         self._take(trigger_id, lambda: self._runner.post(event), "takes no checkpoints")
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
-        """Ask for a savepoint. Raises StateConflict, InvalidChange."""
+        """Request a savepoint. Raises StateConflict, InvalidChange."""
         place = _savepoint_location(location)
         self._requests.note(trigger_id, "savepoint")
         now = self._runner.job.clock()

@@ -220,7 +220,7 @@ class Assembler:
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ColumnsOfOneName(
-                f"What {chain.output!r} hands to {', '.join(self._plan.readers(chain.uid))} has several columns "
+                f"The output of {chain.output!r} to {', '.join(self._plan.readers(chain.uid))} has several columns "
                 f"{twice[0]!r}",
                 "give each column a name of its own",
             )

@@ -159,7 +159,7 @@ def check_left(uid: OperatorUid, left: Offsets, latest: Offsets) -> None:
             found = f"it ends at {latest[each]}" if each in latest else "it is gone"
             raise RecordsBeforeEndGone(
                 f"Source {uid!r} is to read {each} up to offset {end}, and {found}",
-                "if the topic was made anew, start from nothing with --from none",
+                "if the topic was recreated, start without state with --from none",
             )
 
 

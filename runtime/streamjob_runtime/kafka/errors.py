@@ -6,7 +6,7 @@ from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 
 
 class KafkaUnreachable(StreamJobError):
-    """No broker answers in time, or not enough of them; the job goes on from its checkpoint once they do."""
+    """No broker answers in time, or not enough of them; the job continues from its checkpoint once they do."""
 
 
 class KafkaRefuses(InvalidInput):

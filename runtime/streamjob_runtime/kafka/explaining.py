@@ -106,7 +106,8 @@ EXPLANATIONS = (
         ),
         KafkaRefuses,
         "it may not: {said}",
-        "allow its principal to: Describe and Read on what it reads, Write too on what it writes to",
+        "allow its principal to: Describe and Read on the topics that it reads, and Write on the topics that it "
+        "writes to",
     ),
     Explanation(
         ("PolicyViolationException",),
@@ -150,4 +151,4 @@ def explained(
     if any(cause.message.startswith(_NOT_MADE) for cause in causes):
         return _OPTIONS.of(causes[-1].message, at)
     said = "; ".join(dict.fromkeys(cause.message for cause in causes if cause.message)) or "an unknown error"
-    return Explanation((), otherwise, "{said}", "see what the brokers have logged").of(said, at)
+    return Explanation((), otherwise, "{said}", "check the logs of the brokers").of(said, at)

@@ -34,9 +34,9 @@ class Loss:
         if self.beginning is None or self.end is None:
             return f"{found}, and does not exist any more"
         if self.position < self.beginning:
-            return f"{found}, and begins at offset {self.beginning}: what was before has been deleted"
+            return f"{found}, and begins at offset {self.beginning}: earlier records have been deleted"
         if self.position > self.end:
-            return f"{found}, and ends at offset {self.end}: it was made anew, or cut off"
+            return f"{found}, and ends at offset {self.end}: it was recreated or truncated"
         return f"{found}, and is none of those that the options name"
 
 

@@ -158,8 +158,8 @@ def _tell(source: KafkaInput, losses: list[Loss]) -> None:
     )
     if fails_on_data_loss(source.options):
         raise OffsetsGone(
-            f"{source.who} cannot go on where the snapshot is: {shown}",
-            f"bring the records back, or restore from a newer snapshot; {FAIL_ON_DATA_LOSS}: false gives them up and "
-            "goes on with what is there",
+            f"{source.who} cannot continue from the snapshot: {shown}",
+            f"bring the records back, or restore from a newer snapshot; {FAIL_ON_DATA_LOSS}: false skips them and "
+            "continues with the existing records",
         )
     log.warning("%s gives up records, as %s is false: %s", source.who, FAIL_ON_DATA_LOSS, shown)

@@ -29,12 +29,12 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
     )
     dropped = CounterMetricFamily(
         "streamjob_records_dropped_late",
-        "Records that were behind the watermark and dropped, by an operator that keeps state.",
+        "Records that a stateful operator has dropped because they were behind the watermark.",
         labels=["chain", "operator"],
     )
     held_back = GaugeMetricFamily(
         "streamjob_watermark_held_back",
-        "1 for an input that brings no record and keeps the watermark of its chain behind that of the other inputs.",
+        "1 for an input without records that holds the watermark of its chain behind those of the other inputs.",
         labels=["chain", "input"],
     )
     for chain in job.chains:
@@ -58,11 +58,11 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
 def _source_metrics(job: JobView) -> Iterator[Metric]:
     labels = ["source", "topic", "partition"]
     position = GaugeMetricFamily(
-        "streamjob_source_position_offset", "Offset behind the last record that a Kafka source has read.", labels=labels
+        "streamjob_source_position_offset", "Offset after the last record that a Kafka source has read.", labels=labels
     )
     lag = GaugeMetricFamily(
         "streamjob_source_lag_records",
-        "Offsets between what a Kafka source has read and the end of the partition, as its last batch found it.",
+        "Offsets between the position of a Kafka source and the end of the partition, as of its last batch.",
         labels=labels,
     )
     failures = CounterMetricFamily(

@@ -81,15 +81,15 @@ class Metrics:
         self._sink_calls: Mapping[Call, Histogram] = {
             "stage": Histogram(
                 "streamjob_sink_stage_duration_seconds",
-                "Time that a sink took to write a batch, with the computation of the batch if its chain writes nowhere "
-                "else; the count is the number of batches.",
+                "Time for a sink to stage a batch, including the computation of the batch if its chain has no other "
+                "output. The count is the number of batches.",
                 ["sink"],
                 buckets=_SINK_BUCKETS,
                 registry=self.registry,
             ),
             "commit": Histogram(
                 "streamjob_sink_commit_duration_seconds",
-                "Time that a sink took to publish a checkpoint; the count is the number of checkpoints.",
+                "Time for a sink to publish a checkpoint. The count is the number of checkpoints.",
                 ["sink"],
                 buckets=_SINK_BUCKETS,
                 registry=self.registry,
@@ -146,12 +146,12 @@ class _Views(Collector):
 
 def _job_metrics(job: JobView) -> Iterator[Metric]:
     info = GaugeMetricFamily(
-        "streamjob_info", "Always 1; says which job this is.", labels=["job", "job_namespace", "version"]
+        "streamjob_info", "Always 1; the labels identify the job.", labels=["job", "job_namespace", "version"]
     )
     info.add_metric([job.name, job.namespace, version("streamjob")], 1)
     yield info
     state = GaugeMetricFamily(
-        "streamjob_state", "1 for the state that the job is in, 0 for the others.", labels=["state"]
+        "streamjob_state", "1 for the current state of the job, 0 for the others.", labels=["state"]
     )
     for possible in JobState:
         state.add_metric([possible.value], float(job.state is possible))
@@ -170,7 +170,7 @@ def _channel_metrics(job: JobView) -> Iterator[Metric]:
         ("records", "Records in flight from a chain to another", lambda channel: channel.records),
         ("bytes", "Bytes in flight from a chain to another", lambda channel: channel.bytes),
         ("capacity_bytes", "Bytes in flight at which the writing chain waits", lambda channel: channel.capacity_bytes),
-        ("fill_ratio", "Share of a channel's capacity that is in flight, above 1 at times", lambda each: each.fill),
+        ("fill_ratio", "Share of a channel's capacity that is in flight; it may exceed 1", lambda each: each.fill),
         (
             "lag_seconds",
             "Watermark of the writing chain minus that of the reading one; absent unless both have one",
@@ -187,20 +187,24 @@ def _channel_metrics(job: JobView) -> Iterator[Metric]:
 
 def _sink_metrics(job: JobView) -> Iterator[Metric]:
     totals: tuple[tuple[str, str, Callable[[SinkView], int | None]], ...] = (
-        ("records", "Records that a sink has written; absent where it cannot tell", lambda sink: sink.records),
+        (
+            "records",
+            "Records that a sink has written; absent if the sink does not report it",
+            lambda sink: sink.records,
+        ),
         (
             "records_published",
-            "Records that a sink has written and its readers may see; absent where it cannot tell",
+            "Records that a sink has written and readers can see; absent if the sink does not report it",
             lambda sink: sink.records_published,
         ),
         (
             "batches_published",
-            "Batches that a sink has published behind checkpoints",
+            "Batches that a sink has published with checkpoints",
             lambda sink: sink.batches_published,
         ),
         (
             "failures",
-            "Calls of a sink that raised an error, also those that a stop interrupted",
+            "Calls of a sink that raised an error, including those interrupted by a stop",
             lambda sink: sink.failures,
         ),
     )
@@ -212,7 +216,7 @@ def _sink_metrics(job: JobView) -> Iterator[Metric]:
         yield counter
     waiting = GaugeMetricFamily(
         "streamjob_sink_waiting_batches",
-        "Batches that a sink has written and that wait for a checkpoint to publish them.",
+        "Batches that a sink has staged and that wait for a checkpoint.",
         labels=["sink"],
     )
     for sink in job.sinks:
@@ -222,13 +226,15 @@ def _sink_metrics(job: JobView) -> Iterator[Metric]:
         ("checkpoint_id", "Id of the last checkpoint that a sink has published", lambda last: last.id),
         (
             "timestamp_seconds",
-            "When a sink published a checkpoint for the last time, since 1970",
+            "Time of the last publication of a sink, since 1970",
             lambda last: last.time,
         ),
     )
     for name, documentation, of_last in figures:
         gauge = GaugeMetricFamily(
-            f"streamjob_sink_last_published_{name}", f"{documentation}; absent at least once.", labels=["sink"]
+            f"streamjob_sink_last_published_{name}",
+            f"{documentation}; absent with at-least-once delivery.",
+            labels=["sink"],
         )
         for sink in job.sinks:
             if sink.last_published is not None:
@@ -244,7 +250,7 @@ def _checkpoint_metrics(job: JobView, checkpoints: CheckpointsView, now: float) 
     ended.add_metric(["completed"], counts.completed)
     ended.add_metric(["failed"], counts.failed)
     yield ended
-    yield GaugeMetricFamily("streamjob_checkpoints_in_progress", "Checkpoints under way.", value=counts.in_progress)
+    yield GaugeMetricFamily("streamjob_checkpoints_in_progress", "Checkpoints in progress.", value=counts.in_progress)
     yield CounterMetricFamily("streamjob_restores", "Restores from a snapshot in this process.", value=counts.restored)
     yield from _last_checkpoint_metrics(job.last_checkpoint, now)
 
@@ -259,7 +265,7 @@ def _last_checkpoint_metrics(last: LastCheckpointView | None, now: float) -> Ite
         ("state_size_bytes", "Bytes that the last completed checkpoint refers to", lambda known: known.state_size),
         (
             "unaligned",
-            "1 if the last completed checkpoint did not wait for all barriers, else 0",
+            "1 if the last completed checkpoint was unaligned, otherwise 0",
             lambda k: k.unaligned,
         ),
     )
@@ -275,13 +281,13 @@ def _task_metrics(last: LastCheckpointView | None) -> Iterator[Metric]:
     figures: tuple[tuple[str, str, Callable[[TaskStatistics], float]], ...] = (
         ("start_delay_seconds", "from the trigger to the first barrier", lambda task: task.start_delay / 1000),
         ("alignment_seconds", "from the first barrier to the cut", lambda task: task.alignment_duration / 1000),
-        ("sync_seconds", "time in which its files were held", lambda task: task.sync_duration / 1000),
-        ("async_seconds", "time in which its files were uploaded", lambda task: task.async_duration / 1000),
-        ("persisted_bytes", "bytes in flight to it that were stored", lambda task: task.persisted_data),
+        ("sync_seconds", "time to hold its files", lambda task: task.sync_duration / 1000),
+        ("async_seconds", "time to upload its files", lambda task: task.async_duration / 1000),
+        ("persisted_bytes", "stored bytes of in-flight data to it", lambda task: task.persisted_data),
         ("processed_bytes", "bytes processed during the alignment", lambda task: task.processed_data),
         ("size_bytes", "bytes that it wrote", lambda task: task.checkpointed_size),
         ("state_size_bytes", "bytes that it refers to", lambda task: task.state_size),
-        ("unaligned", "1 if it did not wait for all its barriers, else 0", lambda task: task.unaligned_checkpoint),
+        ("unaligned", "1 if it did not wait for all its barriers, otherwise 0", lambda task: task.unaligned_checkpoint),
     )
     for name, documentation, read in figures:
         gauge = GaugeMetricFamily(

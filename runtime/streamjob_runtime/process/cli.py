@@ -21,8 +21,8 @@ def run(
     location: Annotated[
         str | None,
         typer.Option(
-            help="Where checkpoints are kept: a path, file:///path or s3://bucket/prefix. Default:"
-            " checkpointing.location of the job, or .streamjob/snapshots beside the file.",
+            help="Location of checkpoints: a path, file:///path or s3://bucket/prefix. Default: "
+            "checkpointing.location of the job, or .streamjob/snapshots next to the file.",
             metavar="URI",
         ),
     ] = None,
@@ -37,25 +37,25 @@ def run(
         str,
         typer.Option(
             "--from",
-            help="What to go on from. latest: the last completed checkpoint, if there is one; none: nothing; or a"
-            " snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but the"
-            " last completed checkpoint makes a fork: what was published since stays, and is published again."
-            " spark:DIRECTORY: the checkpoint of a plain Structured Streaming query, which has been stopped.",
+            help="Snapshot to start from. latest: the last completed checkpoint, if there is one; none: start without "
+            "state; or a snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but "
+            "the last completed checkpoint makes a fork: output published since then stays, and is published again. "
+            "spark:DIRECTORY: the checkpoint of a stopped plain Structured Streaming query.",
             metavar="SNAPSHOT",
         ),
     ] = "latest",
     claim_mode: Annotated[
         ClaimMode,
         typer.Option(
-            help="Whose the snapshot is from now on. claim: this job's, and another job that wrote it does not delete"
-            " it; no-claim: its writer's, as before, and this job's first checkpoint is a full one."
+            help="Owner of the snapshot from now on. claim: this job, and the job that wrote it does not delete it; "
+            "no-claim: its writer, as before, and this job's first checkpoint is a full one."
         ),
     ] = ClaimMode.CLAIM,
     allow_non_restored_state: Annotated[
-        bool, typer.Option("--allow-non-restored-state", help="Give up state whose operator the job does not have.")
+        bool, typer.Option("--allow-non-restored-state", help="Drop state whose operator the job does not have.")
     ] = False,
     require_snapshot: Annotated[
-        bool, typer.Option("--require-snapshot", help="Fail with exit code 3 rather than start from nothing.")
+        bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")
     ] = False,
     attempt: Annotated[
         int,
@@ -68,8 +68,8 @@ def run(
     workdir: Annotated[
         Path | None,
         typer.Option(
-            help="Local directory of the running job; nothing in it is needed later. Default: .streamjob/work/<name>"
-            " beside the file.",
+            help="Local directory of the running job; nothing in it is needed later. Default: .streamjob/work/<name> "
+            "next to the file.",
             metavar="DIR",
         ),
     ] = None,
@@ -88,7 +88,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Change a field first, like checkpointing.interval=5s or sources.flights.options.path=data.",
+            help="Override a field of the file, like checkpointing.interval=5s or sources.flights.options.path=data.",
             metavar="PATH=VALUE",
         ),
     ] = None,
@@ -96,7 +96,8 @@ def run(
         float,
         typer.Option(
             min=0,
-            help="Seconds that the last checkpoint may take after SIGTERM or Ctrl-C. A second signal does not wait.",
+            help="Time limit for the last checkpoint after SIGTERM or Ctrl-C, in seconds. A second signal ends the "
+            "process at once.",
             metavar="SECONDS",
         ),
     ] = 30.0,

@@ -155,7 +155,7 @@ class _State:
             raise StateNotRewritable(
                 f"Spark cannot rewrite the state of chain {self.chain.uid!r} for {partitions} partitions: "
                 f"{str(error).partition(chr(10))[0]}",
-                "leave maxParallelism out, and the job goes on with the number that its state has",
+                "remove maxParallelism to continue with the number of the state",
             ) from error
         batch = last_committed(checkpoint)
         assert batch is not None

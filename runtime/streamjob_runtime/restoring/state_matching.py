@@ -184,7 +184,8 @@ def _moved(matched: Matched, former: Mapping[int, Keeper], planned: Mapping[int,
     for number, had in matched.numbers.items():
         if number != had:
             for uid in planned[number].uids:
-                why = f"its {planned[number].name} goes on with its state, as number {number} of the query, not {had}"
+                name = planned[number].name
+                why = f"its {name} continues with its state, as number {number} of the query, not {had}"
                 yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REWRITTEN, why=why)
     for number in matched.gone:
         for uid in former[number].uids:
@@ -196,7 +197,7 @@ def _not_fitting(uids: frozenset[OperatorUid] | Any, reason: str) -> StateChange
     return StateChanged(
         f"The state of {_list(uids)} does not fit what it keeps: {reason}",
         "undo the change, or give the operator another uid and `chain: false`, and give its state up with "
-        "--allow-non-restored-state: it begins empty, so what it has counted of open groups is missing in its results",
+        "--allow-non-restored-state: it starts empty, so earlier rows of open groups are missing in its results",
     )
 
 

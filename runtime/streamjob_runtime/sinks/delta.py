@@ -38,7 +38,7 @@ _WIDER: Mapping[str, frozenset[str]] = {
 
 
 class DeltaUnreachable(StreamJobError):
-    """The table's files cannot be reached, or not be written; the job goes on from its checkpoint once they can."""
+    """The table's files cannot be reached, or not be written; the job continues from its checkpoint once they can."""
 
 
 class DeltaSink(AtLeastOnceSink):

@@ -39,4 +39,4 @@ class DatabaseRefuses(InvalidInput):
 
 
 class DatabaseUnreachable(StreamJobError):
-    """No server answers, or it cannot at the moment; the job goes on from its checkpoint once it does."""
+    """No server answers, or it cannot at the moment; the job continues from its checkpoint once it does."""

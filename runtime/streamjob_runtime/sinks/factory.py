@@ -165,7 +165,7 @@ _OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
 
 def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     if surroundings.spark is None:
-        raise UnusableSink(f"sink {spec.name}: what talks to Kafka runs in Spark, and there is none")
+        raise UnusableSink(f"sink {spec.name}: the Kafka client runs in Spark, and no Spark is running")
     return KafkaSink(spec.name, surroundings.spark)
 
 
@@ -199,7 +199,7 @@ def _custom_sink(spec: SinkSpec, directory: Path) -> Sink:
     if not isinstance(made, Sink):
         missing = [name for name in ("open", "stage", "commit", "abort", "close") if not hasattr(made, name)]
         raise UnusableSink(
-            f"sink {spec.name}: {spec.format} is no sink, it lacks {', '.join(missing)}",
+            f"sink {spec.name}: {spec.format} is not a sink: it lacks {', '.join(missing)}",
             "implement streamjob.sink.Sink",
         )
     return made

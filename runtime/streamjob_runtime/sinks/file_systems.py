@@ -301,7 +301,7 @@ _NO_DIRECTORY = frozenset({errno.ENOTDIR, errno.EEXIST})
 
 def place_full(label: str) -> PlaceFull:
     """Return the error that says that a place has no space left."""
-    return PlaceFull(f"sink path {label}: no space is left", "free space there; the job goes on from its checkpoint")
+    return PlaceFull(f"sink path {label}: no space is left", "free space there; the job continues from its checkpoint")
 
 
 @contextmanager

@@ -216,7 +216,7 @@ class FileSink:
         if any(owner.get(key) != value for key, value in mine.items()):
             raise PlaceTaken(
                 f"sink path {self._place.label}: belongs to {_owner_name(owner)}, and {_owner_name(mine)} asks for it",
-                f"give each sink its own path, or delete {OWNER} there if the former owner is gone for good",
+                f"give each sink its own path, or delete {OWNER} there if the previous owner is gone for good",
             )
         return owner
 

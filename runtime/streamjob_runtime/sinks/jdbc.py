@@ -102,7 +102,8 @@ class JdbcSink(BatchSink):
         if state[:2] in _REFUSED:
             raise DatabaseRefuses(f"{self._label}: {said}", "correct url, user and password, or the role's rights")
         raise DatabaseUnreachable(
-            f"{self._label}: {said}", "start the database, or correct the address; the job goes on from its checkpoint"
+            f"{self._label}: {said}",
+            "start the database, or correct the address; the job continues from its checkpoint",
         )
 
     def _compare(self, rows: list[str], table: list[str], *, exactly: bool) -> None:

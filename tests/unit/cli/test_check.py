@@ -63,7 +63,7 @@ def test_a_job_that_can_start_ends_with_0_and_an_object_for_each_part(tmp_path: 
         "kind": "source",
         "uid": "events",
         "verdict": "rewritten",
-        "why": "it is read on from its position, which moves from chain 'counts' to 'clean'",
+        "why": "it continues from its position, which moves from chain 'counts' to 'clean'",
         "cause": None,
         "fix": None,
         "decided": False,
@@ -95,14 +95,14 @@ def test_what_is_left_to_spark_is_said(tmp_path: Path, savepoint: str) -> None:
 
     done = check(tmp_path, changed, "--from", savepoint)
 
-    assert "whether its state fits counts only Spark can tell; it was not asked" in done.output
+    assert "whether its state fits counts only Spark can check this, and it was not asked" in done.output
 
 
 def test_without_a_snapshot_the_job_begins_anew(tmp_path: Path) -> None:
     done = check(tmp_path, FUSED, "--from", "latest", "--location", str(tmp_path / "empty"))
 
     assert done.exit_code == 0, done.output
-    assert "the job begins anew" in done.output
+    assert "the job starts without state" in done.output
 
 
 def test_a_snapshot_that_is_not_there_ends_with_3(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_batches_that_stay_staged_where_the_other_jobs_sink_wrote_are_named(tmp_
         told[name] = objects(done.stdout)["to-counts"]["why"]
 
     assert f"stay at its former path {tmp_path / 'out'}: _streamjob/staged/2/7-u. Only the job" in told["elsewhere"]
-    assert "it goes on behind what is published" in told["elsewhere"]
+    assert "it continues after its published output" in told["elsewhere"]
     assert "staged" not in told["there"]
 
 

@@ -106,7 +106,7 @@ def test_a_job_has_ended_when_its_file_is_gone_or_its_process_is(tmp_path: Path,
 def test_a_file_that_is_no_control_file_is_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "control.json").write_text(content)
 
-    with pytest.raises(InvalidInput, match="no control file"):
+    with pytest.raises(InvalidInput, match="not a control file"):
         read_control_file(tmp_path)
 
 

@@ -106,7 +106,7 @@ OF_FORM = {
     "sink as an input": (
         job(sinks=f"{SINK}, {{name: out2, input: out, format: console}}"),
         "sink 'out2': reads the sink 'out'",
-        "read what the sink reads",
+        "read the input of the sink instead",
     ),
     "input named twice": (
         sql("SELECT * FROM a", inputs="a, a"),
@@ -190,7 +190,7 @@ OF_MEANING = {
     ),
     "watermark on no column": (
         job(sources=MARKED.replace("column: t", "column: tt")),
-        "source 'a': its watermark is on 'tt', which is no column of its schema",
+        "source 'a': its watermark is on 'tt', which is not a column of its schema",
         "did you mean 't'?",
     ),
     "watermark on another type": (
@@ -205,7 +205,7 @@ OF_MEANING = {
     ),
     "watermark on no column of rate": (
         job(sources="{name: a, format: rate, watermark: {column: time, delay: 1 hour}}"),
-        "source 'a': its watermark is on 'time', which is no column of its schema",
+        "source 'a': its watermark is on 'time', which is not a column of its schema",
         "did you mean 'timestamp'?",
     ),
     "watermark in SQL": (
@@ -265,7 +265,7 @@ OF_MEANING = {
     "module that is not there": (
         job(operators="{name: b, inputs: [a], python: 'nowhere:f'}", sinks=SINK.replace("input: a", "input: b")),
         "operator 'b': there is no module 'nowhere'",
-        "put nowhere.py beside the job file",
+        "put nowhere.py next to the job file",
     ),
     "updates into an exactly-once sink": (
         sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update"),
@@ -306,7 +306,7 @@ OF_MEANING = {
     ),
     "an address of another kind": (
         job(sinks=postgresql("url: 'jdbc:postgresql://host/db', table: t")),
-        "sink 'out': the option 'url' is no address of a PostgreSQL server",
+        "sink 'out': the option 'url' is not the address of a PostgreSQL server",
         "write postgresql://host:5432/database",
     ),
     "an option that a database does not have": (
@@ -346,8 +346,8 @@ OF_MEANING = {
     ),
     "an address that is none for JDBC": (
         job(sinks=jdbc("url: 'db2://host/db', dbtable: t")),
-        "sink 'out': the option 'url' is no address for JDBC",
-        "begin it with jdbc: and what the driver calls itself",
+        "sink 'out': the option 'url' is not a JDBC URL",
+        "begin it with jdbc: and the name of the driver",
     ),
     "a query to write to": (
         job(sinks=jdbc("url: 'jdbc:db2://host/db', query: SELECT 1")),
@@ -361,7 +361,7 @@ OF_MEANING = {
     ),
     "a password in an address": (
         job(sinks=postgresql("url: 'postgresql://u:hunter2@host/db', table: t")),
-        "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
+        "sink 'out': the option 'url' holds a secret, and secrets do not belong in the job file",
         "take it from the environment: ${env:URL}",
     ),
     "partitions of what has none": (
@@ -394,7 +394,7 @@ OF_MEANING = {
     ),
     "bounded stream": (
         job(sources="{name: a, format: rate, bounded: true}"),
-        "source 'a': is bounded, and where 'rate' ends cannot be told",
+        "source 'a': is bounded, and where 'rate' ends is unknown",
         "bounded sources are files, avro, csv, json, orc, parquet, text, and kafka",
     ),
     "Spark's partitions": (
@@ -419,24 +419,27 @@ OF_MEANING = {
     ),
     "password": (
         job(sinks=jdbc("url: 'jdbc:db2://host/db', dbtable: t, password: hunter2")),
-        "sink 'out': the option 'password' holds a secret, and the job's file is no place for one",
+        "sink 'out': the option 'password' holds a secret, and secrets do not belong in the job file",
         "take it from the environment: ${env:PASSWORD}",
     ),
     "login in a URL": (
         job(sinks=jdbc("url: 'jdbc:postgresql://me:hunter2@host/db', dbtable: t")),
-        "sink 'out': the option 'url' holds a secret, and the job's file is no place for one",
+        "sink 'out': the option 'url' holds a secret, and secrets do not belong in the job file",
         "take it from the environment: ${env:URL}",
     ),
     "secret key of a bucket": (
         job(more="sparkConf: {spark.hadoop.fs.s3a.secret.key: hunter2}"),
-        "sparkConf: the option 'spark.hadoop.fs.s3a.secret.key' holds a secret, and the job's file is no place for one",
+        (
+            "sparkConf: the option 'spark.hadoop.fs.s3a.secret.key' holds a secret, and secrets do not belong in the "
+            "job file"
+        ),
         "take it from the environment: ${env:FS_S3A_SECRET_KEY}",
     ),
     "feedback": (
         job(operators="{name: b, inputs: [a, {from: b, feedback: true}], sql: 'SELECT a.x FROM a, b'}").replace(
             "input: a", "input: b"
         ),
-        "operator 'b': its feedback input 'b' has no schema: what comes back is read before it is known what makes it",
+        "operator 'b': its feedback input 'b' has no schema: a feedback input is read before its producer is known",
         "give the input schema: 'name TYPE, name TYPE'",
     ),
     "feedback with a schema that is none": (
@@ -459,7 +462,7 @@ OF_MEANING = {
     ),
     "schema of a plain input": (
         looped("{name: b, inputs: [{from: a, schema: 'x INT'}], sql: 'SELECT * FROM a'}"),
-        "operator 'b': the input 'a' has a schema, but is no feedback",
+        "operator 'b': the input 'a' has a schema, but is not a feedback input",
         "leave it out: the columns are known",
     ),
     "windows in a loop": (
@@ -483,8 +486,8 @@ OF_MEANING = {
             sources=MARKED,
         ),
         (
-            "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final: what comes out "
-            "of a loop has no watermark"
+            "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final: the output of "
+            "a loop has no watermark"
         ),
         "do it before the loop, or keep state that needs no time",
     ),

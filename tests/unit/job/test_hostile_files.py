@@ -29,7 +29,7 @@ HOSTILE = {
         LONG_TEXT,
         "line 2, column 165: it holds more than 4194304 characters, aliases included",
     ),
-    "an alias inside of itself": ("a: &a [*a]", "line 1, column 8: the alias 'a' is inside of what it names"),
+    "an alias inside of itself": ("a: &a [*a]", "line 1, column 8: the alias 'a' is inside the value that it names"),
     "an alias of nothing": ("a: *b", "line 1, column 4: there is no anchor 'b' before this alias"),
     "a list as a key": ("? [a, b]\n: c", "line 1, column 3: a list or a mapping cannot be a key"),
     "a mapping as a key": ("{{a: b}: c}", "line 1, column 2: a list or a mapping cannot be a key"),

@@ -45,7 +45,11 @@ WRONG = {
     "no table": ({"catalog.type": "glue"}, "lacks the option 'table'", "add table: namespace.table"),
     "no namespace": ({**SQL, "table": "t"}, "the option 'table' names no table of a namespace", "add table:"),
     "an empty name": ({**SQL, "table": "db."}, "the option 'table' names no table of a namespace", "add table:"),
-    "no such kind": ({**SQL, "catalog.type": "sequel"}, "the option 'catalog.type' is no kind of catalog", "sql"),
+    "no such kind": (
+        {**SQL, "catalog.type": "sequel"},
+        "the option 'catalog.type' is not a known type of catalog",
+        "sql",
+    ),
     "no catalog": ({"table": "a.b", "catalog.name": "x"}, "names no catalog", "add catalog.type"),
     "no address": (
         {"table": "a.b", "catalog.type": "rest"},
@@ -57,7 +61,7 @@ WRONG = {
         "lacks the option 'catalog.warehouse'",
         "add catalog.warehouse: s3://",
     ),
-    "an address that is none": ({**REST, "catalog.uri": "here"}, "the option 'catalog.uri' is no address", "https://"),
+    "an address that is none": ({**REST, "catalog.uri": "here"}, "the option 'catalog.uri' is not a URL", "https://"),
     "an unknown option": ({**SQL, "creatTable": "true"}, "has no option 'creatTable'", "did you mean 'createTable'?"),
     "neither yes nor no": (
         {**SQL, "createTable": "perhaps"},

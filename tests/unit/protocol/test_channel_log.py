@@ -95,11 +95,11 @@ def test_a_position_outside_the_log_is_refused(position: int) -> None:
 def test_nothing_comes_behind_the_end() -> None:
     log = ChannelLog("a")
     log.append_end()
-    with pytest.raises(BrokenLog, match="behind the end"):
+    with pytest.raises(BrokenLog, match="after the end"):
         log.append_data(segments("x"), None)
-    with pytest.raises(BrokenLog, match="behind the end"):
+    with pytest.raises(BrokenLog, match="after the end"):
         log.append_barrier(CheckpointId(1))
-    with pytest.raises(BrokenLog, match="behind the end"):
+    with pytest.raises(BrokenLog, match="after the end"):
         log.append_end()
 
 

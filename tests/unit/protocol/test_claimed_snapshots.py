@@ -151,7 +151,7 @@ def test_a_marker_that_cannot_be_read_is_nobodys_to_pass_over(store: FaultyStore
     owner = Life(store, num_retained=1)
     marked = owner.checkpoint("a")
     store.put(marker_of(marked), content)
-    with pytest.raises(CannotClaim, match="is no marker"):
+    with pytest.raises(CannotClaim, match="is not a valid marker"):
         claim_for(store, marked)
     owner.checkpoint("b")
     owner.collect()

@@ -52,9 +52,9 @@ def test_what_a_start_takes_over_is_told_of_each_part(query: Query, taker: Taker
     assert found.refusals == ()
     assert verdicts(found) == {
         "departures": ("restored", "its state has 2 partitions"),
-        "a": ("restored", "it is read on from its position"),
-        "made": ("restored", "it goes on with its state"),
-        "out": ("new", "it gets what comes from now on"),
+        "a": ("restored", "it continues from its position"),
+        "made": ("restored", "it continues with its state"),
+        "out": ("new", "it receives rows from now on"),
     }
 
 

@@ -116,7 +116,9 @@ def refusal(query: Query, taker: Taker, cause: type[CannotRestore], message: str
 
 def test_a_place_without_a_query_is_refused(query: Query, taker: Taker) -> None:
     query.write("part-0.parquet", "")
-    assert "checkpointLocation" in refusal(query, taker, NoQueryThere, "no checkpoint of a Structured Streaming query")
+    assert "checkpointLocation" in refusal(
+        query, taker, NoQueryThere, "not a checkpoint of a Structured Streaming query"
+    )
 
 
 def test_a_query_that_has_committed_nothing_is_refused(query: Query, taker: Taker) -> None:

@@ -54,8 +54,8 @@ def test_lag_is_what_is_between_position_and_end_and_never_below_nothing() -> No
         (10, 0, 20, None),
         (10, 10, 20, None),
         (20, 10, 20, None),
-        (10, 11, 20, "from offset 10, and begins at offset 11: what was before has been deleted"),
-        (10, 0, 9, "from offset 10, and ends at offset 9: it was made anew, or cut off"),
+        (10, 11, 20, "from offset 10, and begins at offset 11: earlier records have been deleted"),
+        (10, 0, 9, "from offset 10, and ends at offset 9: it was recreated or truncated"),
         (10, None, None, "from offset 10, and does not exist any more"),
     ],
 )

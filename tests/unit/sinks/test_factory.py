@@ -119,7 +119,7 @@ def test_a_class_beside_the_job_file_is_a_sink(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own_sinks_b:Half", "is no sink, it lacks stage, commit, abort, close"),
+        ("own_sinks_b:Half", "is not a sink: it lacks stage, commit, abort, close"),
         ("own_sinks_b:Absent", "has no function 'Absent'"),
         ("own_sinks_b:Demanding", "takes no argument"),
         ("own_sinks_missing:Plain", "there is no module 'own_sinks_missing'"),

@@ -46,8 +46,8 @@ def test_a_location_has_one_absolute_form(location: str, uri: str) -> None:
     ("location", "message"),
     [
         ("", "empty"),
-        ("file://host/path", "no file of this machine"),
-        ("file:relative", "no file of this machine"),
+        ("file://host/path", "not a file on this machine"),
+        ("file:relative", "not a file on this machine"),
         ("s3://", "no usable bucket"),
         ("s3://b", "no usable bucket"),
         ("s3://bucket/a//b", "no key"),

@@ -41,8 +41,8 @@ def why(compared: Comparison, uid: str) -> str:
     ("then", "now", "lost"),
     [
         ("append", "update", "groups that are still open would never be put out"),
-        ("append", "complete", "groups that had been put out are no longer in the state"),
-        ("update", "complete", "groups that a watermark had ended are no longer in the state"),
+        ("append", "complete", "groups that were already emitted are no longer in the state"),
+        ("update", "complete", "groups that a watermark has closed are no longer in the state"),
     ],
 )
 def test_an_aggregation_that_would_lose_part_of_its_result_is_refused(then: str, now: str, lost: str) -> None:
@@ -58,9 +58,9 @@ def test_an_aggregation_that_would_lose_part_of_its_result_is_refused(then: str,
 @pytest.mark.parametrize(
     ("then", "now", "follows"),
     [
-        ("update", "append", "puts out once more, as final, what it had put out of open groups"),
-        ("complete", "append", "puts out once more, as final, what it had put out"),
-        ("complete", "update", "puts out what changes from here on"),
+        ("update", "append", "emits earlier results of open groups once more, as final"),
+        ("complete", "append", "emits earlier results once more, as final"),
+        ("complete", "update", "emits changes from here on"),
     ],
 )
 def test_another_output_mode_that_loses_nothing_is_told_with_what_follows(then: str, now: str, follows: str) -> None:
@@ -96,11 +96,11 @@ def test_the_output_mode_of_what_keeps_no_aggregation_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("then", "now", "told"),
     [
-        (AT, {"column": "at", "delay": "5s"}, "the delay of its watermark was 0s, and is 5s: what was late stays late"),
+        (AT, {"column": "at", "delay": "5s"}, "the delay of its watermark was 0s, and is 5s: late rows stay late"),
         (AT, {"column": "late", "delay": "0s"}, "its watermark was on 'at', and is on 'late'"),
-        (AT, None, "its watermark is taken away: what waited for it is kept for good"),
-        (None, AT, "it gets a watermark on 'at': from here on it ends what waits"),
-        (AT, AT, "it is read on from its position"),
+        (AT, None, "its watermark is removed: rows that waited for it are kept forever"),
+        (None, AT, "it gets a watermark on 'at': from here on it releases waiting rows"),
+        (AT, AT, "it continues from its position"),
     ],
 )
 def test_another_watermark_is_told_with_what_follows(

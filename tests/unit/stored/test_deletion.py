@@ -149,7 +149,7 @@ def test_a_checkpoint_is_not_deleted_by_its_own_place(job: Job, run: Run) -> Non
     result = run("delete", manifest)
 
     assert result.exit_code == 2
-    assert "its job's log tells" in result.stderr
+    assert "only its job's log shows" in result.stderr
     assert "say which one by its id" in run("delete", job.location).stderr
 
 

@@ -81,7 +81,7 @@ def test_without_the_copy_the_plan_says_what_is_given_up(crashed: Job, run: Run)
     assert result.exit_code == 3
     assert "a process that still runs the job ends as superseded" in result.stdout
     assert "name checkpoint 2 again: checkpoints/1-2/manifest.json" in result.stdout
-    assert "goes on from checkpoint 2, and publishes again" in result.stdout
+    assert "continues from checkpoint 2, and publishes later output again" in result.stdout
     assert "checkpoints/1-3/manifest.json can be read, and no readable record names it" in result.stdout
 
     (done,) = lines(repair(crashed, "--newest", "checkpoints/1-3", "--yes", "--json"))

@@ -56,7 +56,7 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
         (windows(10), windows(10, start=1), "from 0.000001 s on"),
         (key("a", "B"), key("a", "b"), "where it was 'B', it is 'b'"),
         (key("A"), key("1", of="int"), "of a column of type string, and is of one of type int"),
-        (aggregation(SUM_A, SUM_B), aggregation(SUM_B, SUM_A), "its sum(b) would go on from sum(a)"),
+        (aggregation(SUM_A, SUM_B), aggregation(SUM_B, SUM_A), "its sum(b) would continue from sum(a)"),
         (other("join", type="INNER"), other("join", type="LEFT OUTER"), "join of the kind INNER"),
         (other("join", leftKeepsMs=5), other("join", leftKeepsMs=6), "those that are gone would be missing"),
         (other("join", rightKeepsMs=5), other("join", rightKeepsMs=None), "to be kept for good"),

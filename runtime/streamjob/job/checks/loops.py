@@ -29,13 +29,13 @@ def feedback(subject: Subject) -> Iterator[Problem]:
             name = f"its feedback input {edge.name!r}"
             if not edge.feedback:
                 if edge.schema_ddl is not None:
-                    what = f"the input {edge.name!r} has a schema, but is no feedback"
+                    what = f"the input {edge.name!r} has a schema, but is not a feedback input"
                     yield Problem(where(operator), what, "leave it out: the columns are known")
                 continue
             if edge.name in known and not closes_a_cycle(spec, edge.name, operator.name):
                 yield Problem(where(operator), f"{name} closes no cycle", "read it as a plain input: its name alone")
             if edge.schema_ddl is None:
-                what = f"{name} has no schema: what comes back is read before it is known what makes it"
+                what = f"{name} has no schema: a feedback input is read before its producer is known"
                 yield Problem(where(operator), what, "give the input schema: 'name TYPE, name TYPE'")
                 continue
             try:

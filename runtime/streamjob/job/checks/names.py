@@ -47,7 +47,7 @@ def known_inputs(subject: Subject) -> Iterator[Problem]:
             if name in readable or name in subject.unread:
                 continue
             if name in sinks:
-                yield Problem(reader, f"reads the sink {name!r}", "read what the sink reads")
+                yield Problem(reader, f"reads the sink {name!r}", "read the input of the sink instead")
             else:
                 yield Problem(reader, f"has the unknown input {name!r}", did_you_mean(name, readable, "inputs"))
 

@@ -83,7 +83,7 @@ def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed
     names = " or ".join(repr(each) for each in dict.fromkeys(source.name for source in fed))
     what = f"its SQL has {words}, which never knows when a row is final"
     if any(subject.spec.source(source.name).watermark for source in fed):
-        lost = ": what comes out of a loop has no watermark"
+        lost = ": the output of a loop has no watermark"
         return Problem(where(operator), what + lost, "do it before the loop, or keep state that needs no time")
     what += " without a watermark"
     return Problem(where(operator), what, f"give the source {names} `watermark: {{column: …, delay: …}}`")
@@ -124,7 +124,7 @@ def _referred(operator: OperatorSpec, reference: str, directory: Path) -> Iterat
     if file is None:
         top = module.split(".")[0]
         if module_file(directory, top) is None and not (directory / top).is_dir() and not _installed(top):
-            yield Problem(where(operator), f"there is no module {module!r}", f"put {module}.py beside the job file")
+            yield Problem(where(operator), f"there is no module {module!r}", f"put {module}.py next to the job file")
         return
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))

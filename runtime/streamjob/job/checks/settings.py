@@ -47,7 +47,7 @@ def secrets(subject: Subject) -> Iterator[Problem]:
         for key, value in options.items():
             if is_secret(key, value):
                 variable = re.sub(r"[^A-Za-z0-9]+", "_", key.removeprefix("spark.hadoop.")).upper()
-                what = f"the option {key!r} holds a secret, and the job's file is no place for one"
+                what = f"the option {key!r} holds a secret, and secrets do not belong in the job file"
                 yield Problem(owner, what, f"take it from the environment: ${{env:{variable}}}")
 
 

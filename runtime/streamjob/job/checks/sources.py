@@ -68,7 +68,7 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
             timestamps = [column for column, kind in known.items() if kind == "timestamp"]
             meant = nearest(name, known)
             fix = f"did you mean {meant!r}?" if meant else did_you_mean(name, timestamps, "TIMESTAMP columns")
-            yield Problem(where(source), f"its watermark is on {name!r}, which is no column of its schema", fix)
+            yield Problem(where(source), f"its watermark is on {name!r}, which is not a column of its schema", fix)
         elif found != "timestamp":
             what = f"its watermark is on {name!r}, a column of type {found.upper()}"
             yield Problem(where(source), what, "make it a TIMESTAMP in the schema, or take another column")
@@ -100,7 +100,7 @@ def bounds(subject: Subject) -> Iterator[Problem]:
     """A bounded source can be."""
     for source in subject.spec.sources:
         if source.bounded and source.format in SOURCE_FORMATS - BOUNDED_FORMATS:
-            what = f"is bounded, and where {source.format!r} ends cannot be told"
+            what = f"is bounded, and where {source.format!r} ends is unknown"
             fix = f"bounded sources are files, {', '.join(sorted(BOUNDED_FILES))}, and kafka"
             yield Problem(where(source), what, fix)
         if source.format == kafka.FORMAT:

@@ -224,7 +224,7 @@ class Uploader:
             sha256 = hashlib.sha256(content).hexdigest()
             if file.sha256 not in (None, sha256):
                 raise HeldFileChanged(
-                    f"The file {file.path} in {directory} is not what it was: its SHA-256 is {sha256} instead of "
+                    f"The file {file.path} in {directory} has changed: its SHA-256 is {sha256} instead of "
                     f"{file.sha256}",
                     "look for errors of the disk; the checkpoints before are whole",
                 )

@@ -172,7 +172,8 @@ _Wanted = Annotated[
 def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
     @app.get("/v1/job", tags=["job"], responses=_INVALID)
     def job(include: _Include = "", trigger: _Wanted = ()) -> JobReport:
-        """State, graph, attempt, epoch, restarts, chains, the last checkpoint, and what is asked for besides."""
+        """State, graph, attempt, epoch, restarts, chains, the last checkpoint, and the parts that `include` and
+        `trigger` request."""
         asked = {part.strip() for part in include.split(",")}
         return triggering.report(
             [part for part in _PARTS if part in asked], [TriggerId(trigger_id) for trigger_id in trigger]
@@ -199,13 +200,13 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
     @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
     def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
-        """Ask for a checkpoint."""
+        """Request a checkpoint."""
         wanted = request or CheckpointRequest()
         return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
 
     @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
     def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
-        """Ask for a savepoint."""
+        """Request a savepoint."""
         wanted = request or SavepointRequest()
 
         def call(trigger_id: TriggerId) -> None:
@@ -215,7 +216,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
     @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
     def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
-        """Ask the job to stop, behind a savepoint or a last checkpoint."""
+        """Request a stop with a savepoint or a last checkpoint."""
         wanted = request or StopRequest()
 
         def call(trigger_id: TriggerId) -> None:
@@ -227,12 +228,12 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
     @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
     def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:
-        """Change when and how checkpoints are taken; fields that are not sent stay as they are."""
+        """Change the checkpointing policy; omitted fields keep their values."""
         return control.patch_checkpointing(changes)
 
     @app.get("/v1/triggers/{trigger_id}", tags=["triggers"], responses=_UNKNOWN)
     def trigger(trigger_id: str) -> TriggerView:
-        """What became of a request."""
+        """The outcome of a request."""
         found = triggering.look_up(TriggerId(trigger_id))
         if found is None:
             raise HTTPException(404, f"no request has the trigger id {trigger_id}")
@@ -250,7 +251,7 @@ def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) 
 
     @app.get("/healthz", tags=["probes"], responses=unavailable)
     def healthz(response: Response) -> HealthView:
-        """Whether the process does its work; needs no token."""
+        """Whether the process is healthy; needs no token."""
         return probe(response, control.healthy())
 
     @app.get("/readyz", tags=["probes"], responses=unavailable)
@@ -260,7 +261,7 @@ def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) 
 
     @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     def scrape() -> Response:
-        """Metrics in Prometheus' text form."""
+        """Metrics in Prometheus' text format."""
         return Response(metrics(), media_type=METRICS_TEXT)
 
 

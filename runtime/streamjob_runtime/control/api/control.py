@@ -93,7 +93,7 @@ class JobControl(Protocol):
         ...
 
     def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
-        """Ask for a checkpoint."""
+        """Request a checkpoint."""
         ...
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:

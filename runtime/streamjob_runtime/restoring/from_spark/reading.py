@@ -199,7 +199,7 @@ def _last_committed(listing: Listing, uri: str) -> BatchId:
     committed, planned = listing.batches("commits"), listing.batches("offsets")
     if "metadata" not in listing.keys or not planned:
         raise NoQueryThere(
-            f"{uri} is no checkpoint of a Structured Streaming query: there is no metadata, or no offsets"
+            f"{uri} is not a checkpoint of a Structured Streaming query: it has no metadata or no offsets"
             if listing.keys
             else f"There is nothing at {uri}, and so no checkpoint of a Structured Streaming query",
             "name the directory that the query has as checkpointLocation",

@@ -10,7 +10,7 @@ class CatalogRefuses(InvalidInput):
 
 
 class CatalogUnreachable(StreamJobError):
-    """The catalog or the files' store does not answer; the job goes on from its checkpoint once it does."""
+    """The catalog or the files' store does not answer; the job continues from its checkpoint once it does."""
 
 
 class CommitContended(StreamJobError):

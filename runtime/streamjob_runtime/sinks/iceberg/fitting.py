@@ -85,7 +85,7 @@ def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
     for column in table.fields:
         if column.required and column.name not in names:
             what = f"has column {column.name!r}, which is required, and the rows do not have it"
-            found.append(Misfit(what, "add it to what the sink reads, or make it optional"))
+            found.append(Misfit(what, "add it to the input of the sink, or make it optional"))
     return found
 
 
@@ -197,7 +197,7 @@ def _aligned(column: Column, kind: Any, target: IcebergType) -> Column:
     from pyspark.sql import functions as f
 
     if isinstance(target, UUIDType):
-        refused = f.raise_error(f.concat(f.lit("this is no UUID: "), column))
+        refused = f.raise_error(f.concat(f.lit("this is not a UUID: "), column))
         digits = f.when(column.rlike(_UUID), f.replace(column, f.lit("-"), f.lit(""))).otherwise(refused.cast("string"))
         return f.when(column.isNotNull(), f.unhex(digits))
     wanted = _spark_type(kind, target)

@@ -92,7 +92,7 @@ _OWN = (
         ("InvalidPidMappingException",),
         PublicationFailed,
         "the brokers have forgotten the transactional id {at.transactional_id}",
-        "the restart takes it anew; their transactional.id.expiration.ms tells how long they keep an idle one",
+        "the restart takes it again; transactional.id.expiration.ms limits how long the brokers keep an idle id",
     ),
     Explanation(
         ("RecordTooLargeException", "RecordBatchTooLargeException"),
@@ -107,7 +107,7 @@ _OWN = (
         ),
         RowsRefused,
         "a row is refused: {said}",
-        "change the topic's settings, or what the job writes",
+        "change the topic's settings, or the rows of the job",
     ),
     Explanation(
         ("Unreadable",),

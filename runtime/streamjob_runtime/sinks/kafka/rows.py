@@ -29,7 +29,7 @@ def misfits(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str
     if "value" not in columns:
         yield "rows have no column value", "make it: to_json(struct(*)) AS value"
     if topic is None and "topic" not in columns:
-        yield "neither the option topic nor a column topic tells where rows go", "add the option topic: name"
+        yield "neither an option topic nor a column topic names a topic for the rows", "add the option topic: name"
     for name, kind in columns.items():
         if name not in TYPES:
             known = ", ".join(TYPES)

@@ -139,7 +139,7 @@ class KafkaSink:
             outcome = self._kafka.stage(rows, file, self._options.longest_request)
             if not outcome.isdigit():
                 raise RowsRefused(
-                    f"{self._label}: {outcome}", "correct what the job writes, or raise kafka.max.request.size"
+                    f"{self._label}: {outcome}", "correct the rows of the job, or raise kafka.max.request.size"
                 )
             if outcome == "0":
                 return Staged(None, 0)
@@ -277,13 +277,15 @@ class KafkaSink:
                 ) from error
             topic = admin.describe(name)
         if topic is None:
-            raise UnusableTopic(f"{self._label}: topic {name} was made, and is not there", "see what the brokers say")
+            raise UnusableTopic(
+                f"{self._label}: topic {name} was created, and does not exist", "check the logs of the brokers"
+            )
         self._check_writable(name, topic)
         if not topic.readable:
             raise KafkaRefuses(f"{self._label}: the sink may not read topic {name}", "allow Read on it")
         if "delete" in topic.settings.get("cleanup.policy", ""):
             raise UnusableTopic(
-                f"{self._label}: topic {name} deletes records by their age, so it would forget what was committed",
+                f"{self._label}: topic {name} deletes records by their age, so it would lose the records of commits",
                 f"set its cleanup.policy to compact, or name another one with {COMMITS_TOPIC}",
             )
         return topic

@@ -114,7 +114,7 @@ def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> li
         if column is None:
             found.append(no_column(name, columns))
         elif column.generated:
-            found.append(Misfit(f"computes its column {name!r} itself", "leave it out of what the sink reads"))
+            found.append(Misfit(f"computes its column {name!r} itself", "remove it from the input of the sink"))
         elif not column.writable:
             found.append(Misfit(f"does not let the role write column {name!r}", "grant INSERT on it"))
         elif not _fits(spark_type, column):
@@ -123,7 +123,7 @@ def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> li
     for column in table:
         if column.name not in written and column.not_null and not column.has_default and not column.generated:
             what = f"has column {column.name!r}, which refuses NULL, and the rows do not have it"
-            found.append(Misfit(what, "add it to what the sink reads, or give it a default"))
+            found.append(Misfit(what, "add it to the input of the sink, or give it a default"))
     return found
 
 

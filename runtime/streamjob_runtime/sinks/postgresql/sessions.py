@@ -112,13 +112,13 @@ def explained(label: str, sqlstate: str | None, message: str) -> StreamJobError:
     if kind in ("22", "23", "P0"):
         return RowsRefused(
             f"{label}: the server refuses rows: {message}",
-            "change what the job computes, or the table; the job goes on from its checkpoint",
+            "correct the job or the table; the job continues from its checkpoint",
         )
     refused = "FATAL" in message and not any(words in message for words in _PASSING) and not kind
     if refused or kind in ("28", "3D", "3F", "42", "0A", "25"):
         return DatabaseRefuses(f"{label}: {message}", "see to it that the role may do so; the how-to lists its rights")
-    fix = "see what keeps the server from it" if kind else "start the server, or correct the address"
-    return DatabaseUnreachable(f"{label}: {message}", f"{fix}; the job goes on from its checkpoint")
+    fix = "check why the server refuses" if kind else "start the server, or correct the address"
+    return DatabaseUnreachable(f"{label}: {message}", f"{fix}; the job continues from its checkpoint")
 
 
 def end_sessions_below(connection: Connection, identity: str, epoch: Epoch) -> int:

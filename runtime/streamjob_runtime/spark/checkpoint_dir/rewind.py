@@ -2,7 +2,7 @@
 
 A drain flushes with event time at its end, and Spark keeps the highest watermark that a query has had, so everything
 that comes after the restore would be late. In Flink watermarks are no part of a snapshot, so that a job goes on with
-the event time of what it reads then; with the one from before, what was late stays late as well.
+the event time of what it reads then; with the one from before, late rows stay late as well.
 """
 
 from __future__ import annotations

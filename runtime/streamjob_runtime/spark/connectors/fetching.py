@@ -87,7 +87,7 @@ def fetch(
                 if not fetched.exists():
                     raise _cannot(missing, directory, reason or f"the repository has no {each.file}")
                 if not is_intact(each, fetched):
-                    raise _cannot([each], directory, "what the repository gave has another hash")
+                    raise _cannot([each], directory, "the downloaded file has another hash")
             for each in missing:
                 fetched = Path(scratch) / each.file
                 fetched.chmod(0o644)

@@ -213,7 +213,7 @@ def test_a_snapshot_of_a_job_that_is_not_there_says_at_once_why_it_waits() -> No
     reason, message = _ready(_looked_at())
 
     assert reason == "WaitingForJob"
-    assert message == "there is no StreamJob views; the snapshot is given up 5 minutes after it was made"
+    assert message == "there is no StreamJob views; the snapshot is abandoned 5 minutes after it was made"
 
 
 def test_a_snapshot_of_a_suspended_job_says_at_once_why_it_waits() -> None:

@@ -249,7 +249,7 @@ def logging_as_it_was() -> Iterator[None]:
     ("arguments", "message"),
     [
         (["--interval", "soon"], "--interval: 'soon' is not a duration"),
-        (["--own-labels", "app"], "'app' is no label"),
+        (["--own-labels", "app"], "'app' is not a label"),
         (["--concurrency", "0"], "0 reconciles at a time"),
     ],
 )

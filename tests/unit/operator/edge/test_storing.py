@@ -390,7 +390,7 @@ def test_a_savepoint_whose_marker_cannot_be_read_stays(job: Job, bench: Bench) -
     directory = job.savepoint(3, b"state")
     (directory / "claimed.json").write_bytes(b"{}")
 
-    assert_stays(bench, directory, "is no marker")
+    assert_stays(bench, directory, "is not a valid marker")
 
 
 def test_a_checkpoint_is_not_deleted_as_a_savepoint(job: Job, bench: Bench) -> None:

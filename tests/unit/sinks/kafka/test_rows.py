@@ -24,7 +24,7 @@ def test_columns_that_a_record_has_fit(columns: dict[str, str], topic: str | Non
     ("columns", "topic", "what"),
     [
         ({"key": "string"}, "alerts", "rows have no column value"),
-        ({"value": "string"}, None, "neither the option topic nor a column topic tells where rows go"),
+        ({"value": "string"}, None, "neither an option topic nor a column topic names a topic for the rows"),
         ({"value": "struct<a:int>"}, "alerts", "the column value is struct<a:int>, and has to be string or binary"),
         ({"value": "string", "partition": "bigint"}, "alerts", "the column partition is bigint, and has to be int"),
         ({"value": "string", "offset": "bigint"}, "alerts", "a record has no place for the column offset"),
