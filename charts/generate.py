@@ -1,4 +1,4 @@
-"""Writes what of the chart follows from other files: `python charts/generate.py`.
+"""Writes the generated files of the chart: `python charts/generate.py`.
 
 The resource definitions are copies of those in `crds/`, because a chart is packaged by itself. The values in the
 chart's README are the comments of its `values.yaml`.
@@ -25,8 +25,8 @@ _HEAD = """\
 helm install streamjob charts/streamjob --namespace streamjob --create-namespace --wait
 ```
 
-How to install, upgrade and remove it: [install the controller](../../docs/how-to/install-the-controller.md). Unknown
-values are refused.
+[Install the controller](../../docs/how-to/install-the-controller.md) explains how to install, upgrade and remove it. Unknown
+values are errors.
 
 ## Values
 
