@@ -91,9 +91,9 @@ class Bench:
         def on_run(run: Run) -> None:
             seen.append(run)
             self._benchmark.tell(
-                f"{len(seen)}/{total} ({run.side})"
-                f" {run.cpu_per_million:.2f} CPU s/M, {warm(run):.2f} behind the first batch  {run.wall:.1f} s"
-                f"  {run.rows:,} rows  {sum(run.requests.values())} requests  load {run.load_before:.1f}"
+                f"{len(seen)}/{total} ({run.side}) {run.cpu_per_million:.2f} CPU s/M, {warm(run):.2f} after the first "
+                f"batch  {run.wall:.1f} s  {run.rows:,} rows  {sum(run.requests.values())} requests  load "
+                f"{run.load_before:.1f}"
             )
             if len(seen) % len(options.sides) == 0:
                 self._benchmark.show(workload, comparison_table(seen, workload))

@@ -22,18 +22,18 @@ _HEAD = """\
 
 Numbers as measured, misses included. `backpressure.json` has every checkpoint.
 
-A Python operator (`mapInPandas`) that takes 1 ms a record, behind a channel, in two task slots: 2000 records a second.
-Its producer could read hundreds of times as many, so the channel is always full, and a checkpoint is asked for when
-it is. Records are {record_bytes} bytes, checkpoints go to a local S3 server (versitygw). `capacityRecords` sets the
-backlog, `maxBatchRecords: 1000` lets a batch take half a second: an aligned barrier cannot pass the batch in progress,
-and a segment is one task's, so it has at most `maxBatchRecords` divided by the slots. A batch takes some 0.2 s of its
-own, for its plan and its commit: an aligned checkpoint waits for that of each batch on the way, too.
+A Python operator (`mapInPandas`) that takes 1 ms per record, after a channel, in two task slots: 2000 records per
+second. Its producer could read hundreds of times as many, so the channel is always full, and checkpoints are requested
+when it is. Records are {record_bytes} bytes, checkpoints go to a local S3 server (versitygw). `capacityRecords` sets
+the backlog, `maxBatchRecords: 1000` lets a batch take half a second: an aligned barrier cannot pass the batch in
+progress, and a segment is one task's, so it has at most `maxBatchRecords` divided by the slots. A batch has an overhead
+of about 0.2 s, for its plan and its commit: an aligned checkpoint also waits for the overhead of each batch on the way.
 
 Durations are those of `GET /v1/checkpoints/<id>`, whose end is the last acknowledgement, as in Flink. "Held" ends when
-every chain was cut and hard links hold its files: from then on the stream may do what it likes. "Upload" is what a
-chain needs to write what it holds to the S3 server. "Logged" ends when the log names the checkpoint. One checkpoint
-before those that count warms everything up. Unaligned checkpoints right behind an aligned one upload all that is in
-flight, those behind another unaligned one only what is new.
+every chain was cut and hard links hold its files: from then on the stream is independent of the checkpoint. "Upload" is
+the time that a chain needs to upload its held files to the S3 server. "Logged" ends when the log names the checkpoint.
+One checkpoint for warm-up does not count. Unaligned checkpoints right after an aligned one upload all in-flight data,
+those after another unaligned one only new data.
 """
 
 
@@ -48,7 +48,7 @@ def render(results: Backpressure) -> str:
         "ms, medians; in brackets the longest.\n",
         duration_table(results.backlogs).markdown() + "\n",
         goal_list(goals(results)),
-        "## Upload of what is in flight\n",
+        "## Upload of in-flight data\n",
         _UPLOADS,
         upload_table(results.backlogs).markdown() + "\n",
     ]
@@ -60,13 +60,13 @@ def render(results: Backpressure) -> str:
 
 
 _UPLOADS = """\
-Unaligned checkpoints that had to upload everything, those right behind an aligned one, and those that found a part in
-the store: medians.
+Unaligned checkpoints that had to upload everything (right after an aligned one), and those that found a part in the
+store: medians.
 """
 _KILLS = """\
-The job gets a bounded input, a checkpoint every second and a full channel. SIGKILL of the whole process tree about
-half through, with a checkpoint of the mode behind it; another process goes on from the log and runs to the end. What
-readers of the sink then see is compared with what went in.
+The job gets a bounded input, a checkpoint every second and a full channel. The whole process tree gets SIGKILL about
+halfway, after a checkpoint of the mode; another process continues from the log and runs to the end. Then the output
+that readers of the sink see is compared with the input.
 """
 
 
@@ -102,7 +102,7 @@ def upload_table(backlogs: Sequence[Backlog]) -> Table:
     for backlog in backlogs:
         unaligned = _of(backlog, "unaligned")
         whole = [each for each in unaligned if each.uploaded >= each.in_flight]
-        for name, samples in (("all", whole), ("what is new", [each for each in unaligned if each not in whole])):
+        for name, samples in (("all", whole), ("only new data", [each for each in unaligned if each not in whole])):
             if not samples:
                 continue
             uploaded, upload = median(each.uploaded for each in samples), median(each.upload for each in samples)

@@ -18,7 +18,7 @@ _NAMES = {
 _BASES = {"channel": "fused", "fan-out": "twice"}
 
 _HEAD = """\
-# What a channel costs
+# The cost of a channel
 
 <!-- Written by `make bench-channels`; change bench/channels_report.py. -->
 
@@ -28,18 +28,18 @@ Numbers as measured. `channels.json` has every run.
 _COST = """\
 Windows of a minute over {keys:,} keys, behind an operator that projects and filters, from Parquet to Parquet, bounded,
 in batches of a million records, two task slots, a checkpoint every 10 s to the local disk; fan-out adds a filter with a
-sink of its own. CPU is user and system time of the whole process tree. "Per million" is what each further million
-records adds: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count; in
-brackets the least and the most. "Whole run" is the long one with both, and with what Java compiles: a second and third
-query start and compile code of their own, once. Medians of {rounds} interleaved rounds (those that were complete, if
-the command was stopped before its last); "added" is the median of the differences within a round, to the plan in the
-row above.
+sink of its own. CPU is user and system time of the whole process tree. "Per million" is the cost of each additional
+million records: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count;
+minimum and maximum are in brackets. "Whole run" is the long run including both, and Java's compilation: a second and
+third query start and compile code of their own, once. Medians of {rounds} interleaved rounds (those that were complete,
+if the command was stopped before its last); "added" is the median of the differences to the plan in the row above,
+within a round.
 """
 
 _LATENCY = """\
-A file of {records:,} records at a time to a job that only passes them on, the next one up to 0.3 s behind the output
-of the one before. Seconds from the appearance of the file to that of its output in the sink (staged: publication waits
-for a checkpoint in either plan).
+A file of {records:,} records at a time to a job that only passes them on, the next one up to 0.3 s after the output of
+the previous one. Seconds from the appearance of the file to the appearance of its output in the sink (staged: in both
+plans, publication waits for a checkpoint).
 """
 
 

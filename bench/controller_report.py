@@ -19,13 +19,13 @@ _READS = frozenset({"get", "list"})
 _WRITES = frozenset({"post", "put", "patch", "delete"})
 _KINDS = {
     "interval": "checkpoint interval, by a PATCH to the running driver",
-    "parallelism": "parallelism: stop behind a savepoint, next driver",
-    "suspend": "suspension: stop behind a savepoint",
+    "parallelism": "parallelism: stop with a savepoint, next driver",
+    "suspend": "suspension: stop with a savepoint",
     "resume": "resumption: next driver",
 }
 
 _HEAD = """\
-# What the controller costs, and how fast it is
+# Cost and speed of the controller
 
 <!-- Written by `make bench-controller`; change bench/controller_report.py. -->
 
@@ -34,31 +34,31 @@ Numbers as measured. `controller.json` has every change.
 
 _SETTING = """\
 The controller as the chart runs it (default flags, a Lease, one namespace) and an API server with etcd on the same
-machine, which also runs all that is simulated. The pods are real objects on nodes of kwok; behind each pod's address, a
-loopback address of its own, a process answers the control API as the runtime does, with the job's token, and completes
-checkpoints on a real S3 server, by the runtime's own protocol: it claims the log, writes manifests and records. It
-computes nothing, and a driver runs as soon as its pod does.
+machine, which also runs all simulated parts. The pods are real objects on nodes of kwok. Each pod has its own loopback
+address, where a process answers the control API as the runtime does, with the job's token, and completes checkpoints on
+a real S3 server, with the runtime's own protocol: it claims the log, and writes manifests and records. It computes
+nothing, and a driver is running as soon as its pod is.
 """
 
 _DEPLOYMENT = """\
-{jobs:,} StreamJobs, created as fast as the API server takes them. Ready is the condition: the driver runs and has
-completed a checkpoint, which a simulated one does a second after its start.
+{jobs:,} StreamJobs, created as fast as the API server accepts them. Ready is the condition: the driver runs and has
+completed a checkpoint, which a simulated driver does one second after its start.
 """
 
 _CHANGES = """\
 {count} changed specs at random moments, {rate:.1f} per second, while {jobs:,} jobs run. Seconds from before the write
-was sent. "Status" is the first status with the new `observedGeneration`, as a watch beside the controller's brings it.
-"Action" is when what the change asks for arrives: the request at the driver's control API, or for a resumption the new
-pod at the API server. "Ready" is when the StreamJob is Ready again, with what drivers, kwok and the scheduler take.
+was sent. "Status" is the first status with the new `observedGeneration`, as a second watch delivers it.
+"Action" is the arrival of the resulting request: at the driver's control API, or, for a resumption, of the new pod at
+the API server. "Ready" is when the StreamJob is Ready again, including the time of drivers, kwok and the scheduler.
 """
 
 _IDLE = """\
 {seconds:.0f} s each in which no spec changes. "Reads" and "writes" are the controller's requests to the API server by
-its own count, the renewals of its Lease included ({lease:.0f} a minute); watches are beside that: one per kind, opened
-anew every five minutes. What is written is one status per job and completed checkpoint (every {interval} here), at most
-one per look (15 s); without checkpoints there is nothing to write. "All" is what the API server served to everybody by
-`apiserver_request_total`{without}.
-Requests to drivers grow with the jobs: each is asked once every 15 s.
+its own count, the renewals of its Lease included ({lease:.0f} a minute); watches are not included: one per kind,
+reopened every five minutes. The controller writes one status per job and completed checkpoint (every {interval} here),
+at most one per reconciliation (15 s); without checkpoints it writes nothing. "All" is the number of requests that the
+API server served to all clients, by `apiserver_request_total`{without}. Requests to drivers grow with the number of
+jobs: each driver gets one every 15 s.
 """
 
 
@@ -68,7 +68,7 @@ def render(results: Controlled) -> str:
     parts = [_HEAD, f"{results.circumstances}\n", _SETTING]
     if results.loads:
         loads = ", ".join(f"{load:.1f} ({part})" for part, load in results.loads.items())
-        parts += [f"Load averages of the machine at the end of parts, with whatever else it did: {loads}.\n"]
+        parts += [f"Load averages of the machine at the end of parts, including all other work: {loads}.\n"]
     if results.changes and results.idle:
         parts += ["## Goals\n", goals_table(results).markdown() + "\n"]
     parts += ["## Deployment\n", _DEPLOYMENT.format(jobs=jobs), deployment_table(results).markdown() + "\n"]

@@ -57,7 +57,7 @@ class Sized(Model):
 
 
 class Aged(Model):
-    """The same job after so many checkpoints, with or without packs that are written anew."""
+    """The same job after so many checkpoints, with or without packs that are rewritten."""
 
     files: int
     checkpoints: int
@@ -77,7 +77,7 @@ class BySize(Model):
 
 
 class ByAge(Model):
-    """An old job, with packs that are written anew and without."""
+    """An old job, with packs that are rewritten and without."""
 
     circumstances: Circumstances
     jobs: tuple[Aged, ...]

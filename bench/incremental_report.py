@@ -12,7 +12,7 @@ from bench.tables import MB, Table
 from streamjob_runtime.checkpointing.upload.repacking import FAN
 
 _HEAD = """\
-# What an incremental checkpoint costs as the job grows
+# The cost of an incremental checkpoint as the job grows
 
 <!-- Written by `make bench-increments`; change bench/incremental_report.py. -->
 
@@ -20,20 +20,20 @@ Numbers as measured. `incremental.json` has every checkpoint.
 
 The files of a Spark checkpoint are written by hand in Spark's formats: a file source that reads a file a batch, one
 stateful operator of {partitions} partitions, and as many SSTs as the first column says, of 8 to 16 kB each, every
-fortieth of 300 kB. All behind that is what a job runs, on an S3 server on the same machine: hard links, upload,
-manifest and log record, deletion of what is superfluous (three checkpoints are retained), and a restore into an empty
-directory, which is compared byte by byte.
+fortieth of 300 kB. The rest is the code of a job, with an S3 server on the same machine: hard links, upload, manifest
+and log record, deletion of garbage (three checkpoints are retained), and a restore into an empty directory, which is
+compared byte by byte.
 """
 
 _SIZE = """\
 Between two checkpoints there are ten batches, and the change is the same in every row: a changelog of 2 kB for each
-batch and partition, and one RocksDB snapshot per partition with two SSTs that are new and two that are gone. What
-differs is what stays: the files, and the history of the source, which Spark writes anew every ten batches ("log
+batch and partition, and one RocksDB snapshot per partition with two SSTs that are new and two that are gone. The rows
+differ in the unchanged part: the files, and the history of the source, which Spark rewrites every ten batches ("log
 whole"). Changed, put and log are MB; manifest kB. Hold, upload and record are seconds; together they are the
 checkpoint. Medians of {steps} checkpoints.
 
 The archive in each RocksDB snapshot lists all SSTs, and the manifest lists all files: these two grow with the files,
-and are in "changed" and "manifest". The other bytes and all requests follow the change; so do the seconds, but for a
+and are in "changed" and "manifest". The other bytes and all requests follow the change; so do the seconds, except for a
 hard link, a look-up and a line of the manifest for each file. A manifest is one request however large it is, and is
 written, not read, while the job runs; {costs}.
 """
@@ -45,9 +45,9 @@ one object share one.
 
 _AGE = """\
 The job with {files:,} files after {checkpoints} checkpoints, one each ten seconds of its life. A pack is an object that
-small files share, and stays as long as one of them is needed. Written anew when {fan} of similar size have piled up,
-few are left; what is copied is in "put". Seconds of a restore: {times}. On this machine a request costs next to
-nothing; one that takes 30 ms, of eight at a time, adds 4 ms for each read.
+small files share, and stays as long as one of them is needed. If packs are rewritten when {fan} of similar size have
+accumulated, few are left; "put" includes the copied bytes. Seconds of a restore: {times}. On this machine a request
+costs almost nothing; with 30 ms per request and eight at a time, each read would add 4 ms.
 """
 
 
@@ -150,7 +150,7 @@ def restore_table(sized: tuple[Sized, ...]) -> Table:
 
 
 def age_table(aged: tuple[Aged, ...]) -> Table:
-    """Return what a job costs that has run for long, with packs that are written anew and without."""
+    """Return what a job costs that has run for long, with packs that are rewritten and without."""
     head = (
         "packs",
         "objects",
@@ -168,7 +168,7 @@ def age_table(aged: tuple[Aged, ...]) -> Table:
         restored = each.restored
         rows.append(
             (
-                "written anew" if each.repacking else "left as they are",
+                "rewritten" if each.repacking else "unchanged",
                 f"{restored.objects:,}",
                 f"{restored.packs:,}",
                 f"{restored.requests.get('GetObject', 0):,}",

@@ -28,15 +28,15 @@ _COST = """\
 A topic of {partitions} partitions with values of {value_bytes} bytes is read from its first record to its last, in
 batches of at most {batch:,}, and written to another one, in two task slots; the only broker is on the same machine, as
 are all clients. All sides have the same settings of Spark. "A further million" is the difference of a run of {many:,}
-records and one of {few:,}, so that starts and ends do not count; in brackets the least and the most. CPU is user and
+records and one of {few:,}, so that starts and ends do not count; minimum and maximum are in brackets. CPU is user and
 system time, of the whole process tree and of the broker. {rounds} {load}
 """
 
 _LATENCY = """\
-{rate} records a second to a job that only passes them on. Seconds from the moment at which a record is handed to its
-producer to that at which a consumer with `read_committed` has the copy; the first {warm:.0f} s of a job do not count.
-An exactly-once record is visible with its checkpoint, so half the interval and the duration of a checkpoint and a batch
-is what is to be expected. One run of each side. {load}
+{rate} records a second to a job that only passes them on. Seconds from the time when a record is handed to its producer
+until a consumer with `read_committed` has the copy; the first {warm:.0f} s of a job do not count. An exactly-once
+record is visible with its checkpoint, so the expected latency is half the interval plus the duration of a checkpoint
+and a batch. One run of each side. {load}
 """
 
 WARM_SECONDS = 15.0

@@ -75,7 +75,7 @@ class Run(Model):
 
     @property
     def warm_cpu_per_million(self) -> float | None:
-        """CPU seconds per million records behind the first batch; None if there was only one."""
+        """CPU seconds per million records after the first batch; None if there was only one."""
         return self.warm_cpu * 1e6 / self.warm_records if self.warm_cpu is not None else None
 
 

@@ -25,11 +25,11 @@ Numbers as measured. `postgresql.json` has every run.
 """
 
 _TEXT = """\
-{rows:,} rows of ten columns into a table with a primary key, in {slots} task slots, by a server on the same machine:
-from the first batch to the moment in which the table has them all. streamjob stages the batches, and publishes them in
-one transaction, as it does for a checkpoint that covers them; Spark's JDBC writer delivers at least once. Each run has
-a process of its own, which has written {warm:,} rows before. Memory is the most that was seen: of the driver's Python
-and Java together, and of the Python workers. {rounds} {load}
+{rows:,} rows of ten columns into a table with a primary key, in {slots} task slots, with a server on the same machine:
+from the first batch until the table has all rows. streamjob stages the batches, and publishes them in one transaction,
+as it does for a checkpoint that covers them; Spark's JDBC writer delivers at least once. Each run has its own
+process, which has written {warm:,} rows before. Memory is the observed maximum: of the driver's Python and Java
+together, and of the Python workers. {rounds} {load}
 """
 
 

@@ -39,28 +39,28 @@ Numbers as measured, misses included. `results.json` has every single run.
 
 _SIDES = """\
 All sides run the same query on the same files, bounded, in batches of 1 M records (four files), with two task
-slots and four state partitions, and write Parquet with the same code: our file sink's `stage`, in plain Spark called
-from `foreachBatch` without the protocol around it. Sides take turns within a round.
+slots and four state partitions, and write Parquet with the same code: our file sink's `stage`, which plain Spark calls
+from `foreachBatch` without the protocol around it. Sides alternate within a round.
 
 - **(a)** Spark's defaults (state on the heap, Spark's file manager, 1 GB heap), checkpoint on the local disk. Two
   things are not Spark's default: four shuffle partitions instead of 200, and our jar for the sink.
 - **(b)** every setting of `streamjob run` (state in RocksDB with changelog, checkpoint format 2, our checkpoint file
   manager, AQE off, ParallelGC, 2 GB heap, …), checkpoint on the local disk.
 - **(c)** the settings of (b), with Spark's own file manager and `s3a://` (hadoop-aws) on a local S3 server: a
-  checkpoint behind every batch.
+checkpoint after every batch.
 - **(d)** `streamjob run`: checkpoints on the same server at an interval, exactly-once publication. At the end of its
-  input it runs a flush, a second query that opens the state anew, which the others do not: an event of an hour later
-  closes their windows but its own. It starts with an archive of Spark's classes, and without the pandas that PySpark
+input it runs a flush, a second query that opens the state again. The others do not: an event one hour later closes all
+their windows except its own. It starts with an archive of Spark's classes, and without the pandas that PySpark
   imports with its first call into Java.
 
 A start, its first batch and the end take some 25 s of CPU on each side whatever the number of records, more than 5 M
-records behind them. So a run has 20 M: with 10 M they would be half of all, in a job that runs for days they are
-nothing.
+records cost afterwards. So a run has 20 M: with 10 M they would be half of the total, and in a job that runs for days
+they are negligible.
 
 CPU is user and system time of the whole process tree from its start to its end: the driver's Python, the JVM, all
 that they start; not the S3 server. "of (b)" is the median over the rounds of the ratio to (b) in the same round.
-"Behind the 1st batch" leaves out the start, the first batch and the end: from the end of the first batch to that of the
-last full one, by samples. A batch is Spark's `triggerExecution`; in (d) the time from commit to commit. Bytes are those
+"After the 1st batch" excludes the start, the first batch and the end: it is sampled from the end of the first batch to
+that of the last full one. A batch is Spark's `triggerExecution`; in (d) the time from commit to commit. Bytes are those
 of objects put.
 """
 
@@ -109,7 +109,7 @@ def cost_goals(runs: Sequence[Run], workload: str) -> list[tuple[str, bool]]:
         text = f"CPU of (d) within {NEAR_PLAIN - 1:.0%} of (b): {near - 1:+.1%}"
         if all(run.warm_cpu for run in runs):
             warmed = paired(runs, workload, "d", "b", warm)
-            text += f" ({warmed - 1:+.1%} behind the first batch)" if warmed else ""
+            text += f" ({warmed - 1:+.1%} after the first batch)" if warmed else ""
         goals.append((text, near <= NEAR_PLAIN))
     if (ahead := paired(runs, workload, "d", "a", lambda run: run.cpu)) is not None:
         goals.append((f"CPU of (d) below (a): {ahead - 1:+.1%}", ahead < 1))
@@ -130,11 +130,11 @@ def _recovery(recovery: Recoveries) -> Iterable[str]:
     yield "## Time to recover\n"
     yield f"""\
 Seconds from SIGKILL of the whole process tree; the job is started again at once. Windows over a file of
-{RECORDS_A_SECOND:,} records a second, which keep coming meanwhile; checkpoints of ours every {recovery.interval:g} s
-into the S3 server, plain Spark (a) with its checkpoint on the local disk. "First new output" is the first batch that
-the new process stages, "beyond" the first with newer windows than any that the killed one had staged, "published" the
-first such that readers of the sink see: in plain Spark at once, in ours behind the next checkpoint. In brackets least
-and most.
+{RECORDS_A_SECOND:,} records a second, which keep arriving in the meantime; streamjob takes checkpoints every
+{recovery.interval:g} s to the S3 server, plain Spark (a) with its checkpoint on the local disk. "First new output" is
+the first batch that the new process stages, "beyond" the first with newer windows than any that the killed process had
+staged, "published" the first of these that readers of the sink see: at once in plain Spark, after the next checkpoint
+in streamjob. Minimum and maximum are in brackets.
 """
     yield _measured(recovery.circumstances, recovery.runs)
     yield recovery_table(list(recovery.runs)).markdown() + "\n"
@@ -151,10 +151,10 @@ def _increments(increments: Increments) -> Iterable[str]:
     yield f"""\
 A job keeps the newest payload of {increments.payload} random bytes for every key. Random keys are changed in five
 batches or more, state maintenance passes, then a checkpoint is requested. The first changes of each share are not
-counted, so that the state has settled. Medians, in brackets the most. "×" are multiples of all changed bytes: what
-Spark logs of the changes, which is in every checkpoint, and the files of RocksDB, which it writes at a snapshot behind
-ten batches: what it has flushed since then, and what its compactions have rewritten, which is in the checkpoint that
-follows. The first row of each size is the first checkpoint, of all state.
+counted, so that the state has settled. Medians, with the maximum in brackets. "×" are multiples of all changed bytes:
+Spark's log of the changes, which is in every checkpoint, and the files of RocksDB, which it writes at a snapshot after
+every ten batches: the flushed data, and the data rewritten by compactions, which is in the checkpoint that follows. The
+first row of each size is the first checkpoint, of all state.
 """
     yield _measured(increments.circumstances, increments.runs)
     yield increments_table(list(increments.runs)).markdown() + "\n"

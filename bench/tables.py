@@ -49,13 +49,13 @@ def goal_list(goals: Iterable[tuple[str, bool]]) -> str:
 
 
 def warm(run: Run) -> float:
-    """Return the CPU seconds per million records behind the first batch; 0 if there was only one."""
+    """Return the CPU seconds per million records after the first batch; 0 if there was only one."""
     return run.warm_cpu_per_million or 0.0
 
 
 def comparison_table(runs: list[Run], workload: str) -> Table:
     """Return CPU, wall time, batches and requests of each side: medians over the runs, quantiles over all batches."""
-    costs = ("CPU s / M records", "of (b)", "behind the 1st batch", "of (b)", "wall s")
+    costs = ("CPU s / M records", "of (b)", "after the 1st batch", "of (b)", "wall s")
     head = ("side", "runs", *costs, "batch p50 ms", "p99 ms", "S3 requests", "MB put")
     rows = []
     for side in sides(runs):

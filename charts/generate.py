@@ -25,8 +25,8 @@ _HEAD = """\
 helm install streamjob charts/streamjob --namespace streamjob --create-namespace --wait
 ```
 
-[Install the controller](../../docs/how-to/install-the-controller.md) explains how to install, upgrade and remove it. Unknown
-values are errors.
+[Install the controller](../../docs/how-to/install-the-controller.md) explains how to install, upgrade and remove it.
+Unknown values are errors.
 
 ## Values
 

@@ -105,7 +105,7 @@ def test_durations_stand_by_backlog_and_mode() -> None:
 
 def test_uploads_of_all_that_is_in_flight_stand_apart_from_those_of_a_part() -> None:
     table = upload_table([backlog(2000, sample("unaligned", 30), sample("unaligned", 30, uploaded=300_000))])
-    assert [row[1] for row in table.rows] == ["all", "what is new"]
+    assert [row[1] for row in table.rows] == ["all", "only new data"]
     assert table.rows[0][-1] == "110"
 
 

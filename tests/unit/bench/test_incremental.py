@@ -89,5 +89,5 @@ def test_the_report_says_what_was_measured_and_how_busy_the_machine_was() -> Non
     assert "median 2.5, most 2.5" in text
     assert "| 1,000 | 1 h | 0.40 | 0.60 | 284 | 0.42 | 5 | 4 | 0.010 | 0.020 | 0.030 | 0.05 |" in text
     assert "| 1,000 | 1 h | 20.0 | 37 | 7 | 46 | 4 | 0.10 | 0.40 |" in text
-    assert "| written anew | 37 | 7 | 46 | 20.0 | 30.0 | 0.50 | 9 | 30 | 20 |" in text
+    assert "| rewritten | 37 | 7 | 46 | 20.0 | 30.0 | 0.50 | 9 | 30 | 20 |" in text
     assert "0.3 MB, 284 bytes a file" in text

@@ -118,7 +118,7 @@ def test_an_error_that_is_no_problem_is_told_by_its_status() -> None:
 
 
 def test_an_answer_of_something_else_is_an_error() -> None:
-    with pytest.raises(ControlApiError, match="no JobView"):
+    with pytest.raises(ControlApiError, match="not a JobView"):
         _client(Script(httpx.Response(200, json={"hello": "world"}))).job()
 
 

@@ -215,7 +215,7 @@ def test_a_key_below_another_object_is_refused_with_the_reason(tmp_path: Path) -
     store.put(Key("a"), b"")
     store.put(Key("b/c"), b"")
     for key in (Key("a/x"), Key("b")):
-        with pytest.raises(StoreError, match="a/b beside a"):
+        with pytest.raises(StoreError, match="a/b if there is a"):
             store.put(key, b"")
 
 

@@ -50,8 +50,8 @@ def test_a_location_has_one_absolute_form(location: str, uri: str) -> None:
         ("file:relative", "not a file on this machine"),
         ("s3://", "no usable bucket"),
         ("s3://b", "no usable bucket"),
-        ("s3://bucket/a//b", "no key"),
-        ("s3://bucket/../b", "no key"),
+        ("s3://bucket/a//b", "not a valid key"),
+        ("s3://bucket/../b", "not a valid key"),
         ("s3a://bucket/prefix", "write it as s3://bucket/prefix"),
         ("gs://bucket/prefix", "unknown kind"),
         ("https://host/path", "unknown kind"),
@@ -154,9 +154,9 @@ def test_s3_settings_come_from_the_usual_variables() -> None:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"AWS_ENDPOINT_URL": "host:9000"}, "no URL"),
+        ({"AWS_ENDPOINT_URL": "host:9000"}, "not a URL"),
         ({"AWS_ENDPOINT_URL": "http://user:hunter2@host"}, "user or password"),
-        ({"AWS_ENDPOINT_URL": "http://host:port"}, "no URL"),
+        ({"AWS_ENDPOINT_URL": "http://host:port"}, "not a URL"),
         ({"STREAMJOB_S3_PATH_STYLE": "maybe"}, "set it to true or false"),
     ],
 )

@@ -39,7 +39,7 @@ def test_what_cannot_be_rewritten_is_named_with_the_reason(wrong: StatefulOperat
     with pytest.raises(StateNotRewritable, match=reason) as refused:
         check_rewritable([operator("dedupe"), wrong], 4)
 
-    assert "leave maxParallelism out" in refused.value.fix
+    assert "remove maxParallelism" in refused.value.fix
 
 
 def test_the_format_of_joins_matters_to_joins_only() -> None:
