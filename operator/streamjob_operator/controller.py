@@ -1,4 +1,4 @@
-"""What the controller does with what it hears: whom a change concerns, and that nothing is missed."""
+"""Wakes the loops of the objects that a change concerns, and makes sure that no change is missed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OwnWrites:
         self._most = most
 
     def note(self, thing: Object) -> None:
-        """Note what was written, as the API returned it."""
+        """Record a written object, as the API returned it."""
         self._versions[_version_of(thing)] = None
         while len(self._versions) > self._most:
             self._versions.popitem(last=False)
@@ -106,7 +106,7 @@ class Controller:
         )
 
     def saw(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
-        """Note an object that a watch brought, and wake whom it concerns."""
+        """Record an object that a watch delivered, and wake the loops that it concerns."""
         self._health.audit.delivered(kind, thing)
         if gone:
             self._mirror.drop(kind, thing)
@@ -118,7 +118,7 @@ class Controller:
         self._wake(kind, thing, gone=gone)
 
     async def begin(self) -> None:
-        """List everything for the first time: what there is, is known before anything is decided.
+        """List everything for the first time, so that all objects are known before the first decision.
 
         Raises:
             NotServed: the cluster does not know the resources, or does not let them be listed.
@@ -154,7 +154,7 @@ class Controller:
                 away = False
 
     async def sweep(self) -> None:
-        """List everything, and wake whom changes concern that no watch has brought."""
+        """List everything, and wake the loops of changes that no watch has delivered."""
         for kind, labels in WATCHED.items():
             found: list[Object] = []
             before = self._mirror.versions(kind)

@@ -129,7 +129,7 @@ async def run(settings: Settings) -> ExitCode:
             app = admission_server(Evaluator())
             servers.append(await serve_reviews(app, certificate, settings.host, settings.admission_port))
         cluster = KubernetesCluster(client, observe=metrics.request)
-        # A replica that stands by is ready: it takes over as soon as it may.
+        # A replica on standby is ready: it takes over as soon as it may.
         health.ready = True
         if settings.lease is None:
             metrics.leader.set(1)
@@ -179,7 +179,7 @@ async def _act(
     *,
     election: Election | None,
 ) -> ExitCode:
-    """Watch and reconcile until told to stop; a replica whose lease is lost leaves everything as it is, at once."""
+    """Watch and reconcile until stopped; a replica that has lost its lease stops acting at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
     async with Drivers(observe=metrics.control) as drivers, contextlib.aclosing(Evaluator()) as evaluator:
         controller = controller_for(settings, cluster, drivers, evaluator, health, metrics)

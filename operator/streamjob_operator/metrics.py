@@ -16,7 +16,7 @@ _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class JobSample:
-    """What metrics say of one job: its lifecycle state, and when its last checkpoint was completed (since 1970)."""
+    """The metrics of one job: its lifecycle state, and the time of its last completed checkpoint (since 1970)."""
 
     state: str
     checkpointed: float | None = None
@@ -114,7 +114,7 @@ class Metrics:
         self._control.labels(call).observe(seconds)
 
     def job(self, namespace: str, name: str, sample: JobSample | None) -> None:
-        """Note what a job looks like, or with None that it is gone."""
+        """Record a job's state, or None if it is gone."""
         if sample is None:
             self._samples.pop((namespace, name), None)
         else:

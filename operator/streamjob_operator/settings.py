@@ -1,4 +1,4 @@
-"""The controller's settings: what is watched, how often, and on which ports it answers."""
+"""The controller's settings: watched namespaces, intervals, and ports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a replica of the controller is told.
+    """The settings of a replica of the controller.
 
     Args:
         namespaces: the namespaces whose StreamJobs are handled; empty for all.

@@ -24,7 +24,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 
 class ClusterError(StreamJobError):
-    """The Kubernetes API did not do what it was asked for.
+    """A request to the Kubernetes API failed.
 
     Args:
         what: the request, and how it was answered.
@@ -57,7 +57,7 @@ class Unavailable(ClusterError):
 
 
 class Cluster(Protocol):
-    """What the controller asks of the Kubernetes API.
+    """The client of the Kubernetes API.
 
     Every method raises Refused and Unavailable.
     """
@@ -99,7 +99,7 @@ class Cluster(Protocol):
 
 
 async def connect(environment: Mapping[str, str]) -> ApiClient:
-    """Return a client set up as the pod's service account, or else as `KUBECONFIG` says.
+    """Return a client for the pod's service account, otherwise for `KUBECONFIG`.
 
     Raises:
         InvalidInput: neither is there.
@@ -114,7 +114,7 @@ async def connect(environment: Mapping[str, str]) -> ApiClient:
         raise InvalidInput(
             f"no Kubernetes cluster to connect to: {error}", "Run in a pod, or set KUBECONFIG to a file."
         ) from None
-    # Retries would hold up whoever waits behind a deadline, such as the lease; reconciling again is the retry.
+    # Retries would delay callers with a deadline, such as the lease; the next reconciliation is the retry.
     configuration.retries = None
     return ApiClient(configuration)
 
@@ -176,7 +176,7 @@ class KubernetesCluster:
         """Replace an object, if it still has the `resourceVersion` that is given."""
         meta = thing["metadata"]
         if subresource is not None:
-            # The API server takes nothing else, and a spec may be large, or nested deeply.
+            # The API server accepts nothing else, and a spec may be large or deeply nested.
             identity = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in meta}
             kept = ("apiVersion", "kind", subresource)
             thing = {key: thing[key] for key in kept if key in thing} | {"metadata": identity}
@@ -263,7 +263,8 @@ def error_of(status: int, answer: bytes, request: str) -> ClusterError:
 
 
 def _without_managers(part: Object) -> Object:
-    """Leave out of an object's metadata who manages which field: nobody reads it, and it is most of a listing."""
+    """Drop `managedFields` from an object's metadata: the controller does not need them, and they are most of a
+    listing."""
     if "resourceVersion" in part:
         part.pop("managedFields", None)
     return part

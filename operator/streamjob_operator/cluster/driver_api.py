@@ -1,6 +1,6 @@
 """The control API of many drivers, asked without threads.
 
-One request is one try: what fails is asked for again by the next reconcile, under the same trigger id.
+Requests are not retried here: the next reconciliation repeats a failed one, under the same trigger id.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALL_PARTS = f"include={','.join(get_args(JobPart))}"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a driver answered; `reason` is HTTP's phrase for the status."""
+    """A driver's answer; `reason` is HTTP's phrase for the status."""
 
     status: int
     reason: str
@@ -50,7 +50,7 @@ Send = Callable[[str, str, dict[str, str], bytes | None], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class DriverAddress:
-    """Where a driver's control API is, and what it takes to be let in."""
+    """Address and token of a driver's control API."""
 
     url: str
     token: str = field(repr=False)
@@ -92,7 +92,7 @@ class Drivers:
         return await self._ask(driver, "checkpoints", "GET", "/v1/checkpoints", CheckpointsView)
 
     async def trigger(self, driver: DriverAddress, trigger_id: str) -> TriggerView | None:
-        """Return what became of a request, or None if the driver does not know it."""
+        """Return the outcome of a request, or None if the driver does not know it."""
         try:
             return await self._ask(driver, "trigger", "GET", f"/v1/triggers/{trigger_id}", TriggerView)
         except RequestFailed as error:
@@ -172,7 +172,7 @@ class Drivers:
 
     async def _over_the_network(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
         if self._session is None:
-            # What a look asks for goes over one connection; until the next look, a driver has none to keep.
+            # The requests of one reconciliation share one connection, which a driver need not keep until the next.
             connector = aiohttp.TCPConnector(keepalive_timeout=_IDLE_SECONDS)
             # A driver's API is plain HTTP inside the cluster; the token must not be shown to proxies.
             self._session = aiohttp.ClientSession(

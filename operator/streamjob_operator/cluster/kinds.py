@@ -20,7 +20,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """What objects of the kind say in `apiVersion`."""
+        """The `apiVersion` of objects of the kind."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:

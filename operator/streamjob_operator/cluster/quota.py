@@ -1,4 +1,4 @@
-"""What a ResourceQuota's rejection of a pod says, and whether the pod would fit in the place of another one."""
+"""Parses a ResourceQuota's rejection of a pod, and checks whether the pod would fit in place of another one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Excess:
 
 
 def excess(message: str) -> Excess | None:
-    """Return of what there is too little, from the API server's message; None if that is not what it says."""
+    """Return the exhausted resources from the API server's message; None if the message is another one."""
     found = _REJECTION.search(message.strip())
     if found is None:
         return None
@@ -47,7 +47,7 @@ def fits_without(excess: Excess, pod: Object) -> bool:
 
 
 def usage(pod: Object) -> Mapping[str, Decimal]:
-    """Return what a quota counts of a pod, by the quota's names of resources."""
+    """Return a pod's usage as a quota counts it, by the quota's names of resources."""
     found = {"pods": Decimal(1), "count/pods": Decimal(1)}
     for name, amount in _of_pod(pod["spec"], "requests").items():
         found[name] = found[f"requests.{name}"] = amount

@@ -1,4 +1,4 @@
-"""Pure decisions: what is to be stored in a resource's status and done next, given what was observed."""
+"""Pure decisions: from an observation to the next status of a resource and the next actions."""
 
 from streamjob_operator.decisions.deciding import decide, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.decision import Decision, Resource

@@ -1,4 +1,4 @@
-"""What a decision asks the edge to do.
+"""The actions that a decision requests from the edge.
 
 All actions may be repeated: what is already so is success. None of them reports back; what became of it is seen in the
 next observation. They are carried out in order, after the decision's status was stored, and only if it could be; one

@@ -28,7 +28,7 @@ from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 
 Verdict = tuple[ConditionStatus, str, str]
 
-_AS_SAID = "what is known of the snapshots is what the driver says, and none is deleted"
+_AS_SAID = "the controller knows only the snapshots that the driver reports, and deletes none"
 _REACH: Mapping[Reach, Verdict] = {
     Reach.STORE: ("True", "InReach", ""),
     Reach.VOLUME: ("False", "OnVolume", f"they are on a volume of the driver: {_AS_SAID}"),
@@ -145,7 +145,7 @@ def _pod_rejected(s: Situation) -> Verdict | None:
     trial = pod_dry_run.rejected(s)
     if trial is None:
         return None
-    runs = "; the job runs on with the pod that it has" if s.driver_is_live else ""
+    runs = "; the job keeps running in its current pod" if s.driver_is_live else ""
     return "True", pod_dry_run.POD_REJECTED, pod_dry_run.rejection(trial) + runs
 
 

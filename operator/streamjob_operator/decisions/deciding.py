@@ -1,4 +1,4 @@
-"""The controller's one decision: what is stored and done next for a StreamJob, given what was seen."""
+"""The controller's decision: from an observation of a StreamJob to its next status and actions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
 
 
 def decide(resource: Resource, seen: Observation, limits: Limits | None = None) -> Decision:
-    """Return what is to be stored and done next.
+    """Return the next status and actions.
 
     Args:
         resource: the StreamJob as it was read, before the observation was made.

@@ -1,4 +1,4 @@
-"""What goes into a decision, and what comes out of it."""
+"""Input and output of a decision."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be stored and done.
+    """The status to store and the actions to execute.
 
     First the status is stored, if it differs, on top of the version of the resource that was read; a conflict ends the
     reconciliation, and the next one looks anew. Then the actions are carried out.

@@ -1,4 +1,4 @@
-"""The end of a StreamJob: its driver has stopped; what it leaves in the store is kept, or disposed of."""
+"""The end of a StreamJob: its driver has stopped, and its snapshots are kept or deleted."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _recording(s: Situation) -> Step | None:
 
 
 def _disposes(s: Situation) -> bool:
-    """A resource that never ran anything, or has lost its log to somebody else, owns nothing there."""
+    """A resource that never ran a driver, or has lost its log to another owner, owns nothing there."""
     # The policy counts although something else in the spec is wrong.
     spec = s.resource.spec
     if spec is None or spec.deletion_policy != "Delete":

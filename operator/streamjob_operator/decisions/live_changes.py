@@ -1,4 +1,4 @@
-"""What is changed of a running job without a restart, and what must not be changed at all."""
+"""Changes of a running job without a restart, and changes that are forbidden."""
 
 from __future__ import annotations
 

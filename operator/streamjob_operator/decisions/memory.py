@@ -1,4 +1,4 @@
-"""What the decisions remember of a StreamJob from one look to the next, and where its status keeps it.
+"""The memory of the decisions about a StreamJob, and its place in the status.
 
 All of it is stored before anything is done that depends on it. Times are in whole seconds since 1970, as Kubernetes
 writes them.
@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What a StreamJob's status says about what was decided.
+    """The decisions that a StreamJob's status records.
 
     Args:
         lifecycle: where the job stands.
@@ -148,7 +148,7 @@ def intends_otherwise(before: Memory, after: Memory) -> bool:
 
 
 def memory_of(status: StreamJobStatus) -> Memory:
-    """Return what a status remembers."""
+    """Return the memory in a status."""
     job, plan = status.job_status, status.reconciliation
     last = status.checkpoint.last_completed
     return Memory(

@@ -1,8 +1,8 @@
-"""What one look at the world gave: values that decisions are made from.
+"""One observation of the cluster: the values that decisions use.
 
-An observation may be stale or partial. What could not be asked is None, and never means that there is nothing: a store
-that does not answer has no empty log, and a control API that does not answer has no stopped job. Times are in seconds
-since 1970.
+An observation may be stale or partial. A value that could not be queried is None, which never means that there is
+nothing: a store that does not answer has no empty log, and a control API that does not answer has no stopped job. Times
+are in seconds since 1970.
 """
 
 from __future__ import annotations

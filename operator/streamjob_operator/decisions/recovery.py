@@ -1,4 +1,4 @@
-"""What follows when a driver has ended that nobody asked to: its exit code and the log decide.
+"""Decides what follows the unexpected end of a driver, from its exit code and the log.
 
 A failed driver is replaced after an exponential delay, as long as the restart policy allows. What a restart cannot mend
 (an invalid job, a state that does not fit, another owner of the log) ends the attempts at once.
@@ -28,7 +28,7 @@ EVICTED = "Evicted"
 _OUT_OF_MEMORY = "OOMKilled"
 _ANY_FAILURE = "Error"
 _STOPPED = "DriverStopped"
-"""Kubernetes' word for an exit code that it knows nothing else about."""
+"""Kubernetes' reason for an exit code without further information."""
 _LAST_WORDS = 300
 
 
@@ -44,12 +44,12 @@ class End(Enum):
     HOPELESS = auto()
     """Another one of the same revision would fare the same."""
     SUPERSEDED = auto()
-    """Somebody else owns the job's log."""
+    """Another owner has claimed the job's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a driver ended: what it means, in a word, and for people; and whether something outside the job ended it."""
+    """How a driver ended: its meaning, the reason as a word and as text, and whether the cause was outside the job."""
 
     end: End
     reason: str
@@ -75,7 +75,7 @@ def ending(s: Situation) -> Ending:
         return found
     if pod.reason == EVICTED:
         return Ending(End.FAILED, EVICTED, evicted(pod), from_outside=True)
-    # The word stays with a container that has lost but a worker to the kernel, and ends well later on.
+    # The reason stays on a container that has only lost a worker process to the kernel and ends normally later.
     if pod.reason == _OUT_OF_MEMORY and pod.exited_as is not ExitCode.OK:
         message = f"driver {pod.name} took more memory than it may, and ended {_how(pod)}{_last_words(pod)}"
         return Ending(End.FAILED, _OUT_OF_MEMORY, message)
@@ -124,7 +124,7 @@ def restart(s: Situation, reason: str, message: str, *, from_outside: bool = Fal
         memory, failures=restarts.attempt, last_failure=s.now, failure=message[:1000], failure_reason=reason
     )
     at = s.now if from_outside and restarts.attempt == 1 else then.time
-    # Whoever stopped the driver did it in order: it left a last checkpoint.
+    # The driver was stopped in order: it left a last checkpoint.
     kind: EventType = "Normal" if reason == _STOPPED else "Warning"
     event = Emit(type=kind, reason=reason, message=f"{message}; restart {then.attempt} in {at - s.now:.0f} s")
     assert memory.revision is not None
@@ -180,7 +180,7 @@ def _how(pod: DriverPod) -> str:
 
 
 def _last_words(pod: DriverPod) -> str:
-    """A driver that was killed says nothing of it: what it logged last has to do."""
+    """A killed driver leaves no message, so its last log lines are used."""
     return f": …{pod.message[-_LAST_WORDS:]}" if len(pod.message) > _LAST_WORDS else pod.message and f": {pod.message}"
 
 

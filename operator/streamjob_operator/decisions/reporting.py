@@ -1,4 +1,4 @@
-"""What a StreamJob's status tells of the job besides what was decided: its process, its checkpoints, its beginning."""
+"""The reports in a StreamJob's status: its process, its checkpoints, its starting point."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ An autoscaler demands a selector. By one that selected the driver it would take 
 
 
 def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
-    """Return the status with what was seen; what was not seen stays as it was."""
+    """Return the status with the observed values; unobserved ones keep their values."""
     checkpoint = _checkpoint(s, status.checkpoint)
     parallelism = None if s.job is None else s.job.graph.get("parallelism")
     return status.model_copy(
@@ -57,7 +57,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
 
 
 def _restored_from(s: Situation, before: RestoredFrom | None) -> RestoredFrom | None:
-    """Return what the job has started from: a driver that runs and names nothing has started from nothing."""
+    """Return the job's starting point; a running driver that names none has started without state."""
     source = None if s.job is None else s.job.restored_from
     if source is None:
         return None if s.takes_requests else before

@@ -20,7 +20,7 @@ _UID_DIGITS = 8
 
 
 def request(s: Situation) -> Step | None:
-    """Return what is to be done for snapshots of a job that runs; None if nothing is."""
+    """Return the actions for snapshots of a running job; None if there are none."""
     if s.spec is None or not s.takes_requests:
         return None
     return _make(s) or _for_nonces(s, s.spec) or _by_schedule(s, s.spec)

@@ -1,8 +1,8 @@
-"""What of a StreamJob's spec its driver pod is made from: a revision, its name, and how two of them differ.
+"""The part of a StreamJob's spec that determines its driver pod: a revision, its name, and the difference of two.
 
-A revision is kept as a ControllerRevision, so that the controller can go on with, heal and return to what it deployed,
-whatever the spec has become since. What only tells the controller how to act (upgrade mode, nonces, suspension) is no
-part of it.
+A revision is kept as a ControllerRevision, so that the controller can continue, restart and roll back to a deployed
+revision, even after the spec has changed. Settings of the controller (upgrade mode, nonces, suspension) are not part
+of it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LONGEST_JOB = 200
 
 
 class Difference(StrEnum):
-    """What it takes to get from one revision to another; the greater includes the smaller."""
+    """The kind of change from one revision to another; a greater one includes the smaller ones."""
 
     IGNORE = "IGNORE"
     """Nothing: they are the same."""
@@ -143,7 +143,7 @@ def _falls_back_to_the_unknown(deployed: Revision, wanted: Revision) -> bool:
 
 
 def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content with what goes before the job's own fields laid over the job."""
+    """Return the content with the overriding fields of the resource merged into the job."""
     data = dict(content)
     if not isinstance(data.get("job"), Mapping):
         return data

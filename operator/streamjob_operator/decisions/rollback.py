@@ -62,7 +62,9 @@ def stay(s: Situation) -> Step:
     assert s.wanted is not None
     trial = s.memory.trial(s.wanted.name)
     assert trial is not None
-    message = f"{trial.revision} is rolled back to {s.memory.revision}, which runs on: {pod_dry_run.rejection(trial)}"
+    message = (
+        f"{trial.revision} is rolled back to {s.memory.revision}, which keeps running: {pod_dry_run.rejection(trial)}"
+    )
     memory = replace(
         s.memory,
         lifecycle=LifecycleState.ROLLED_BACK,

@@ -126,7 +126,9 @@ def give_up(s: Situation, stop: Stop, failure: str) -> Step:
     failures = stop.failures + 1
     failed = replace(stop, failures=failures, next_try=s.now + s.limits.retry_delay(failures), failure=failure)
     event = Emit(
-        type="Warning", reason="SavepointError", message=f"{stop.purpose} was put off, the job runs on: {failure}"
+        type="Warning",
+        reason="SavepointError",
+        message=f"{stop.purpose} was postponed, and the job keeps running: {failure}",
     )
     return Step(
         memory=replace(s.memory, lifecycle=running_state(s), since=s.now, stop=failed), events=(event,), requeue=0

@@ -26,7 +26,7 @@ class Attempted(Enum):
 
     HELD = "held"
     TAKEN = "held by another"
-    FAILED = "no answer, or somebody was faster"
+    FAILED = "no answer, or another replica was faster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who is reconciled when: each object by itself, never twice at a time, woken by events and after a while anyway."""
+"""Schedules reconciliations: one loop per object, never two at a time, woken by events and at intervals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Pace:
     """How often an object is reconciled.
 
     Args:
-        interval: seconds until the next time if nothing happens.
+        interval: seconds until the next reconciliation without events.
         jitter: share of a delay by which it varies, so that a thousand objects do not wake up together.
         first_error: seconds until the next time after a first failure; doubled with each further one.
-        longest_error: the most that it becomes.
-        pause: least seconds from the end of one reconcile to the begin of the next: what wakes it up meanwhile is
-            answered by one.
+        longest_error: the maximum of these delays.
+        pause: minimum seconds from the end of one reconciliation to the start of the next, which answers all events in
+            between.
     """
 
     interval: float = 15.0
@@ -50,9 +50,9 @@ class _Object:
 
 
 class _Places:
-    """So many reconciles at the same time; what something happened to goes before routine looks.
+    """Runs at most this many reconciliations at once. Objects with pending events take precedence over routine checks.
 
-    Else whoever changes a spec would wait behind a thousand jobs to which nothing happened, once looks take long.
+    Otherwise, a changed spec would wait behind a thousand routine checks when these take long.
     """
 
     def __init__(self, number: int) -> None:
@@ -77,7 +77,7 @@ class _Places:
             thing.waiting = None
 
     def hurry(self, thing: _Object) -> None:
-        """Note that something happened to what may be waiting already."""
+        """Mark an object that may already be waiting as urgent, because it has an event."""
         if thing.waiting is not None:
             self._urgent.append(thing.waiting)
 
@@ -137,7 +137,7 @@ class Loops(Generic[_Key]):
         self._closed = False
 
     def wake(self, key: _Key) -> None:
-        """Have an object reconciled soon: once more if it is being reconciled at the moment."""
+        """Reconcile an object soon, and once more if it is being reconciled at the moment."""
         if self._closed:
             return
         found = self._objects.get(key)
@@ -153,7 +153,7 @@ class Loops(Generic[_Key]):
         return frozenset(self._objects)
 
     async def close(self, grace: float = 5.0) -> None:
-        """End all loops; a reconcile that is under way may come to its end within `grace` seconds."""
+        """End all loops; a running reconciliation may finish within `grace` seconds."""
         self._closed = True
         tasks = [each.task for each in self._objects.values() if each.task is not None]
         for each in self._objects.values():
@@ -168,7 +168,7 @@ class Loops(Generic[_Key]):
         try:
             delay = 0.0
             while not self._closed:
-                # What a decision wants to see soon belongs to something that happened.
+                # A short delay, requested by a decision, counts as an event.
                 await self._places.take(thing, urgent=thing.woken.is_set() or delay < self._pace.interval)
                 try:
                     thing.woken.clear()

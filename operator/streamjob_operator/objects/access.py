@@ -1,4 +1,4 @@
-"""Who gets at a driver: the controller, with a token, to the control API; Prometheus to the metrics."""
+"""Access to a driver: the controller, with a token, to the control API; Prometheus to the metrics."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _placement(spec: StreamJobSpec) -> Object:
 
 
 def _template(template: Object | None) -> Object:
-    """Return what of a pod template belongs to a pod."""
+    """Return the part of a pod template that belongs to a pod."""
     given = template or {}
     metadata, spec = (_map(given.get(part), part) for part in ("metadata", "spec"))
     kept = {part: _map(metadata.get(part), f"metadata.{part}") for part in ("labels", "annotations")}

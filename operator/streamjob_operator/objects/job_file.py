@@ -82,13 +82,13 @@ def _location(spec: StreamJobSpec) -> str | None:
 
 
 def _spark_conf(spec: StreamJobSpec) -> dict[str, str]:
-    """What of Spark's configuration follows from other fields; the heap, from which the container's size is known."""
+    """Spark settings that follow from other fields: the heap, which determines the container's size."""
     hadoop = {f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()}
     return {**hadoop, **spec.deps.spark_conf(), **spec.spark_conf, "spark.driver.memory": heap(spec.driver)}
 
 
 def _changes(spec: StreamJobSpec) -> list[str]:
-    """Return what the resource says about an application's job, as `--set` takes it."""
+    """Return the resource's fields for an application's job, in the form of `--set`."""
     over = spec.to_dict()
     values: dict[str, Any] = {key: over[key] for key in ("parallelism", "maxParallelism") if key in over}
     policy: Mapping[str, Any] = over.get("checkpointing", {})

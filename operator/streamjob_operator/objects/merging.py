@@ -15,7 +15,7 @@ _KEYS = {
     "volumeMounts": "mountPath",
     "ports": "containerPort",
 }
-"""What elements of a list are told apart by; other lists are put one behind the other."""
+"""The keys that identify elements of a list; lists without such a key are concatenated."""
 
 _MERGED = frozenset({"containers", "initContainers"})
 """Lists whose elements are merged. In others the upper one replaces the lower: a volume is of one kind only."""

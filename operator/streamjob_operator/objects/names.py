@@ -24,7 +24,7 @@ REVISION_ANNOTATION: Final = f"{GROUP}/revision"
 JOB_DIRECTORY: Final = "/etc/streamjob/job"
 CONTROL_DIRECTORY: Final = "/etc/streamjob/control"
 WORK_DIRECTORY: Final = "/var/lib/streamjob"
-"""The only place beside `/tmp` that the process may write to; gone with the pod."""
+"""The only directory except `/tmp` that the process may write to; deleted with the pod."""
 CODE_DIRECTORY: Final = f"{WORK_DIRECTORY}/code"
 
 JOB_FILE: Final = "job.yaml"
@@ -81,6 +81,6 @@ def metadata(owner: Metadata, name: str) -> Object:
 
 
 def _own_name(owner: Metadata, name: str) -> str:
-    """What a StreamJob of the same name has left behind may be collected at any time: it is not taken for one's own."""
+    """Objects of an earlier StreamJob of the same name may be garbage-collected at any time, so they are not reused."""
     suffix = f"-{owner.uid[:_UID_DIGITS]}"
     return f"{name[: _LONGEST_NAME - len(suffix)]}{suffix}"

@@ -1,4 +1,4 @@
-"""What a driver's pod asks for, and what of it goes to whom."""
+"""The resources of a driver's pod, and their division between Java and Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OVERHEAD = 0.4
 """Spark's own factor for programs with Python workers (`spark.kubernetes.memoryOverheadFactor`)."""
 _LEAST_OVERHEAD = 384 * _MIB
 _HEAP = 0.75
-"""The rest of Java's memory is for what is not on its heap: classes, threads, and the state in RocksDB."""
+"""The rest of Java's memory is outside its heap: classes, threads, and the state in RocksDB."""
 
 
 def heap(settings: PodSettings) -> str:

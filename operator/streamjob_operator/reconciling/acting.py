@@ -1,4 +1,4 @@
-"""Carries out what was decided for a StreamJob; what is already so is success."""
+"""Executes the actions for a StreamJob. An action that is already done counts as success."""
 
 from __future__ import annotations
 

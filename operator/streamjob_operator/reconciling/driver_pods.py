@@ -1,4 +1,4 @@
-"""What a driver pod's JSON says of the driver."""
+"""Reads a driver's state from its pod's JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seconds_of(stamp: str | None) -> float | None:
 
 
 def driver_pod(pod: Object) -> DriverPod | None:
-    """Return what is known of a driver; None if the pod carries no attempt, so that it is no driver."""
+    """Return a driver's state; None if the pod has no attempt, because then it is not a driver."""
     meta, status = pod["metadata"], pod.get("status") or {}
     try:
         attempt = int((meta.get("labels") or {})[ATTEMPT_LABEL])
@@ -67,7 +67,8 @@ def _container_state(status: Object) -> dict[str, Any]:
 
 
 def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
-    """Return why a pod waits or failed: what befell the pod goes before its container, and that before its place."""
+    """Return why a pod waits or failed. The pod's own reason takes precedence over its container's, and that over
+    scheduling."""
     if status.get("reason"):
         return status["reason"], status.get("message") or ""
     for condition in status.get("conditions") or ():

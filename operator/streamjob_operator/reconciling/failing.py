@@ -1,4 +1,4 @@
-"""What becomes of an object whose reconcile fails: a condition with the error's text, an event, and a way to its end.
+"""Reports a failing reconciliation on its object: a condition with the error's text, an event, and a way to delete it.
 
 The API server's own silence leaves no trace: it cannot be written anywhere, and ends by itself.
 """
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 REASON = "ReconcileFailed"
 _LONGEST = 1000
 _PATIENCE = 5
-"""Unexpected errors in a row, after which an object that is being deleted is released without what failed."""
+"""Unexpected errors in a row after which an object that is being deleted skips the failing step."""
 _SAME_TEXT = timedelta(seconds=30)
 _VERDICTS: tuple[tuple[str, ConditionStatus], ...] = (("Ready", "False"), ("Reconciling", "True"))
 _TO_LET_GO = "; to let it go without, take its finalizer off: its files are then left in the store"
@@ -41,7 +41,7 @@ class _Failure:
 
 
 class Failures:
-    """Knows which objects of a kind fail, and tells of it on them.
+    """Knows the failing objects of a kind, and reports the failure on them.
 
     Args:
         kind: the kind.

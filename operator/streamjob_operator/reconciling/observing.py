@@ -85,7 +85,7 @@ class SnapshotIndex:
         return job
 
     def replace(self, things: Iterable[Object]) -> None:
-        """Take a listing of all for what there is."""
+        """Replace the known objects by a complete listing."""
         self._jobs.clear()
         for thing in things:
             self.put(thing)
@@ -103,7 +103,7 @@ class SnapshotIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a driver said."""
+    """A driver's report."""
 
     job: JobView | None = None
     checkpoints: CheckpointsView | None = None
@@ -181,7 +181,7 @@ class Observer:
         self._resting = RestingLogs(clock=clock)
 
     async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
-        """Return what is to be seen of a StreamJob, and what became of further requests to its driver.
+        """Return the observation of a StreamJob, and the outcomes of further requests to its driver.
 
         Raises:
             ClusterError: the Kubernetes API does not say; without it there is nothing to decide on.
@@ -250,7 +250,8 @@ class Observer:
             return _Said()
 
     async def _completed(self, address: DriverAddress, job: JobReport, wanted: Iterable[str]) -> _Said:
-        """Return a report with what a driver of an older version left out: it answers one question at a time."""
+        """Return a report with the parts that a driver of an older version omits, because it answers one query at a
+        time."""
         checkpoints, policy, triggers = job.checkpoints, job.checkpointing, job.triggers
         if checkpoints is None:
             checkpoints = await self._drivers.checkpoints(address)
@@ -279,7 +280,7 @@ class Observer:
         pods: tuple[DriverPod, ...],
         job: JobView | None,
     ) -> tuple[StoredLog | None, str]:
-        """Return the job's log, and what is wrong with it if it is damaged."""
+        """Return the job's log, and a description of its damage, if any."""
         told = None if job is None else log_of_driver(job)
         if told is not None:
             return told, ""
@@ -303,7 +304,7 @@ class Observer:
 
 
 def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:
-    """Return where a job's snapshots are and how that is reached: for the deployed revision, or else for the spec."""
+    """Return the location and access of a job's snapshots: for the deployed revision, otherwise for the spec."""
     name = resource.status.reconciliation.last_reconciled_revision
     deployed = next((each for each in revisions if each.name == name), None)
     if deployed is not None:
@@ -314,12 +315,12 @@ def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | N
 
 
 def remembered_storage(storage: Storage) -> str:
-    """Return what the annotation says of a storage."""
+    """Return the storage in the annotation."""
     return json.dumps(storage.to_dict(), sort_keys=True)
 
 
 def log_of_driver(job: JobView) -> StoredLog | None:
-    """Return what the log must hold while a driver that owns it tells of its newest completion; None if it does not.
+    """Return the content of the log as a driver that owns it reports its newest completion; None if it does not.
 
     A driver that runs knows the log better than a reading that costs requests, for nothing is completed without it.
     """
@@ -338,9 +339,9 @@ def log_of_driver(job: JobView) -> StoredLog | None:
 
 
 def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> StoredLog:
-    """Return what is known of a log that only drivers can read: what they said last.
+    """Return the last report of drivers about a log that only they can read.
 
-    Whatever it lacks, the next driver finds: `latest` is resolved where the log is.
+    The next driver finds anything that is missing here, because it resolves `latest` in the log itself.
     """
     attempt, last = status.job_status.attempt, status.checkpoint.last_completed
     known = [pod.completion for pod in pods if pod.completion is not None]

@@ -19,7 +19,7 @@ _MOST = 10_000
 _NO_DRY_RUN = "does not support dry run"
 
 BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
-"""Returns the objects of a driver for a StreamJob: what the pod mounts, and last the pod."""
+"""Returns the objects of a driver for a StreamJob: those that the pod mounts, and last the pod."""
 
 
 class Admissions:
@@ -103,7 +103,7 @@ class Admissions:
         except (Refused, NotFound) as error:
             return error.said
         except Unavailable as error:
-            # A webhook that must be asked and is away rejects every pod until somebody sees to it.
+            # A mandatory webhook that is down rejects every pod until it is repaired.
             if "failed calling webhook" not in error.said:
                 raise
             return error.said

@@ -36,7 +36,7 @@ Decide = Callable[[Resource, Observation], Decision]
 
 
 class Act(Protocol):
-    """Carries out one action for a StreamJob; what is already so is success."""
+    """Executes one action for a StreamJob. An action that is already done counts as success."""
 
     async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
         """Carry it out. Raises StreamJobError."""
@@ -145,10 +145,10 @@ class JobReconciler:
     async def _store(self, job: Object, status: StreamJobStatus) -> Object:
         key = job["metadata"]["namespace"], job["metadata"]["name"]
         wanted, stored = status.to_dict(), job.get("status") or {}
-        # An older definition of the resource lacks fields: what it does not store is not written again and again.
+        # An older definition of the resource lacks fields: values that it does not store are not written repeatedly.
         if wanted == stored or self._unserved.get(key) == (wanted, stored):
             return job
-        # The whole status is replaced, so that what a decision leaves out is gone.
+        # The whole status is replaced, so that omitted fields are removed.
         written = await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
         self._wrote(written)
         self._unserved.pop(key, None)
@@ -164,7 +164,7 @@ class JobReconciler:
 
 
 def told(action: Action) -> str:
-    """Return what is logged of an action: not a revision's content, for a spec may hold what logs must not."""
+    """Return the log text of an action, without a revision's content, because a spec may contain secrets."""
     values = {each.name: getattr(action, each.name) for each in fields(action)}
     shown = [f"{key}={value.name if isinstance(value, Revision) else value}" for key, value in values.items()]
     return f"{type(action).__name__}({', '.join(shown)})"

@@ -140,7 +140,7 @@ class SnapshotReconciler:
         return decision.requeue
 
     async def _named(self, snapshot: StreamSnapshot, storage: Storage) -> NamedSavepoint | None:
-        """Return what is stored at the path that a StreamSnapshot names, before it stands for that."""
+        """Return the savepoint at the path that a StreamSnapshot names, before the resource represents it."""
         asked, status = snapshot.spec.savepoint, snapshot.status
         if asked is None or asked.path is None or status.state is not SnapshotState.PENDING:
             return None
@@ -182,7 +182,7 @@ class SnapshotReconciler:
             try:
                 await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
             except StreamJobError as error:
-                # The resource stays until that is mended, and somebody waits for it to go.
+                # The resource stays until this is fixed, and its deletion waits.
                 await self._events.record(thing, "Warning", "CleanupFailed", str(error))
                 raise
         elif job is not None and resource is not None and seen is not None:

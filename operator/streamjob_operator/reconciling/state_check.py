@@ -1,4 +1,4 @@
-"""Whether a changed spec can go on from a job's state; asked before the job that runs is stopped for it."""
+"""Checks whether a changed spec can continue from a job's state, before the running job is stopped for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamjob_operator.storage.job_stores import Snapshots
 async def compatibility(
     resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots, evaluations: Evaluations
 ) -> Compatibility | None:
-    """Return whether the revision that a spec asks for can go on from the log's newest completion.
+    """Return whether the revision of a spec can continue from the log's newest completion.
 
     None if there is nothing to be asked: no change, no state, or a job that only its driver can read.
 

@@ -1,4 +1,4 @@
-"""What the models of the resources share: their bases, and the types of their fields."""
+"""The base classes and field types of the resources' models."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ API_VERSION: Final = "streamjob.io/v1alpha1"
 
 
 class SpecPart(Spec):
-    """Base of what people write: unknown fields are refused, null stands for the default."""
+    """Base of user-written parts: unknown fields are refused, null means the default."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as JSON values under the resource's names, without what was left to its default."""
+        """Return the content as JSON values under the resource's names, without unset fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 class StatusPart(BaseModel):
-    """Base of what the controller writes: fields of a newer controller are passed over, null is nothing."""
+    """Base of controller-written parts: unknown fields of a newer controller are ignored, null means absent."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as JSON values under the resource's names, without what is not known."""
+        """Return the content as JSON values under the resource's names, without unknown values."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def replaced(self, **changes: Any) -> Self:
@@ -97,13 +97,13 @@ NamedObjects = Annotated[
     tuple[Annotated[dict[str, Any], _has_key("name"), _named("name")], ...],
     _list_map("name"),
 ]
-"""Parts of a pod that Kubernetes tells apart by their name: containers, volumes, variables."""
+"""Parts of a pod that Kubernetes identifies by name: containers, volumes, variables."""
 
 MountedObjects = Annotated[
     tuple[Annotated[dict[str, Any], _has_key("mountPath"), _named("mountPath")], ...],
     _list_map("mountPath"),
 ]
-"""Volume mounts, told apart by where they are mounted."""
+"""Volume mounts, identified by their mount path."""
 
 MEMORY_PATTERN = r"^[1-9][0-9]*([kKmMgGtT]([bB]|i|iB)?)?$"
 _MEMORY_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -164,7 +164,7 @@ class Reference(SpecPart):
 
 
 class Metadata(StatusPart):
-    """What Kubernetes knows of every object, as far as the controller reads it."""
+    """The metadata of an object, as far as the controller reads it."""
 
     name: str
     namespace: str = "default"

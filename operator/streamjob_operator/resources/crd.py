@@ -51,7 +51,7 @@ def write(directory: Path) -> list[Path]:
 def _stream_job() -> Schema:
     spec = structural_schema(StreamJobSpec, with_defaults=True)
     fields = spec["properties"]
-    # A default in these would go before what `job` says; the driver knows them.
+    # A default in these would override `job`; the driver knows the defaults.
     checkpointing = structural_schema(Checkpointing, with_defaults=False)
     fields["checkpointing"] = {**checkpointing, "description": fields["checkpointing"]["description"]}
     fields["job"] = {**_job(checkpointing), "description": fields["job"]["description"]}
@@ -140,7 +140,8 @@ def _with_rules(schema: Schema, added: Iterable[Mapping[str, Any]]) -> Schema:
 
 
 def _with_waiting(status: Schema, waiting: Iterable[tuple[str, str]], field: str, state: str) -> Schema:
-    """Give a status what holds before the controller wrote one: without conditions kstatus would call it current."""
+    """Add the default status that holds until the controller writes one. Without conditions, kstatus would call it
+    current."""
     conditions = [{"type": str(kind), "status": value, **_WAITING} for kind, value in waiting]
     return {**status, "default": {field: state, "conditions": conditions}}
 

@@ -172,7 +172,7 @@ class Dependencies(SpecPart):
     repositories: tuple[str, ...] = Field(default=(), description="Maven repositories, as `spark.jars.repositories`.")
 
     def spark_conf(self) -> dict[str, str]:
-        """Return what these say to Spark, by its configuration's names."""
+        """Return these as Spark settings."""
         lists = {
             "spark.jars": self.jars,
             "spark.files": self.files,

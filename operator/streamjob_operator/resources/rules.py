@@ -1,7 +1,7 @@
-"""What the API server checks beyond types: CEL rules of the two resources.
+"""CEL rules of the two resources, which the API server checks in addition to types.
 
-A rule stands where all that it speaks of is below it. What needs a look at the job's code, its state or the world is
-checked by the controller.
+A rule is placed above all fields that it uses. The controller makes the checks that need the job's code, its state or
+the cluster.
 """
 
 from __future__ import annotations

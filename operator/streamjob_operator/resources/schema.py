@@ -1,8 +1,8 @@
-"""Turns the JSON schema of a model into what a CRD may hold: Kubernetes' structural schemas.
+"""Turns the JSON schema of a model into a structural schema of Kubernetes, as a CRD needs it.
 
 Structural schemas have no references, no unions and no null, and `additionalProperties` only for maps
 (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
-What cannot be said in them is left to the controller: such a value is accepted as it is.
+The controller makes the checks that such a schema cannot express; the schema accepts these values as they are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NotStructural(TypeError):
 
 
 def structural_schema(model: type[BaseModel], *, with_defaults: bool, with_bounds: bool = True) -> dict[str, Any]:
-    """Return the structural schema of what may be written for `model`.
+    """Return the structural schema of a model.
 
     Args:
         model: the model; its field names are taken by alias.

@@ -1,4 +1,4 @@
-"""The status of a StreamJob: what is known of the job, and, as a write-ahead log, what will be done next."""
+"""The status of a StreamJob: the observed state of the job, and, as a write-ahead log, the next steps."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class CompletedSavepoint(StatusPart):
 class PendingSavepoint(StatusPart):
     """A savepoint that was decided on, and is not complete."""
 
-    started: Time = Field(description="When it was decided on.")
+    started: Time = Field(description="When the controller decided on it.")
     purpose: TriggerPurpose | None = Field(default=None, description="What the controller takes it for, if it does.")
     snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
 
@@ -163,7 +163,7 @@ class PendingTrigger(StatusPart):
         default=None, description="What a stop leaves behind: a savepoint, a last checkpoint, or nothing new."
     )
     attempt: int = Field(ge=0, description="The driver that is asked.")
-    started: Time = Field(description="When it was decided on.")
+    started: Time = Field(description="When the controller decided on it.")
     failures: int = Field(default=0, ge=0, description="How often the same purpose failed before.")
     next_try: Time | None = Field(default=None, description="Time of the next attempt.")
     silent_since: Time | None = Field(default=None, description="Since when the driver does not answer.")
@@ -171,7 +171,7 @@ class PendingTrigger(StatusPart):
 
 
 class SnapshotReference(StatusPart):
-    """A StreamSnapshot, and what it stands for."""
+    """A StreamSnapshot, and the savepoint that it represents."""
 
     name: str = Field(description="Its name.")
     path: str = Field(description="URI of the savepoint's manifest.")
@@ -181,7 +181,9 @@ class SavepointStatus(StatusPart):
     """The job's savepoints."""
 
     last_completed: CompletedSavepoint | None = Field(default=None, description="The newest completed checkpoint.")
-    pending: PendingSavepoint | None = Field(default=None, description="The next that was decided on.")
+    pending: PendingSavepoint | None = Field(
+        default=None, description="The next one that the controller has decided on."
+    )
     last_scheduled: Time | None = Field(default=None, description="When the schedule last asked for one.")
     upgrade_snapshot_reference: SnapshotReference | None = Field(
         default=None, description="The savepoint of the last upgrade, suspension or deletion that took one."

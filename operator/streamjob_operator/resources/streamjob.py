@@ -135,7 +135,7 @@ class StreamJob(SpecPart):
     def job_file(self) -> dict[str, Any] | None:
         """Return the job's file as it runs, with the spec's fields laid over it; None for an application.
 
-        This is what `streamjob validate` makes of the resource.
+        `streamjob validate` reads the resource in the same way.
         """
         spec = self.spec
         if spec.job is None:

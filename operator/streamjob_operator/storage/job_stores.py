@@ -90,7 +90,7 @@ class S3Stores:
 
 
 class Snapshots:
-    """Reads and deletes what jobs have stored.
+    """Reads and deletes stored snapshots of jobs.
 
     Args:
         cluster: where the Secrets with credentials are.
@@ -118,7 +118,7 @@ class Snapshots:
         self._logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
 
     def reach(self, uri: str, storage: Storage) -> Reach:
-        """Return whether what is at a URI can be read and deleted from here."""
+        """Return whether the objects at a URI can be read and deleted from here."""
         if not uri.startswith("s3://"):
             return Reach.VOLUME
         named = storage.credentials_secret_ref is not None or self._ambient
@@ -172,7 +172,7 @@ class Snapshots:
             why = await self.claimed(namespace, path, storage)
             if why is None:
                 await self._drive(directory, namespace, storage, lambda: void_claim(claim, directory, namespace))
-                # Who came to the old marker meanwhile shows only now.
+                # A claimant that read the old marker in the meantime is visible only now.
                 why = await self.claimed(namespace, path, storage)
             if why is not None:
                 raise NotDisposable(f"the savepoint at {directory} is not deleted: {why}", "end that job first")
@@ -197,7 +197,7 @@ class Snapshots:
         job = JobId(claim.namespace, claim.job)
         said = f"job {claim.namespace}/{claim.job} has claimed it to start from"
         try:
-            # What is watched may be fewer namespaces than those in which there may be claimants.
+            # The controller may watch fewer namespaces than those that may have claimants.
             jobs = await self._cluster.list(STREAM_JOB, claim.namespace, metadata_only=True)
         except (Refused, NotFound) as error:
             return f"{said}, and whether there is such a StreamJob cannot be asked: {error.said}"
@@ -211,7 +211,7 @@ class Snapshots:
         return None if why is None else f"{said}, and its log at {root} may still need it: {why}"
 
     async def environment(self, namespace: str, storage: Storage) -> dict[str, str]:
-        """Return AWS' variables for what a StreamJob says of its storage.
+        """Return the AWS variables for a StreamJob's storage.
 
         Raises:
             InvalidInput: the Secret that it names is not there, or lacks a key.
@@ -272,7 +272,7 @@ def job_root(location: str, namespace: str, name: str) -> str:
 
 
 def stored_log(view: LogView, root: str) -> StoredLog:
-    """Return what decisions need of a log."""
+    """Return the part of a log that decisions need."""
     newest = view.newest
     completion = None
     if newest is not None and newest.id is not None and newest.manifest is not None:

@@ -1,4 +1,4 @@
-"""The logs of jobs that have no process: what is read once holds for some seconds, for nobody writes there."""
+"""Caches the logs of jobs without a process for some seconds, because nothing writes to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class RestingLogs:
         return log if place is not None and place == _place(location, pods) and self._clock() < until else None
 
     def keep(self, uid: str, location: str, pods: Sequence[DriverPod], log: StoredLog) -> None:
-        """Remember the log of a job, if nobody can be writing to it. The pods were seen before it was read."""
+        """Remember the log of a job, if no process can be writing to it. The pods were observed before the log was
+        read."""
         self._known.pop(uid, None)
         place = _place(location, pods)
         if place is not None:

@@ -1,4 +1,4 @@
-"""Answers reviews over HTTPS: within the API server's deadline, and whatever a spec or a client does."""
+"""Answers reviews over HTTPS within the API server's deadline, however slow a spec or a client is."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def admission_server(evaluator: Evaluator) -> web.Application:
 
 
 async def serve_reviews(app: web.Application, certificate: Certificate, host: str, port: int) -> web.AppRunner:
-    """Start the server, and return what closes it by `cleanup()`."""
+    """Start the server, and return a handle whose `cleanup()` closes it."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING, keepalive_timeout=_IDLE)
     await runner.setup()
     try:

@@ -58,6 +58,6 @@ def validate_command(
     typer.echo(f"{file}: the job {spec.name!r} is valid ({counts})")
     if not spark:
         typer.echo(
-            "not asked: whether columns, functions and types are there and fit, and whether sources and sinks can be"
-            " reached; --spark asks that"
+            "not checked: whether columns, functions and types exist and fit, and whether sources and sinks can be "
+            "reached; use --spark"
         )

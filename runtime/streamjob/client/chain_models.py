@@ -49,14 +49,14 @@ class InputView(View):
     ended: bool = Field(default=False, description="Whether the input has ended for good.")
     lag_records: int | None = Field(
         default=None,
-        description="Offsets that are not read yet, of all partitions of a Kafka source; null until a batch has told"
-        " them, and for other inputs.",
+        description="Unread offsets of all partitions of a Kafka source; null until a batch has reported them, and "
+        "for other inputs.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
     offset_report_failures: int | None = Field(
         default=None,
-        description="Completed checkpoints whose positions the consumer group of a Kafka source was not told, in this "
-        "process; null for other inputs.",
+        description="Completed checkpoints in this process whose positions could not be reported to the consumer "
+        "group of a Kafka source; null for other inputs.",
     )
 
 
@@ -113,7 +113,8 @@ class ChannelView(View):
     feedback: bool = Field(default=False, description="Whether the channel closes a loop.")
     work_seconds: float | None = Field(
         default=None,
-        description="Seconds that the reader needs at its present rate for what is in flight; null while it stands.",
+        description="Seconds that the reader needs for the in-flight data at its current rate; null while it reads "
+        "nothing.",
     )
 
     model_config = ConfigDict(

@@ -248,5 +248,5 @@ def _merge(event: Any, value: Any) -> dict[Any, Any]:
     """Return what `<<` brings into a mapping: of several mappings the first that has a key."""
     mappings = value if isinstance(value, list) else [value]
     if not all(isinstance(each, dict) for each in mappings):
-        raise _error(event, "what `<<` takes in must be a mapping or a list of mappings")
+        raise _error(event, "the value of `<<` must be a mapping or a list of mappings")
     return {key: each for mapping in reversed(mappings) for key, each in mapping.items()}

@@ -1,4 +1,4 @@
-"""What stands between two chains: the log of entries that a producer appends and its consumers read, as pure values.
+"""A channel between two chains as pure values: the log of entries that a producer appends and its consumers read.
 
 A chain that others read has one log, however many read it. Entries have dense indexes that go on across epochs: a
 position is the index of the next entry to read, and it is what a consumer's offsets hold. Barriers and the end of input
@@ -51,12 +51,12 @@ class Backlog:
 
 
 class BrokenLog(ValueError):
-    """Entries do not form a log: one is missing, stands twice with different content, or comes behind the end."""
+    """Entries do not form a log: one is missing, occurs twice with different content, or comes after the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """What a log has handed out up to some entry, since it was made."""
+    """Totals of a log up to some entry, since its creation."""
 
     records: int
     bytes: int

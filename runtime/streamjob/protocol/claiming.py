@@ -1,4 +1,4 @@
-"""Whose a snapshot is, once a job starts from another job's snapshot in claim mode: a marker beside the manifest tells.
+"""The owner of a snapshot that another job starts from in claim mode: a marker next to the manifest records it.
 
 The marker is created with put-if-absent, by the job that claims the snapshot or by the owner that is about to delete
 it, and says which; exactly one of both wins.
@@ -50,7 +50,7 @@ class CreateOutside:
 
 
 class Marker(BaseModel):
-    """What a marker says; for a claim, `root` is the absolute URI of the claiming job's root.
+    """The content of a marker; for a claim, `root` is the absolute URI of the claiming job's root.
 
     `voided` is the claim of a job that is gone, in whose place a deletion's marker was put.
     """
@@ -123,7 +123,7 @@ def mark_for_deletion(manifest: Key, job: JobId) -> Program[bool]:
 
 
 def read_marker(manifest: Key) -> Program[Marker | None]:
-    """Return what the marker beside a manifest says; None if there is none.
+    """Return the marker next to a manifest; None if there is none.
 
     Raises:
         CannotClaim: it cannot be read.
@@ -172,7 +172,7 @@ def _create_or_read(
         try:
             return (yield from read())
         except ObjectMissing:
-            # Whoever deletes the snapshot has come to its marker.
+            # The deletion of the snapshot has reached its marker.
             continue
     raise StoreUnavailable("the marker of a snapshot appears and keeps disappearing", "try again")
 

@@ -1,4 +1,4 @@
-"""Deletion: what no retained checkpoint refers to, by the owner of the log alone, and only after a completion.
+"""Deletes objects that no retained checkpoint refers to: only the owner of the log does, and only after a completion.
 
 First everything is classified, and nothing is deleted if a retained manifest cannot be read. What another job has
 claimed is spared, with all that it refers to (`claiming`): before its manifest is deleted, each checkpoint is marked,
@@ -31,12 +31,12 @@ from streamjob.store.effects import PAGE_SIZE, Program, delete, list_all, list_p
 
 
 class CannotCollect(StoreError):
-    """A retained or claimed manifest cannot be read, so nobody knows what it needs: nothing is deleted."""
+    """A retained or claimed manifest cannot be read, so its files are unknown: nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection deleted: manifests and files; `swept` says that the whole store was gone through.
+    """The result of a collection: deleted manifests and files; `swept` if the whole store was scanned.
 
     `subsumed` are the checkpoints that are no longer retained, also those that another job has claimed.
     """
@@ -73,7 +73,7 @@ class Collector:
         self._pruned_below: LogSeq | None = None
 
     def collect(self, completion: Completion, num_retained: int) -> Program[Collected]:
-        """Delete what a completion made superfluous, and prune the log.
+        """Delete the garbage after a completion, and prune the log.
 
         Args:
             completion: the permit; the latest completion of this epoch, or an earlier one.
@@ -94,7 +94,7 @@ class Collector:
             yield from self._learn_retained(completion, num_retained)
             survey = yield from _list_objects()
 
-        # No effect from here to the next: what uploads and completions do meanwhile counts.
+        # There is no effect between here and the next one: uploads and completions in the meantime count.
         dropped = subsumed(held.retained, num_retained)
         held.give_up(dropped, num_retained)
         self._freed |= registry.subsume(record.id for record in dropped if record.id is not None) | survey.files
@@ -127,7 +127,7 @@ class Collector:
         try:
             yield from verify(held)
         except LogDamaged as error:
-            # The job need not stop: what it completes is whole, and it retains what it knows of.
+            # The job need not stop: its completions are intact, and it retains the snapshots that it knows.
             raise CannotCollect(f"nothing is deleted: {error.what}", error.fix) from error
 
     def _learn_retained(self, completion: Completion, num_retained: int) -> Program[None]:

@@ -306,7 +306,7 @@ class Coordinator:
             if pending.properties.is_savepoint and not pending.properties.drained:
                 self._requests.give_up_stop(reason, message)
             else:
-                # What was drained cannot read on; and who wants to stop without a savepoint stops without.
+                # A drained job cannot read on, and a stop without savepoint ends without one.
                 self._fail_job(now, reason, message)
             return
         if pending.final:

@@ -95,7 +95,7 @@ class Publications(PublicationState):
     def open(self) -> Effects:
         """Note that all is restored; a loop that has nothing left to do ends at once."""
         self._check_restored()
-        # What is restored, who reads it has asked for; only what follows from it is news.
+        # The caller has requested the restored part; only its consequences are news.
         self._streams.changes()
         return self._effects()
 

@@ -195,8 +195,8 @@ class Epoch:
                 return EpochOutcome(EpochEnd.STOPPED)
             if resolution.fork:
                 log.warning(
-                    "This start is a fork: the log's last completion is not what the job goes on from. "
-                    "What the sinks have published since stays published, and is made again."
+                    "This start is a fork: the job does not continue from the log's last completion. Output "
+                    "published since then stays published, and is published again."
                 )
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:

@@ -138,7 +138,7 @@ def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:
         if offset is not None and offset > latest[each]:
             raise EndingOffsetsDoNotFit(
                 f"Source {uid!r}: {ENDING_OFFSETS} has {offset} for {each}, which ends at {latest[each]}",
-                "give an offset that is there, or -1 for the latest",
+                "give an offset that exists, or -1 for the latest",
             )
     return KafkaEnd({each: latest[each] if offset is None else offset for each, offset in named.items()})
 

@@ -41,5 +41,5 @@ def explaining(
     except (Py4JJavaError, CapturedException) as error:
         thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
         causes = read_causes(jvm.io.streamjob.KafkaClients.causes(thrown))
-        # What Java says beside that is a page, and may hold what an option holds.
+        # The rest of Java's message is a page long, and may contain an option's secret.
         raise explain(tuple(replace(each, message=redacted(each.message, secrets)) for each in causes)) from None

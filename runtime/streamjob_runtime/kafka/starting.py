@@ -148,7 +148,7 @@ def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: Kaf
             raise UnusableBeginning(
                 f"{source.who}: its startingOffsets have {offset} for {partition}, "
                 f"which goes from {beginning} to {end}",
-                "give an offset that is there: -2 is the earliest, -1 the latest",
+                "give an offset that exists: -2 is the earliest, -1 the latest",
             )
 
 

@@ -15,7 +15,7 @@ from streamjob_runtime.control.terminal import View
 from streamjob_runtime.job.runner import Runner
 from streamjob_runtime.process.termination import TerminationLog
 
-_LEFT = "Left without a last checkpoint; the job goes on from the one before."
+_LEFT = "Stopped without a last checkpoint; the job continues from the previous one."
 
 
 class Stopper:

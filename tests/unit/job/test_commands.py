@@ -49,8 +49,8 @@ def test_a_valid_job_is_said_to_be_one(job_file: Path) -> None:
 def test_validate_says_what_it_did_not_ask(job_file: Path) -> None:
     result = CliRunner().invoke(app(), ["validate", str(job_file)])
 
-    assert "not asked: whether columns, functions and types are there" in result.output
-    assert "--spark asks that" in result.output
+    assert "not checked: whether columns, functions and types exist" in result.output
+    assert "use --spark" in result.output
 
 
 def test_an_invalid_job_ends_the_command_with_its_problems(job_file: Path) -> None:

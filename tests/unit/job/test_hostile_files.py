@@ -60,7 +60,7 @@ HOSTILE = {
     "a boolean that is none": ("a: !!bool b", "line 1, column 4: its tag says that it is true or false"),
     "a key twice": ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"),
     "a key twice in two spellings": ("true: 1\nTrue: 2", "line 2, column 1: the key 'True' is there twice"),
-    "a merge of a word": ("a: {<<: b}", "line 1, column 9: what `<<` takes in must be a mapping"),
+    "a merge of a word": ("a: {<<: b}", "line 1, column 9: the value of `<<` must be a mapping"),
     "many values": ("[" + "a," * 200_000 + "]", "it holds more than 100000 values"),
     "size": ("#" * (MOST_BYTES + 1), "it is larger than 1048576 bytes"),
     "a directive": ("%YAML 9.9\n---\na: 1", "line 1, column 1: found incompatible YAML document"),

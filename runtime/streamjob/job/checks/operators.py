@@ -105,7 +105,7 @@ def _written(operator: OperatorSpec, function: Callable[..., Any]) -> Iterator[P
         takes = len(inspect.signature(function).parameters)
         yield _wrong_arguments(operator, takes)
     except ValueError:
-        # What is written in C may keep its signature to itself.
+        # Functions written in C may have no signature.
         pass
     if _uses(getattr(function, "__code__", None), "withWatermark"):
         yield Problem(where(operator), f"its function {_WATERMARK}", _WATERMARK_FIX)

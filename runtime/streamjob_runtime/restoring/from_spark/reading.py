@@ -209,8 +209,8 @@ def _last_committed(listing: Listing, uri: str) -> BatchId:
     batch = BatchId(committed[-1])
     if planned[-1] > batch:
         log.warning(
-            "The query at %s had planned batch %d and not committed it. The job reads the batch's rows again: what the "
-            "query had written of them by then stays where it is.",
+            "The query at %s had planned batch %d and not committed it. The job reads the batch's rows again: rows "
+            "that the query had written of it stay where they are.",
             uri,
             planned[-1],
         )

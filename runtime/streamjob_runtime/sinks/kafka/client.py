@@ -159,7 +159,7 @@ class Publisher:
             with self._kafka.explained(doing, elapsed=self._elapsed):
                 yield
         except KafkaUnreachable:
-            # They would not be told of its end either, and whoever tells them waits.
+            # Consumers would not learn about its end either, and the next process would wait.
             self._begun = None
             raise
 
