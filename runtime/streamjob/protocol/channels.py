@@ -1,11 +1,11 @@
 """A channel between two chains as pure values: the log of entries that a producer appends and its consumers read.
 
-A chain that others read has one log, however many read it. Entries have dense indexes that go on across epochs: a
-position is the index of the next entry to read, and it is what a consumer's offsets hold. Barriers and the end of input
-are entries like any other, so that a position also says which barriers have been passed.
+A chain with readers has one log, however many readers there are. Entries have dense indexes that continue across
+epochs. A position is the index of the next entry to read; a consumer's offsets hold positions. Barriers and the end of
+input are entries like any other, so that a position also says which barriers have been passed.
 
 Source: the channels of Flink's asynchronous barrier snapshots (Carbone et al., 2015), with whole micro-batches as
-records. The log knows nothing of who reads it, nor of files; `streamjob.protocol.cuts` decides.
+records. The log knows neither its readers nor files; `streamjob.protocol.cuts` decides.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ChannelLog:
 
     Args:
         name: whose log it is, for messages.
-        entries: what it begins with, in any order; an entry may be given twice.
+        entries: the initial entries, in any order; an entry may be given twice.
         next_index: the index of the next entry: right behind `entries`, if there are any.
         ended: whether its last entry is the end of input, also if that is not among `entries`.
         watermark_ms: the newest watermark before `entries`, in ms since 1970.
@@ -136,7 +136,7 @@ class ChannelLog:
         return self._totals.watermark_ms
 
     def append_data(self, segments: Sequence[Segment], watermark_ms: int | None) -> tuple[Entry, ...]:
-        """Append what a batch hands out: an entry for each segment, the last with the watermark behind the batch.
+        """Append the output of a batch: an entry for each segment, the last with the watermark after the batch.
 
         Without segments there is an entry only if the watermark has advanced; it never goes back.
         Raises BrokenLog behind the end.

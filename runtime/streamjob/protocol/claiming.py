@@ -8,8 +8,8 @@ it, and says which; exactly one of both wins.
 - The claimer reads the manifest, creates its marker, and reads the manifest again: its marker may be late, when the
   owner has removed its own, and then the manifest is gone already.
 
-All epochs of a job delete alike, so the deletion that one began another goes on with. A marker without a manifest is
-garbage.
+All epochs of a job delete in the same way, so a later epoch continues the deletion of an earlier one. A marker without
+a manifest is garbage.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def mark_for_deletion(manifest: Key, job: JobId) -> Program[bool]:
     """Return whether the owner may delete a snapshot; False if another job has claimed it.
 
     Raises:
-        StoreUnavailable, StoreDenied: nobody knows; it must not be deleted.
+        StoreUnavailable, StoreDenied: the owner is unknown; it must not be deleted.
     """
     marker = Key(keys.claim_marker(manifest))
     content = Marker(kind="deletion", job=job.name, namespace=job.namespace).encoded()

@@ -1,14 +1,14 @@
 """Deletes objects that no retained checkpoint refers to: only the owner of the log does, and only after a completion.
 
-First everything is classified, and nothing is deleted if a retained manifest cannot be read. What another job has
-claimed is spared, with all that it refers to (`claiming`): before its manifest is deleted, each checkpoint is marked,
-one conditional create. Then the claim of the log is checked. It may be lost right after, with the list of deletions in
+First everything is classified, and nothing is deleted if a retained manifest cannot be read. Snapshots claimed by
+another job are kept, with all their files (`claiming`): before its manifest is deleted, each checkpoint is marked, one
+conditional create. Then the claim of the log is checked. It may be lost right after, with the list of deletions in
 hand; that does no harm, because the list holds nothing that the newest checkpoint of the log refers to, nothing of a
-later epoch, and no later epoch builds on anything else (`registry`). Manifests go before their files, so what has a
-manifest is whole; markers and records of the log go with the files.
+later epoch, and no later epoch builds on anything else (`registry`). Manifests are deleted before their files, so every
+snapshot with a manifest is intact; markers and records of the log go with the files.
 
 After the first completion of an epoch the whole store is swept: crashed epochs and stopped owners leave garbage of
-which nobody has a list. From then on the registry knows all there is, and nothing is listed but the end of the log.
+which nobody has a list. From then on the registry knows all objects, and only the end of the log is listed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Survey:
 
 @final
 class Collector:
-    """Deletes in one epoch; one call at a time. It goes on where a failed call stopped.
+    """Deletes in one epoch; one call at a time. It continues where a failed call stopped.
 
     Args:
         registry: the epoch's; shared with the uploads, so under the same lock.
@@ -82,7 +82,7 @@ class Collector:
         Raises:
             Superseded: another owner holds the log; nothing was deleted in this call.
             CannotCollect: a retained or claimed manifest cannot be read; nothing was deleted in this call.
-            StoreUnavailable, StoreDenied: not everything was deleted; the next call goes on.
+            StoreUnavailable, StoreDenied: not everything was deleted; the next call continues.
         """
         held, registry = completion.claim, self._registry
         if held.epoch != registry.epoch:
@@ -146,7 +146,7 @@ class Collector:
             self._registry.adopt(manifest, reusable=False)
 
     def _spare_claimed(self, job: JobId) -> Program[None]:
-        """Mark what is superfluous for deletion; spare what another job has claimed."""
+        """Mark garbage for deletion, except snapshots that another job has claimed."""
         for manifest in sorted(self._superfluous):
             if (yield from mark_for_deletion(manifest, job)):
                 self._manifests.add(manifest)

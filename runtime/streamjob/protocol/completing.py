@@ -22,7 +22,7 @@ def complete_snapshot(
     """Write a checkpoint's manifest and let the log name it; all that it refers to must be in the store.
 
     Args:
-        manifest: of a checkpoint that has begun in the registry and refers only to what that handed out.
+        manifest: of a checkpoint that has begun in the registry and refers only to objects from it.
         now: seconds since 1970.
         savepoint_uri: for a savepoint, where the caller has written its manifest as `encode_manifest` returns it.
 
@@ -31,7 +31,7 @@ def complete_snapshot(
         OutcomeUnknown: whether the checkpoint is completed is unknown. Do not abort it in the registry; call again with
             the same manifest, which is not written again, or end the epoch.
         StoreUnavailable, StoreDenied: it is not completed and never will be: abort it in the registry.
-        IllegalStep: the manifest is not this epoch's, or refers to what may be deleted; or see `complete`.
+        IllegalStep: the manifest is not this epoch's, or refers to objects that may be deleted; or see `complete`.
     """
     owner = (held.identity.job.name, held.identity.job.namespace, held.epoch)
     if (manifest.job, manifest.namespace, manifest.epoch) != owner:

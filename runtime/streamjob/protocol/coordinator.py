@@ -4,13 +4,13 @@ How to drive it. Make one `Coordinator` per epoch, after the restore, with all c
 `streamjob.protocol.messages` to `handle`, one at a time, and execute the actions that it returns in their order:
 
 - `StartCheckpoint`: under the publication lock, `Publications.trigger`; for each cut, now or later, hold the files,
-  upload beside the stream, then a `ChainAcknowledged` or `ChainDeclined`. A finished chain acknowledges, too, with the
-  state it ended in. `SwitchToUnaligned`: under the lock, `Publications.switch`, which cuts what is left.
+  upload in the background, then a `ChainAcknowledged` or `ChainDeclined`. A finished chain acknowledges, too, with the
+  state it ended in. `SwitchToUnaligned`: under the lock, `Publications.switch`, which cuts the remaining chains.
 - `CompleteCheckpoint`: write the manifest, then the log record; `CompletionSucceeded` or `CompletionFailed`. On success
   call `Publications.complete` before the event is handed in. Until one of the two comes, nothing else starts.
 - `Publish`: commit in all sinks; `Published` or `PublicationFailed`. No checkpoint starts in between.
 - `AbortCheckpoint`: `Publications.abort`, drop the uploads. `DiscardAcknowledgement`: let go of its files.
-- `WakeAt`: send a `Tick` then. `ResolveTrigger`: for whoever waits; `Triggers.status` tells the same at any time.
+- `WakeAt`: send a `Tick` then. `ResolveTrigger`: for the waiting caller; `Triggers.status` gives the same at any time.
 - `FailJob`: end the epoch, ask `streamjob.protocol.restarts`; `EndJob`: end for good. Behind either nothing starts. The
   outcome of a completion that was under way may still be handed in; `EpochEnded` resolves what is left open.
 
@@ -95,7 +95,7 @@ class Coordinator:
         return None if self._pending is None else self._pending.id
 
     def handle(self, event: m.Event) -> list[m.Action]:
-        """Take an event in and return what is to be done now, in this order."""
+        """Handle an event and return the actions to execute now, in this order."""
         self._out = []
         if self._ended:
             self._after_the_end(event)
@@ -210,7 +210,7 @@ class Coordinator:
             self._abort(now, AbortReason.EXPIRED, f"no acknowledgement from {missing}")
 
     def _switch(self, now: float) -> None:
-        """Let a checkpoint whose barriers take too long go on unaligned, once (FLIP-76's aligned timeout)."""
+        """Switch a checkpoint whose barriers take too long to unaligned, once (FLIP-76's aligned timeout)."""
         pending = self._pending
         switches = pending.switches() if pending else None
         if pending is not None and switches is not None and now >= switches:

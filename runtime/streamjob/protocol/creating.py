@@ -1,4 +1,4 @@
-"""Creating a record of the log: one conditional create, whose outcome is settled whatever the store answers."""
+"""Creating a record of the log: one conditional create, whose outcome is determined for every answer of the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRIES = 5
 
 
 class OutcomeUnknown(StoreError):
-    """The store cannot tell whether a record was created, and it may be created late. The epoch cannot go on."""
+    """The store cannot tell whether a record was created, and it may be created late. The epoch cannot continue."""
 
 
 def create(record: LogRecord) -> Program[bool]:
@@ -58,7 +58,7 @@ def copy(record: LogRecord) -> Program[None]:
 
 
 def settled_above(record: LogRecord) -> Program[bool]:
-    """Return whether the log goes on above a record that was just created."""
+    """Return whether the log continues above a record that was just created."""
     unknown: StoreError | None = None
     for _ in range(TRIES):
         try:

@@ -1,16 +1,16 @@
-"""The state that the publication lock guards: what every chain has published, and where checkpoints cut it.
+"""The state that the publication lock guards: the publications of every chain, and the cuts of checkpoints.
 
 Publication is the last act of a batch. A chain's cut is its last published batch, taken at once when the barriers have
-reached it: at the trigger for a chain that reads sources only, else with the batch behind which every stream that it
-reads is consumed up to the barrier or to its end. A chain that is cut forwards the barrier into its own stream. An
-unaligned checkpoint cuts all chains at its trigger, and a switched one all that are left; what is in flight between two
-cuts belongs to the checkpoint then. Feedback channels take no part in this, see `streamjob.protocol.loops`. Source:
+reached it: at the trigger for a chain that reads only sources, otherwise with the batch after which every stream that
+it reads is consumed up to the barrier or to its end. A chain that is cut forwards the barrier into its own stream. An
+unaligned checkpoint cuts all chains at its trigger, and a switched one the remaining chains; the data in flight between
+two cuts is then part of the checkpoint. Feedback channels take no part in this, see `streamjob.protocol.loops`. Source:
 Carbone et al., Lightweight Asynchronous Snapshots (2015), and FLIP-76.
 
-Whoever calls a method of `Publications` holds the process-wide publication lock; nothing here blocks or waits. The
+Callers of `Publications` hold the process-wide publication lock; nothing here blocks or waits. The
 effects that a method returns are to be executed under the same hold of the lock.
 
-How to drive it: `restore` each chain that does not start from nothing, and `restore_log` for what others read of it;
+How to drive it: `restore` each chain that has state, and `restore_log` its stream if it has readers;
 `open` before anything runs; `begin` and `publish` at both ends of every batch, `committed` once Spark's
 `commits/<batch>` exists, `end` when a chain is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned;
 acknowledge each cut that an effect brings once `is_committed` says so and its files are stored; `complete` on
@@ -74,10 +74,10 @@ class Publications(PublicationState):
         *,
         watermark_ms: int | None = None,
     ) -> None:
-        """Let a chain's stream begin with what was in flight in a checkpoint; before anything runs.
+        """Start a chain's stream with the in-flight data of a checkpoint; before any chain runs.
 
         Args:
-            producer: the chain; one that nobody reads needs no stream, but may have ended.
+            producer: the chain; a chain without readers needs no stream, but may have ended.
             entries: all that one of its readers has not consumed; one that several have not may be given repeatedly.
             next_index: the index of the next entry.
             ended: whether the chain is done for good.
@@ -109,7 +109,7 @@ class Publications(PublicationState):
         Raises:
             PublicationSealed: a stopping snapshot has cut the chain already.
             IllegalPublication: it is not the batch behind the last published one, comes behind the chain's end, has
-                read what it may not, or hands something to readers of which there are none.
+                read beyond its frontier, or has output for readers but has no readers.
         """
         state = self._chains[chain]
         self._check_open(chain, batch)
@@ -160,7 +160,7 @@ class Publications(PublicationState):
 
         Args:
             chain: the chain.
-            drained: its input has not ended, or not for good: who starts from a later snapshot reads on.
+            drained: its input has not ended, or not for good: a start from a later snapshot reads on.
 
         Raises:
             PublicationSealed: a stopping snapshot has cut the chain already.
@@ -212,7 +212,7 @@ class Publications(PublicationState):
         Args:
             checkpoint: the checkpoint that begins.
             seal: each chain publishes nothing more behind its cut: the checkpoint stops the job.
-            unaligned: cut every chain, and take what is in flight; no barrier is written.
+            unaligned: cut every chain, and include the in-flight data; no barrier is written.
 
         Raises:
             ValueError: the checkpoint, or a later one, was triggered before, or one is under way.
@@ -234,7 +234,8 @@ class Publications(PublicationState):
         return self._effects()
 
     def switch(self, checkpoint: CheckpointId) -> Effects:
-        """Go on unaligned: cut the chains that still wait for a barrier where they are; the barrier is obsolete then.
+        """Switch to unaligned: cut the chains that still wait for a barrier where they are. The barrier is then
+        obsolete.
 
         Nothing happens if the checkpoint is not under way, or has cut every chain.
         """
@@ -253,7 +254,8 @@ class Publications(PublicationState):
         return self._effects()
 
     def abort(self, checkpoint: CheckpointId) -> Effects:
-        """Forget a checkpoint's cuts; its committables go into the next, and what it had sealed may publish again."""
+        """Forget a checkpoint's cuts; its committables go into the next one, and the chains that it had sealed may
+        publish again."""
         if self._under_way is not None and self._under_way.id == checkpoint:
             if self._sealed_by == checkpoint:
                 self._sealed_by = None

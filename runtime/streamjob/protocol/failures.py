@@ -55,7 +55,7 @@ class FailureCounter:
             self._counted.add(checkpoint)
 
     def succeeded(self, checkpoint: CheckpointId) -> None:
-        """Begin anew: a success ends the row of failures."""
+        """Reset: a success ends the row of failures."""
         if self._last_success is None or checkpoint > self._last_success:
             self._last_success = checkpoint
             self._counted = {failed for failed in self._counted if failed > checkpoint}

@@ -1,4 +1,4 @@
-"""The states of a job as a transition table; what is not in the table cannot happen."""
+"""The states of a job as a transition table; other transitions cannot happen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job stands; the names are the control API's."""
+    """The state of a job; the names are the control API's."""
 
     CREATED = "CREATED"
     """Also while a job starts that has nothing to restore."""
@@ -42,7 +42,7 @@ _STARTED = frozenset(
         JobState.SUPERSEDED,
     }
 )
-"""What may follow a start, whether there was something to restore or not."""
+"""States that may follow a start, with or without something to restore."""
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.CREATED: _STARTED | {JobState.RESTORING},

@@ -1,9 +1,9 @@
 """A job's log, as a reader sees it: one dense run of records that ends at the highest number.
 
 Every record says how far down the log goes (`oldest`), names the bytes of the record below by their hash, and has a
-checksum. So whatever is missing, altered or put in another's place between `oldest` and the highest record is damage,
-and a reader says so: a damaged log is never taken for a shorter one, or for that of a new job. Only the highest record
-has none above that would miss it; a copy beside the log tells of it.
+checksum. So any missing, altered or misplaced record between `oldest` and the highest record is damage, and a reader
+reports it: a damaged log is never taken for a shorter one, or for that of a new job. Only the highest record has no
+record above that refers to it; a copy next to the log shows its loss.
 
 Old records are pruned, claims among them, so below the run lie free numbers. A writer that slept through the pruning,
 or a request that was late, can still create a record there, and only there. No reader looks there.
@@ -41,7 +41,7 @@ class LogDamaged(CannotRestore):
 
     Args:
         job: whose log it is.
-        problem: which object, and what is wrong with it.
+        problem: the object and its problem.
     """
 
     def __init__(self, job: JobId, problem: str) -> None:
@@ -113,7 +113,7 @@ class LogView:
 
     @property
     def newest(self) -> LogRecord | None:
-        """The highest completion: what `latest` restores, and whose committables are to be published again."""
+        """The highest completion: `latest` restores it, and its committables are published again."""
         completions = self.completions
         return completions[-1] if completions else None
 
@@ -206,7 +206,7 @@ def read(job: JobId, *, checkpoints: int | None = None, hint: LogSeq | None = No
         hint: the number of a record that exists or existed once, from where the search may start.
 
     Raises:
-        LogDamaged: what was read of the log cannot be all that was written.
+        LogDamaged: records of the log are missing or altered.
         UnknownRecordVersion, ForeignLog: a record that counts cannot be used.
     """
     while True:
@@ -265,7 +265,7 @@ def _highest_in(page: Page, otherwise: LogSeq | None) -> LogSeq | None:
 
 
 def _check_new(job: JobId) -> Program[None]:
-    """Raise LogDamaged if the log has no record, and something tells that it had one."""
+    """Raise LogDamaged if the log has no record, but other objects show that it had one."""
     page = yield from list_page(keys.COPIES_PREFIX, limit=1)
     left = page.objects[0].key if page.objects else (yield from _find_owned_manifest())
     if left is not None:
@@ -281,7 +281,8 @@ def _check_highest(job: JobId, highest: LogSeq) -> Program[None]:
 
 
 def _find_owned_manifest() -> Program[Key | None]:
-    """Return the manifest of a checkpoint that no other job has claimed, or None: what a deleted job does not leave."""
+    """Return the manifest of a checkpoint that no other job has claimed, or None. A deleted job leaves no such
+    manifest."""
     found = {info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))}
     manifests = sorted(key for key in found if keys.manifest_ids(key) is not None)
     return next((key for key in manifests if keys.claim_marker(key) not in found), None)

@@ -1,10 +1,10 @@
 """Loops: which chains form one, and when one has come to its end.
 
 A channel is a feedback channel if its author says so; without these the graph has no cycle. Barriers of feedback
-channels hold nobody back: a chain that reads one is cut before the chain that writes it, because the barrier comes to
-the writer through the reader. So the barrier goes round once, and what lies between the reader's cut and the returning
-barrier belongs to the checkpoint. Source: Carbone et al., Lightweight Asynchronous Snapshots (2015), algorithm 2, where
-the reader logs these records; here the stream keeps them until the writer's cut takes them.
+channels hold no chain back: a chain that reads one is cut before the chain that writes it, because the barrier comes to
+the writer through the reader. So the barrier goes round once, and the entries between the reader's cut and the
+returning barrier are part of the checkpoint. Source: Carbone et al., Lightweight Asynchronous Snapshots (2015),
+algorithm 2, where the reader logs these records; here the stream keeps them until the writer's cut takes them.
 
 The chains of a loop wait for each other's end, so none of them ends by itself: a loop ends as a whole, once nothing can
 happen in it any more.
@@ -21,7 +21,7 @@ from streamjob.protocol.published import Channel
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Chains each of which reads, directly or through others, what comes of its own output.
+    """Chains that each read, directly or through others, results of their own output.
 
     Args:
         chains: its chains, in the job's order.

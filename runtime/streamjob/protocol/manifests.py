@@ -1,4 +1,4 @@
-"""Reading and writing manifests, and telling what is wrong with a snapshot that cannot be used."""
+"""Reading and writing manifests, and describing the problems of an unusable snapshot."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
 
 
 def decode_completed(record: LogRecord, content: bytes) -> Manifest:
-    """Return the manifest that a completion names, given what is stored at its place.
+    """Return the manifest that a completion names, from the content stored under its key.
 
     Raises:
         UnknownManifestVersion, SnapshotCorrupt: as `decode_manifest`; or it is not the one that the record names.
@@ -122,7 +122,7 @@ def read_completed(record: LogRecord) -> Program[Manifest]:
 
 
 def read_content(reference: str) -> Program[bytes]:
-    """Read what is stored at a manifest's place, whatever it is. Raises SnapshotMissing."""
+    """Read the content stored under a manifest's key. Raises SnapshotMissing."""
     try:
         return (yield from (get_uri(reference) if is_uri(reference) else get(Key(reference))))
     except ObjectMissing as error:
@@ -130,12 +130,12 @@ def read_content(reference: str) -> Program[bytes]:
 
 
 def list_shared_sizes() -> Program[Mapping[str, int]]:
-    """Return the job's shared files and their sizes in bytes: what `find_problems` compares with."""
+    """Return the job's shared files and their sizes in bytes, for `find_problems`."""
     return {info.key: info.size for info in (yield from list_all(keys.SHARED_PREFIX))}
 
 
 def find_problems(record: LogRecord, stored: Mapping[str, int]) -> Program[tuple[str, ...]]:
-    """Return what is wrong with the snapshot of a completion, one sentence each; nothing if it is whole.
+    """Return the problems of a completion's snapshot, one sentence each; none if it is intact.
 
     Objects outside the job's shared files are not looked at, and content is not hashed.
 

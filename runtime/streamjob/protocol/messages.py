@@ -1,4 +1,4 @@
-"""What the coordinator is told (events) and what it answers (actions); values without behaviour.
+"""The coordinator's input (events) and output (actions); values without behaviour.
 
 Every event carries `now`: seconds since 1970 by a clock that does not jump (the wall clock at the process's start plus
 the monotonic time since).
@@ -17,7 +17,7 @@ from streamjob.snapshot.manifest import ChainState, ChannelState, OperatorState,
 
 
 class ChainStatus(StrEnum):
-    """Where a chain stands in its life."""
+    """The life-cycle state of a chain."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -30,7 +30,7 @@ class ChainStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcknowledgementMetrics:
-    """What an acknowledgement adds to the statistics; sizes in bytes, durations in seconds.
+    """An acknowledgement's figures for the statistics; sizes in bytes, durations in seconds.
 
     `checkpointed_size` was written for this checkpoint, `state_size` is all that it refers to. `sync_duration` is the
     time under the publication lock and the hold on the files, `async_duration` the upload's. `start_delay` lasts from
@@ -52,7 +52,7 @@ class AcknowledgementMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAcknowledgement:
-    """A chain's part of a snapshot, all of it stored: what goes into the manifest, and its figures.
+    """A chain's part of a snapshot, completely stored: its part of the manifest, and its figures.
 
     `channels` are those that the chain reads.
     """
@@ -84,7 +84,7 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested(Event):
-    """Somebody asks for a checkpoint or savepoint; asked again with the same id, it is the same request."""
+    """A request for a checkpoint or savepoint. A request with the same id is the same request."""
 
     trigger_id: TriggerId
     kind: SnapshotKind
@@ -93,7 +93,7 @@ class TriggerRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested(Event):
-    """Somebody asks the job to stop, behind a savepoint or else behind a last checkpoint; `drain` flushes it first."""
+    """A request to stop the job with a savepoint, otherwise with a last checkpoint; `drain` drains it first."""
 
     trigger_id: TriggerId
     savepoint: bool = False
@@ -128,7 +128,7 @@ class CompletionSucceeded(Event):
 
 
 class CompletionFailure(StrEnum):
-    """What is known of a completion that did not succeed."""
+    """The knowledge about a completion that did not succeed."""
 
     NOT_WRITTEN = "NOT_WRITTEN"
     """The log does not name the checkpoint and never will."""
@@ -171,7 +171,7 @@ class PolicyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainStateChanged(Event):
-    """A chain stands elsewhere in its life."""
+    """A chain has changed its life-cycle state."""
 
     chain: ChainUid
     status: ChainStatus
@@ -192,7 +192,7 @@ class OwnershipLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnded(Event):
-    """The runtime ends the epoch for a cause of its own, or ended it as told: nothing more will be reported."""
+    """The runtime ends the epoch for its own reasons, or has ended it on request: no more events follow."""
 
     message: str = ""
 
@@ -209,7 +209,7 @@ class StartCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchToUnaligned:
-    """Go on unaligned: cut the chains that still wait for barriers where they are; the others keep their cuts."""
+    """Switch to unaligned: cut the chains that still wait for barriers where they are; the others keep their cuts."""
 
     id: CheckpointId
 
@@ -243,7 +243,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardAcknowledgement:
-    """Let go of what an acknowledgement refers to: it will not be part of any snapshot."""
+    """Release the files of an acknowledgement: it will not be part of any snapshot."""
 
     id: CheckpointId
     chain: ChainUid
@@ -256,7 +256,7 @@ class DrainSources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveTrigger:
-    """Tell whoever asked how the request ended."""
+    """Report the outcome of a request to its caller."""
 
     trigger_id: TriggerId
     outcome: TriggerOutcome

@@ -15,7 +15,7 @@ _BATCH_PARTS = 1000
 
 
 def newest_intact(view: LogView, *, below: LogRecord) -> Program[LogRecord | None]:
-    """Return the newest completion older than one whose manifest and files are what was written, or None.
+    """Return the newest older completion whose manifest and files are intact, or None.
 
     Reads the files of one completion after the other; what several share is read once.
     """
@@ -30,7 +30,7 @@ def newest_intact(view: LogView, *, below: LogRecord) -> Program[LogRecord | Non
 
 
 def is_intact(record: LogRecord, known: dict[Part, str | None]) -> Program[bool]:
-    """Return whether every file of a completion is what was written; its manifest is there.
+    """Return whether every file of a completion is intact; its manifest exists.
 
     Args:
         record: the completion.

@@ -1,9 +1,9 @@
 """Ownership of a job's log: claims fence off earlier owners, completions make checkpoints real.
 
-Both are one conditional create at the next number of the log. Whoever loses the number to another has lost the log:
-a claimer reads on and tries the next number, a completer stops for good. `Claim` and `Completion` are capabilities:
-only `claim` makes the one, only `complete` the other, so nothing completes without a claim, and nothing is deleted
-without a completion of one's own.
+Both are one conditional create at the next number of the log. A process that loses the number to another one has lost
+the log: a claimer reads on and tries the next number, a completer stops for good. `Claim` and `Completion` are
+capabilities: only `claim` makes the one, only `complete` the other, so nothing completes without a claim, and nothing
+is deleted without a completion of one's own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class IllegalStep(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who claims: the job, a random owner, drawn anew for each process, and the pod's attempt."""
+    """The claimer: the job, a random owner, new for each process, and the pod's attempt."""
 
     job: JobId
     owner: Owner
@@ -52,9 +52,9 @@ class Identity:
 
 @final
 class Claim:
-    """The log, held in one epoch; knows what its owner has completed in it, and what is still to be published.
+    """The log, held in one epoch; knows its owner's completions, and the one that is still to be published.
 
-    Made by `claim` only. One completion at a time, and one collection at a time; both may go on side by side, under the
+    Made by `claim` only. One completion at a time, and one collection at a time; both may run concurrently, under the
     lock that is the `guard` of `drive`.
     """
 
@@ -111,7 +111,7 @@ class Claim:
 
     @property
     def unpublished(self) -> LogRecord | None:
-        """The completion whose committables must be published before anything else is completed."""
+        """The completion whose committables must be published before the next completion."""
         return self._unpublished
 
     @property
@@ -185,7 +185,7 @@ class Claim:
 
 @final
 class Completion:
-    """A completion of this claim: the permit to publish it, and to delete what it makes superfluous."""
+    """A completion of this claim: the permit to publish it, and to delete the resulting garbage."""
 
     def __init__(self, issued: object, claim: Claim, record: LogRecord) -> None:
         if issued is not _ISSUED_HERE:
@@ -208,20 +208,21 @@ def claim(
 ) -> Program[Claim]:
     """Take the log over: begin a new epoch, which fences off all earlier ones.
 
-    A failed claim may be repeated at will. Whoever claims a log that is `finished` only publishes again,
-    unless it starts from elsewhere.
+    A failed claim may be repeated. The claimer of a `finished` log only publishes again, unless it starts from
+    elsewhere.
 
     Args:
         now: seconds since 1970.
         checkpoints: how many of the job's own checkpoints the claim must know of, at least; None for all.
         num_retained: how many checkpoints the job retains, as far as that is known; a collection says it again.
-        again: this owner has held the log, and goes on only if nobody else has claimed it since: a process that slept
+        again: this owner has held the log, and continues only if no other process has claimed it since: a process that
+        slept
             and fails when it wakes must not take the log back from its successor.
         oldest: give up all records below this number, which is at most that of the claim.
 
     Raises:
         Superseded: the last claim has a higher attempt, or with `again` another owner.
-        LogDamaged: the log is not what was written; it is not claimed.
+        LogDamaged: the log has changed since it was written; it is not claimed.
         ForeignLog, UnknownRecordVersion: the log cannot be used.
         OutcomeUnknown, StoreUnavailable, StoreDenied: the store does not let it be claimed now.
     """
@@ -318,7 +319,7 @@ def complete(
 def verify(held: Claim) -> Program[None]:
     """Check that the claim is still the last one, and that no record is missing that the log needs.
 
-    The claim may be lost right afterwards: what is done next must be harmless then, too.
+    The claim may be lost right afterwards: the next actions must be harmless even then.
 
     Raises:
         Superseded: the claim is not the last one.
@@ -353,7 +354,7 @@ def verify(held: Claim) -> Program[None]:
 def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
     """Run a program that reads snapshots; if it finds one unusable, see first whether the log is still held.
 
-    A successor deletes what it no longer needs: what a superseded owner misses is no damage.
+    A successor deletes objects that it no longer needs, so an object that a superseded owner misses is not damage.
 
     Raises:
         Superseded: the log is lost.

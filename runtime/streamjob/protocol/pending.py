@@ -45,7 +45,7 @@ class PendingCheckpoint:
         return self.triggered + timeout if self.phase is Phase.COLLECTING else None
 
     def switches(self) -> float | None:
-        """Return when it goes on unaligned unless all chains have acknowledged by then; None for never."""
+        """Return when it switches to unaligned unless all chains have acknowledged by then; None for never."""
         timeout = self.properties.aligned_timeout
         may_switch = self.phase is Phase.COLLECTING and not self.switched and not self.properties.unaligned
         return self.triggered + timeout if may_switch and timeout is not None else None

@@ -1,4 +1,4 @@
-"""What is known of the publications of a job, and what can be asked of it; whoever asks holds the publication lock."""
+"""The state of a job's publications, and queries on it; callers hold the publication lock."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PublicationState:
 
         Raises:
             BrokenLog: the position is outside the stream.
-            KeyError: nobody reads the chain.
+            KeyError: the chain has no readers.
         """
         log = self._streams.log(producer)
         if log is None:
@@ -121,12 +121,12 @@ class PublicationState:
         return self._streams.frontier(producer, consumer)
 
     def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
-        """Return the data that a consumer has not consumed, by default the slowest; none if nobody reads the chain.
+        """Return the data that a consumer has not consumed, by default the slowest; none if the chain has no readers.
 
-        The consumers of feedback channels are not among the slowest: nobody waits for them.
+        The consumers of feedback channels are not among the slowest: no producer waits for them.
         """
         return self._streams.backlog(producer, consumer)
 
     def stored_bytes(self, producer: ChainUid) -> int:
-        """Return how many bytes of a chain's stream are still there, consumed or not; 0 if nobody reads it."""
+        """Return how many bytes of a chain's stream still exist, consumed or not; 0 if it has no readers."""
         return self._streams.stored_bytes(producer) if self._streams.log(producer) is not None else 0

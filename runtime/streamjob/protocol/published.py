@@ -1,4 +1,4 @@
-"""What chains publish, and what the publications and cuts of a job mean for the world: values without behaviour."""
+"""Publications of chains, and the effects of publications and cuts: values without behaviour."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class IllegalPublication(RuntimeError):
 
 
 class PublicationSealed(RuntimeError):
-    """A batch came behind the cut of a stopping snapshot; it belongs to nobody and must not be committed."""
+    """A batch came after the cut of a stopping snapshot; it belongs to no checkpoint and must not be committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a batch hands to its chain's readers; `watermark_ms` is the chain's watermark behind it, since 1970."""
+    """A batch's output for its chain's readers; `watermark_ms` is the chain's watermark after it, since 1970."""
 
     segments: tuple[Segment, ...] = ()
     watermark_ms: int | None = None
@@ -32,7 +32,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What a batch publishes: where its inputs stand behind it, what it staged and hands on, its inputs' watermarks.
+    """A batch's publication: its input positions, its committables and output, and its inputs' watermarks.
 
     `staged` has a sink's committable where there is something to commit. `watermarks` are in ms since 1970. `consumed`
     has the positions in the streams of other chains; with several readers of one stream, the smallest.
@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedBack:
-    """What a checkpoint holds of a feedback channel: its entries from `consumed`, the position at its reader's cut."""
+    """A checkpoint's part of a feedback channel: its entries from `consumed`, the position at its reader's cut."""
 
     consumed: int
     entries: tuple[Entry, ...] = ()
@@ -63,8 +63,8 @@ class ChainCut:
     `ended_inputs` tell of the same streams but for those of feedback channels: the entries from there to the
     producer's cut, and whether the stream has ended at that cut. `next_index` and `ended` tell of the chain's own
     stream behind its cut, and `fed_back` of the feedback channels that it writes, by consumer. Durations are in
-    seconds: from the trigger to the first barrier, and from there to the cut; `processed_bytes` is what the chain has
-    consumed between these two.
+    seconds: from the trigger to the first barrier, and from there to the cut; `processed_bytes`: the bytes that the
+    chain has consumed between these two.
     """
 
     chain: ChainUid
@@ -86,7 +86,7 @@ class ChainCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What a step means for the world: to be executed before the publication lock is let go.
+    """The effects of a step, to be executed before the publication lock is released.
 
     Args:
         checkpoint: the checkpoint that `cuts` belong to; None without cuts.

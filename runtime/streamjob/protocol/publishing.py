@@ -1,11 +1,11 @@
-"""Publication: every committable that a completion of the log names is published, exactly once whoever does it.
+"""Publication: every committable that a completion of the log names is published exactly once, by any process.
 
 There is never more than one completion whose committables may be unpublished, the newest: the next one is not attempted
 before. So a claimer commits the committables of the newest completion below its claim again, which is idempotent, and
-knows that all earlier ones are published. What earlier epochs staged beyond is behind the cut, and is aborted.
+knows that all earlier ones are published. Later output staged by earlier epochs is after the cut, and is aborted.
 
-A stopped owner that wakes up does no harm: what it commits, the log names, and its successor has committed already;
-what it aborts belongs to epochs before its own.
+A suspended owner that wakes up does no harm: the log names the output that it commits, and its successor has already
+committed it; the output that it aborts belongs to epochs before its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from streamjob.store.effects import StoreEffect
 
 
 class SinkEffect:
-    """What the protocol wants of a sink."""
+    """The protocol's requests to a sink."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(SinkEffect):
-    """Publish what a sink staged for a completed checkpoint; idempotent. Reply: None."""
+    """Publish a sink's staged output for a completed checkpoint; idempotent. Reply: None."""
 
     sink: OperatorUid
     checkpoint: CheckpointId
@@ -40,7 +40,7 @@ class Commit(SinkEffect):
 
 @dataclass(frozen=True, slots=True)
 class Abort(SinkEffect):
-    """Discard what epochs before `before` staged in a sink and nobody published: never a later epoch's. Reply: None."""
+    """Discard a sink's unpublished output of epochs before `before`, never of later ones. Reply: None."""
 
     sink: OperatorUid
     before: Epoch
@@ -48,7 +48,7 @@ class Abort(SinkEffect):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was published again; `unpublishable` says why the newest completion's committables could not be."""
+    """The output published again; `unpublishable` is the reason if the newest committables could not be."""
 
     checkpoint: CheckpointId | None
     unpublishable: str | None = None
@@ -69,7 +69,7 @@ def recover(
     *,
     fork: bool = False,
 ) -> Generator[StoreEffect | SinkEffect, object, Recovered]:
-    """Publish the newest completion below a claim again, and abort what is behind its cut: first thing in an epoch.
+    """Publish the newest completion below a claim again, and abort output after its cut: the first step of an epoch.
 
     For a finished job this is all that is left to do.
 

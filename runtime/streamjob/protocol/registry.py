@@ -1,4 +1,4 @@
-"""The registry of shared files: what new checkpoints may refer to, and what must not be deleted.
+"""The registry of shared files: objects that new checkpoints may refer to, and objects that must not be deleted.
 
 A file that is in the store already is referred to, not uploaded again; but only if it certainly stays. A former owner
 may have been stopped with a list of deletions in its hands. That list was made for its last completion, so it spares
@@ -35,7 +35,7 @@ class Location:
 class Registry:
     """The shared files of one epoch.
 
-    Whatever a pending checkpoint was handed is protected until the checkpoint completes or is aborted. Not safe for
+    Objects handed to a pending checkpoint are protected until the checkpoint completes or is aborted. Not safe for
     threads by itself: hold one lock for all calls, and pass it as `guard` to `drive` for the programs that share it.
 
     Args:
@@ -120,7 +120,7 @@ class Registry:
             }
 
     def spare(self, manifest: Manifest) -> None:
-        """Protect, for the rest of the epoch, what a checkpoint refers to that another job has claimed."""
+        """Protect, for the rest of the epoch, the objects of a checkpoint that another job has claimed."""
         self._claimed |= {own_key(name) for name in manifest.objects()}
 
     def knows(self, checkpoint: CheckpointId) -> bool:
@@ -132,7 +132,8 @@ class Registry:
         return checkpoint in self._pending
 
     def needed(self) -> frozenset[Key]:
-        """Return what is protected: by a retained checkpoint, by a pending one, or because another job claimed it."""
+        """Return the protected objects: of a retained checkpoint, of a pending one, or of one that another job has
+        claimed."""
         return frozenset(self._claimed.union(*self._retained.values(), *self._pending.values()))
 
     def subsume(self, checkpoints: Iterable[CheckpointId]) -> frozenset[Key]:
@@ -178,7 +179,7 @@ class Registry:
 
 
 def own_key(reference: str) -> Key:
-    """Return what key a reference to an object would have below the job's root, however it is written.
+    """Return the key below the job's root for a reference to an object, in any spelling.
 
     A URI is taken for one of the job's own shared files if it ends like one: too much is protected rather than too
     little.

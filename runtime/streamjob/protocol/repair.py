@@ -1,9 +1,9 @@
-"""The way out of a damaged log: its records are put back from their copies, or it goes on from an intact completion.
+"""Repair of a damaged log: its records are restored from their copies, or it continues from an intact completion.
 
-What a copy holds is what the record held, so to put it back disturbs nobody. If that does not make the log whole, the
-lost history is given up: the repair creates a claim above all that was ever written, which fences off every owner, and
-above it records that name the intact completions once more. Only the last of these says that the log begins at the
-repair's claim (`oldest`); until it is there the log stays damaged, and nobody starts from a part of it.
+A copy has the content of its record, so restoring it affects no process. If this does not repair the log, the lost
+history is given up: the repair creates a claim above all that was ever written, which fences off every owner, and above
+it records that name the intact completions once more. Only the last of these says that the log begins at the repair's
+claim (`oldest`); until it exists the log stays damaged, and no process starts from a part of it.
 
 Nothing is deleted and no snapshot is touched. A repair that was interrupted may be repeated.
 """
@@ -40,17 +40,17 @@ from streamjob.store.effects import Program, get, list_all, put
 from streamjob.store.hashing import Part
 
 SKIPPED_IDS = 1_000_000
-"""Ids that are left out where nobody knows which ones were used; sinks remember ids, so none may be used twice."""
+"""Number of ids to skip if the used ones are unknown; sinks remember ids, so none may be used twice."""
 
 _LOOK_AGAIN = "run `streamjob log repair` again"
 
 
 class NothingToGoOnFrom(CannotRestore):
-    """The log is damaged, and nothing tells which checkpoint was completed."""
+    """The log is damaged, and no object shows which checkpoint was completed."""
 
 
 class NotAManifest(InvalidInput):
-    """What is to be the newest completion is no manifest of the job that can be restored from."""
+    """The manifest given as the newest completion is not a restorable manifest of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class Fence:
     attempt: Attempt
     last_id: CheckpointId
     previous: str
-    """The hash of what is stored below."""
+    """The hash of the record below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a repair would do.
+    """The plan of a repair.
 
-    `problem` says what is wrong; None: the log is whole, and only `copies` may be left to write again. `restored` are
-    the contents that records get back. With a `fence` the history is given up, and the log goes on from `adopted`.
-    `unnamed` are manifests that can be read and that no readable record names.
+    `problem` describes the damage; None: the log is intact, and only `copies` may have to be written again. `restored`
+    are the contents that records get back. With a `fence` the history is given up, and the log continues from
+    `adopted`. `unnamed` are manifests that can be read and that no readable record names.
     """
 
     job: JobId
@@ -99,7 +99,7 @@ class _Survey:
         return LogSeq(max([*self.records, *self.copies], default=-1))
 
     def known(self, seq: LogSeq) -> list[tuple[LogRecord, bytes]]:
-        """Return what a number may have held: what its record says and what its copy says, if they can be read."""
+        """Return the possible content of a number: its record and its copy, if they can be read."""
         contents = [content for stored in (self.records, self.copies) if (content := stored.get(seq)) is not None]
         found = []
         for content in dict.fromkeys(contents):
@@ -114,7 +114,7 @@ class _Survey:
 
 
 def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
-    """Find out what would make the log whole; nothing is written.
+    """Plan the repair of the log; nothing is written.
 
     Args:
         job: whose log it is.
@@ -147,7 +147,7 @@ def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
 
 
 def repair(plan: Plan, owner: Owner, now: float) -> Program[None]:
-    """Do what a plan says.
+    """Execute a plan.
 
     Args:
         owner: random identity for the claim.
@@ -214,7 +214,7 @@ def _contents(prefix: Key) -> Program[dict[LogSeq, bytes]]:
 
 
 def _whole_chain(survey: _Survey) -> dict[LogSeq, bytes] | None:
-    """Return what the log's records have to be, from its oldest to the highest; None if records or copies lack one."""
+    """Return the correct records of the log, from its oldest to the highest; None if records or copies lack one."""
     for highest, content in survey.known(survey.top):
         chain = _chain_below(survey, highest, content)
         if chain is not None:
@@ -238,7 +238,7 @@ def _chain_below(survey: _Survey, highest: LogRecord, content: bytes) -> dict[Lo
 
 
 def _intact(survey: _Survey, newest: str | None) -> Program[tuple[tuple[LogRecord, ...], tuple[str, ...]]]:
-    """Return the completions to go on from, oldest first, and the manifests that no record names."""
+    """Return the completions to continue from, oldest first, and the manifests that no record names."""
     known = survey.all_known()
     # Below lie strays: what sleepers have written to numbers that were pruned.
     oldest = max((record.oldest or 0 for record in known), default=0)

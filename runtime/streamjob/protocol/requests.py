@@ -1,4 +1,4 @@
-"""The dialogue with whoever asked for something: one outcome per trigger id, told again when asked again."""
+"""Requests and their outcomes: one outcome per trigger id, and the same one for a repeated request."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streamjob.protocol.triggers import Request, TriggerOutcome, Triggers, Trigg
 
 @dataclass
 class Stop:
-    """A stop under way, and all who asked for it: first who began it, then who joined with a plain stop."""
+    """A stop in progress, and its callers: first the one that began it, then those that joined with a plain stop."""
 
     request: StopRequested
     trigger_ids: tuple[TriggerId, ...]
 
     @property
     def must_succeed(self) -> bool:
-        """Whether the job may only stop behind its snapshot: who wants neither savepoint nor drain loses nothing."""
+        """Whether the job may stop only with its snapshot: a caller without savepoint and drain loses nothing."""
         return must_succeed(self.request)
 
 
@@ -35,7 +35,7 @@ def explain(reason: AbortReason, message: str) -> str:
 
 
 class Requests:
-    """Accepts requests and tells their outcomes.
+    """Accepts requests and reports their outcomes.
 
     Args:
         triggers: the queue and the memory of outcomes.
@@ -66,7 +66,7 @@ class Requests:
         return self._triggers.take()
 
     def begin_stop(self, request: StopRequested) -> None:
-        """Accept a stop; whatever waits is refused."""
+        """Accept a stop; waiting requests are refused."""
         self._triggers.accept(request.trigger_id)
         self.stop = Stop(request, (request.trigger_id,))
         self.fail_queued(AbortReason.JOB_STOPPING, "")
@@ -95,13 +95,14 @@ class Requests:
         self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=checkpoint, uri=uri))
 
     def stopped(self, checkpoint: CheckpointId, uri: str | None) -> None:
-        """Tell all who asked for a stop that the job ended behind its snapshot."""
+        """Report to all callers of a stop that the job ended with its snapshot."""
         stop, self.stop = self.stop, None
         if stop is not None:
             self.complete(stop.trigger_ids, checkpoint, uri)
 
     def give_up_stop(self, reason: AbortReason, message: str) -> None:
-        """Tell that the job does not stop, as its savepoint failed; who joined with a plain stop still gets that."""
+        """Report that the job does not stop, because its savepoint failed; callers that joined with a plain stop still
+        get that."""
         assert self.stop is not None
         stop, self.stop = self.stop, None
         first, *joined = stop.trigger_ids

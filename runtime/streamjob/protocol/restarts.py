@@ -19,7 +19,7 @@ class RestartPolicy:
         max_delay: no delay is longer.
         multiplier: growth of the delay per failure.
         jitter: share of the delay by which it is spread at random, up and down.
-        reset_after: a job that ran this long since its last restart begins anew.
+        reset_after: after this time without a restart, the count and the delays are reset.
         attempts: restarts before the job fails for good, counted since the last reset; None for no limit.
 
     Raises:

@@ -1,8 +1,8 @@
-"""From which snapshot a job starts, given its log and what was asked for.
+"""Decides from which snapshot a job starts, given its log and the request.
 
-The newest completion of the log is what `latest` means. If it cannot be used, that is an error which names an older one
-that is whole; it is never passed over in silence. A start from anything else than the last completion is a fork: what
-the job's sinks published since then stays published, and is made again.
+`latest` is the newest completion of the log. If it is unusable, the start fails with an error that names an intact
+older one; it is never skipped silently. A start from anything but the last completion is a fork: output that the job's
+sinks published since then stays published, and is published again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClaimMode(StrEnum):
     CLAIM = "claim"
     """The job: a snapshot that its own log does not name is marked, and its former owner spares it (`claiming`)."""
     NO_CLAIM = "no-claim"
-    """Whoever owned it before: the job refers to none of its files, and its first checkpoint is full."""
+    """The previous owner: the job refers to none of its files, and its first checkpoint is full."""
 
 
 class NoSnapshot(CannotRestore):
@@ -56,9 +56,9 @@ class LatestUnusable(CannotRestore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What a job starts from.
+    """The starting point of a job.
 
-    `manifest` is None for a fresh start. `record` is what the job's own log says of it, if anything. `reusable`: the
+    `manifest` is None for a fresh start. `record` is its record in the job's own log, if any. `reusable`: the
     first checkpoint may refer to its files. `last_id`: ids of checkpoints must be above it (it counts the snapshot's
     own, for sinks remember ids).
     """
@@ -92,7 +92,7 @@ def resolve(
     mode: ClaimMode = ClaimMode.CLAIM,
     require_snapshot: bool = False,
 ) -> Program[Resolution]:
-    """Decide what a job starts from.
+    """Decide the starting point of a job.
 
     Args:
         view: the log below the job's claim.
@@ -153,7 +153,7 @@ def normalise(wanted: str, root: str) -> str:
 
 
 def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Program[LatestUnusable]:
-    """Return the error for a newest completion that cannot be used: what is wrong, and which older one is whole.
+    """Return the error for an unusable newest completion: its problems, and the newest intact older one.
 
     The files of older ones are read to know it.
 

@@ -1,4 +1,4 @@
-"""What starts next: which chains are ready, what is due, and in which order it is served."""
+"""Decides what starts next: the ready chains, the due checkpoints, and the order of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FINAL_RETRY = 10.0
 
 
 class Chains:
-    """Where each chain of the job stands in its life; all begin STARTING."""
+    """The life-cycle state of each chain of the job; all begin STARTING."""
 
     def __init__(self, chains: Iterable[ChainUid]) -> None:
         self._statuses = dict.fromkeys(chains, ChainStatus.STARTING)
@@ -91,7 +91,7 @@ class Schedule:
         self._final_due = now + (self.policy.interval or _FINAL_RETRY)
 
     def next_start(self, chains: Chains) -> float | None:
-        """Return when the final or else the next periodic checkpoint is due; None for never."""
+        """Return when the final checkpoint, otherwise the next periodic one, is due; None for never."""
         if chains.finished:
             return self._final_due
         if self.policy.interval is None or self._base is None:

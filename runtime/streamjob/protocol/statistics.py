@@ -1,8 +1,8 @@
-"""What became of the job's checkpoints, in the models and names of Flink's REST API.
+"""Statistics of the job's checkpoints, in the models and names of Flink's REST API.
 
 Sizes are in bytes, durations and timestamps in milliseconds; a timestamp or duration that is not known yet is -1, as in
-Flink. A subtask is a chain here. `checkpointed_size` is what the checkpoint wrote, `state_size` all that it refers to.
-The end-to-end duration lasts from the trigger to the last acknowledgement.
+Flink. A subtask is a chain here. `checkpointed_size` counts the bytes written, `state_size` all files that it refers
+to. The end-to-end duration lasts from the trigger to the last acknowledgement.
 """
 
 from __future__ import annotations

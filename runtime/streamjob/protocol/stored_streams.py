@@ -1,4 +1,4 @@
-"""What a snapshot says of its channels: whether it can be restored, by the rules of the format, and read back."""
+"""Reads the channels of a snapshot, and checks them against the rules of the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams of a job and how far each chain has read and may read them; whoever calls holds the publication lock."""
+"""The streams of a job, each reader's position and frontier in them; callers hold the publication lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has changed for readers: how far they may read, and which entries no one needs."""
+    """Changes for readers: their frontiers, and the entries that no reader needs."""
 
     frontiers: Mapping[Channel, int] = field(default_factory=dict)
     dropped: Mapping[ChainUid, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Streams:
             reader.consumed = reader.committed = position
 
     def check_restored(self) -> None:
-        """Raise IllegalPublication if a consumer stands where its producer's stream has nothing."""
+        """Raise IllegalPublication if a consumer's position has no entry in its producer's stream."""
         for (producer, consumer), reader in self._readers.items():
             log = self._logs[producer]
             if not log.base <= reader.consumed <= log.next:
@@ -123,7 +123,7 @@ class Streams:
         return {producer: self._readers[producer, consumer].consumed for producer in self._inputs[consumer]}
 
     def consume(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
-        """Note the positions behind a published batch; a producer that is left out stands where it stood.
+        """Record the positions after a published batch; an omitted producer keeps its position.
 
         Raises:
             IllegalPublication: a position went back, or is behind what the chain may read; nothing is noted, then.
@@ -185,7 +185,7 @@ class Streams:
             self._readers[channel].consumed = self._logs[channel[0]].next
 
     def keep(self, channel: Channel, position: int) -> None:
-        """Keep what is in a channel from a position on, though its consumer reads on."""
+        """Keep the entries of a channel from a position on, although its consumer reads on."""
         self._kept[channel] = position
 
     def let_go(self, producer: ChainUid | None = None) -> None:
@@ -209,7 +209,7 @@ class Streams:
         return self._logs[producer].backlog(min(positions)) if positions else Backlog()
 
     def changes(self) -> Changes:
-        """Drop what every reader has committed, and return what has changed since the last call."""
+        """Drop the entries that every reader has committed, and return the changes since the last call."""
         dropped: dict[ChainUid, int] = {}
         for producer, log in self._logs.items():
             consumers = self._consumers[producer]

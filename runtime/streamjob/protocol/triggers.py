@@ -1,4 +1,4 @@
-"""What may be asked of the coordinator: policies, kinds of snapshots, and the queue of requests.
+"""Requests to the coordinator: policies, kinds of snapshots, and the queue.
 
 A request is known by its trigger id: the same id asked twice is one request with one outcome, however often the caller
 had to repeat it. Queued requests go savepoints first, then checkpoints, older before younger (Flink's
@@ -26,7 +26,8 @@ class CheckpointPolicy:
         min_pause: seconds from the last completion to the next periodic trigger, at least.
         tolerable_failures: failures in a row that the job survives.
         mode: `aligned` or `unaligned` barriers; savepoints are always aligned.
-        aligned_timeout: seconds from the trigger after which an aligned checkpoint goes on unaligned; None for never.
+        aligned_timeout: seconds from the trigger after which an aligned checkpoint switches to unaligned; None for
+        never.
 
     Raises:
         ValueError: an argument is outside its range.
@@ -62,7 +63,7 @@ class SnapshotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """What sets one snapshot apart from another; the code that takes them is the same.
+    """The properties in which snapshots differ; the code that takes them is the same.
 
     `location` is where a savepoint goes (None: the job's own place). `stopping` seals publication behind the cut, and
     the job ends once the snapshot is published. `drained` says that all input was flushed as if it had ended.
@@ -90,7 +91,7 @@ class CheckpointProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A snapshot that somebody asked for."""
+    """A requested snapshot."""
 
     trigger_id: TriggerId
     kind: SnapshotKind
@@ -122,7 +123,7 @@ class TriggerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TriggerStatus:
-    """What the control API tells of a request."""
+    """The status of a request in the control API."""
 
     trigger_id: TriggerId
     state: TriggerState
@@ -130,7 +131,7 @@ class TriggerStatus:
 
 
 class Triggers:
-    """The queue of requests and the memory of what became of them; outlives the epochs of a process.
+    """The queue of requests and the memory of their outcomes; outlives the epochs of a process.
 
     Args:
         capacity: requests that may wait at once; one more is refused.

@@ -16,10 +16,10 @@ from streamjob.snapshot.manifest import EntryKind
 
 @dataclass(slots=True)
 class ChainProgress:
-    """What a chain has published and not yet handed to a completed checkpoint.
+    """The publications of a chain that no completed checkpoint covers yet.
 
-    `running` is the batch that has begun and is not published. `ended` is for good in this epoch; whoever starts from
-    a snapshot of a `drained` chain reads on.
+    `running` is the batch that has begun and is not published. `ended` is final in this epoch; a start from a snapshot
+    of a `drained` chain reads on.
     """
 
     published: BatchId = NO_BATCH
@@ -37,7 +37,7 @@ class ChainProgress:
         return self.ended and not self.drained
 
     def committables(self) -> dict[OperatorUid, tuple[JsonValue, ...]]:
-        """Return what is staged by sink, oldest first."""
+        """Return the staged committables by sink, oldest first."""
         by_sink: dict[OperatorUid, list[JsonValue]] = {}
         for _, sink, committable in self.staged:
             by_sink.setdefault(sink, []).append(committable)
@@ -51,7 +51,7 @@ class CheckpointUnderWay:
     Args:
         id: its identity, and its barriers'.
         triggered: when it was, in seconds.
-        aligning: whether its barriers still cut chains; they are obsolete once it goes on unaligned.
+        aligning: whether its barriers still cut chains; they are obsolete once it is unaligned.
         first_barriers: when the first barrier reached a chain, in seconds, and the bytes it had consumed by then.
         cuts: the cuts made so far.
     """

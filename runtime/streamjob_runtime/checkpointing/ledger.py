@@ -270,7 +270,7 @@ class Ledger:
 
         Raises:
             Superseded: another owner holds the log.
-            StoreError: not everything was deleted; the next call goes on.
+            StoreError: not everything was deleted; the next call continues.
         """
         if self._completion is None:
             return ()
