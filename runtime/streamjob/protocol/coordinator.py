@@ -43,7 +43,6 @@ class Coordinator:
         highest_id: the highest id that the job's log has ever used; ids start above it.
         triggers: requests and their outcomes; outlives the epoch.
         statistics: follows the checkpoints; outlives the epoch.
-        in_flight_to_index: restored in-flight entries are not indexed yet; no checkpoint starts before InFlightIndexed.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Coordinator:
         highest_id: CheckpointId,
         triggers: Triggers,
         statistics: StatisticsTracker,
-        in_flight_to_index: bool = False,
     ) -> None:
         self._chains = Chains(chains)
         self._schedule = Schedule(policy)
@@ -62,7 +60,6 @@ class Coordinator:
         self._statistics = statistics
         self._failures = FailureCounter()
         self._last_id = highest_id
-        self._in_flight_to_index = in_flight_to_index
         self._pending: PendingCheckpoint | None = None
         self._completed: deque[CheckpointId] = deque(maxlen=_REMEMBERED_COMPLETIONS)
         self._ended = False
@@ -136,8 +133,6 @@ class Coordinator:
                 self._on_chain_state(event)
             case m.PolicyChanged():
                 self._schedule.policy = event.policy
-            case m.InFlightIndexed():
-                self._in_flight_to_index = False
             case m.OwnershipLost():
                 self._end_superseded(event.now, event.message)
             case m.EpochEnded():
@@ -268,7 +263,7 @@ class Coordinator:
             self._schedule.ready(event.now)
 
     def _start_next(self, now: float) -> None:
-        while self._pending is None and not self._ended and not self._in_flight_to_index:
+        while self._pending is None and not self._ended:
             properties, trigger_ids = self._choose(now)
             if properties is None:
                 return
@@ -384,7 +379,7 @@ class Coordinator:
         if self._pending is not None:
             wakes = (self._pending.expires(self.policy.timeout), self._pending.switches())
             wake = min((time for time in wakes if time is not None), default=None)
-        elif self._requests.stop is None and not self._in_flight_to_index:
+        elif self._requests.stop is None:
             wake = self._schedule.next_start(self._chains)
         if wake != self._woken or (repeat and wake is not None):
             self._woken = wake

@@ -179,11 +179,6 @@ class ChainStateChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InFlightIndexed(Event):
-    """All restored in-flight entries stand in their channels again: checkpoints may start."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost(Event):
     """The log was seen to hold another owner's claim, outside a completion."""
 

@@ -90,10 +90,6 @@ class Store(Protocol):
         """Delete objects; one that does not exist is deleted already."""
         ...
 
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy the object at an absolute URI, of any store of the same kind, to `key`. Raises ObjectMissing."""
-        ...
-
     def close(self) -> None:
         """Release connections; the store is not used afterwards."""
         ...

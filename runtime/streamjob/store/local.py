@@ -26,7 +26,7 @@ from streamjob.store.base import (
     StoreUnavailable,
     UnsuitableStore,
 )
-from streamjob.store.files import path_uri, store_error, uri_path, write_whole
+from streamjob.store.files import path_uri, store_error, write_whole
 from streamjob.store.names import RESERVED, check_key, check_prefix
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -125,12 +125,6 @@ class LocalStore:
         for directory in touched:
             with _failures("delete", directory):
                 _sync_directory(self._prune(directory))
-
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy the file at a `file:///…` URI to `key`. Raises ObjectMissing; StoreError for any other URI."""
-        source = uri_path(source_uri)
-        with self._reading(source):
-            self.put(key, source)
 
     def close(self) -> None:
         """Leave no empty temporary directory behind."""

@@ -112,17 +112,6 @@ def snapshot_reference(named: str) -> str:
     return path_uri(path.resolve() if ".." in path.parts else path)
 
 
-def job_store(
-    location: str, namespace: str, name: str, base: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Store:
-    """Return the store rooted at `<location>/<namespace>/<name>/`.
-
-    Raises:
-        InvalidInput: location, namespace, name or the S3 settings cannot be used.
-    """
-    return open_location(location, base).job(namespace, name).store(environment)
-
-
 def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple[Store, Key]:
     """Return the store at an object's directory, and the object's key in it.
 

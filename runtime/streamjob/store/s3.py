@@ -38,7 +38,6 @@ _Result = TypeVar("_Result")
 _ERRORS = (ClientError, BotoCoreError, Boto3Error, RetriesExceededError)
 _CHUNK = 1 << 20
 _BULK = 1000
-_COPY_PART = 512 << 20
 _NO_BULK_DELETION = {
     "BadDigest",
     "InvalidDigest",
@@ -48,7 +47,6 @@ _NO_BULK_DELETION = {
     "MissingContentMD5",
     "NotImplemented",
 }
-_TOO_LARGE_TO_COPY = {"InvalidRequest", "EntityTooLarge"}
 
 
 class S3Store:
@@ -71,9 +69,6 @@ class S3Store:
             multipart_threshold=settings.part_size,
             multipart_chunksize=settings.part_size,
             max_concurrency=settings.concurrency,
-        )
-        self._copy_in_parts = TransferConfig(
-            multipart_threshold=1, multipart_chunksize=_COPY_PART, max_concurrency=settings.concurrency
         )
 
     def __repr__(self) -> str:
@@ -182,31 +177,6 @@ class S3Store:
             batch = wanted[start : start + _BULK]
             for key in self._delete_bulk(batch) if self._bulk and len(batch) > 1 else batch:
                 self._do("delete", key, partial(self._client.delete_object, Bucket=self._bucket, Key=self._key(key)))
-
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy the object at an `s3://` URI of the same server to `key`, on the server's side.
-
-        Raises:
-            ObjectMissing: nothing is there.
-            StoreError: the URI names no object in S3.
-        """
-        bucket, source = split_s3_uri(source_uri)
-        full = self._key(key)
-
-        def whole() -> bool:
-            try:
-                self._client.copy_object(Bucket=self._bucket, Key=full, CopySource={"Bucket": bucket, "Key": source})
-                return True
-            except ClientError as error:
-                if code_of(error) not in _TOO_LARGE_TO_COPY:
-                    raise
-                return False
-
-        def in_parts() -> None:
-            self._client.copy({"Bucket": bucket, "Key": source}, self._bucket, full, Config=self._copy_in_parts)
-
-        if not self._do("copy", source, whole, bucket):
-            self._do("copy", source, in_parts, bucket)
 
     def close(self) -> None:
         """Close the connections; another store that shares them opens new ones."""

@@ -93,10 +93,6 @@ class MemoryStore:
             for key in keys:
                 self._bucket.objects.pop(self._uri + key, None)
 
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy an object of the same bucket. Raises ObjectMissing."""
-        self.put(key, self._read(source_uri))
-
     def close(self) -> None:
         """Nothing to release."""
 
@@ -194,10 +190,6 @@ class FaultyStore:
         """Delete objects."""
         doomed = tuple(keys)
         self._call("delete", doomed[0] if doomed else "", lambda: self._inner.delete(doomed))
-
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy an object."""
-        self._call("copy", key, lambda: self._inner.copy(source_uri, key))
 
     def close(self) -> None:
         """Close the inner store; never fails by plan."""

@@ -13,8 +13,8 @@ from typing import Literal
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError
 
-Verb = Literal["get", "get_range", "download", "put", "put_if_absent", "list", "delete", "copy"]
-VERBS: tuple[Verb, ...] = ("get", "get_range", "download", "put", "put_if_absent", "list", "delete", "copy")
+Verb = Literal["get", "get_range", "download", "put", "put_if_absent", "list", "delete"]
+VERBS: tuple[Verb, ...] = ("get", "get_range", "download", "put", "put_if_absent", "list", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,6 @@ class MeteredStore:
         """Delete objects."""
         with self._call("delete"):
             self._store.delete(keys)
-
-    def copy(self, source_uri: str, key: Key) -> None:
-        """Copy an object. Raises ObjectMissing."""
-        with self._call("copy"):
-            self._store.copy(source_uri, key)
 
     def close(self) -> None:
         """Close the store that does the work; the counts stay."""

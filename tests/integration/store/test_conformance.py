@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -83,8 +82,6 @@ def test_a_missing_object_is_reported_by_every_verb_that_reads(store: Store, tmp
             store.get_range(absent, 0, 0)
         with pytest.raises(ObjectMissing):
             store.download(absent, tmp_path / "target")
-        with pytest.raises(ObjectMissing):
-            store.copy(store.uri + absent, B)
 
     assert not (tmp_path / "target").exists()
     assert keys(store) == [C]
@@ -250,29 +247,6 @@ def test_an_object_can_be_put_again_after_its_deletion(store: Store) -> None:
     assert store.get(C) == b"second"
 
 
-def test_a_copy_has_the_content_and_outlives_its_source(store: Store) -> None:
-    store.put(C, b"content")
-    store.copy(store.uri + C, A)
-    store.delete([C])
-
-    assert store.get(A) == b"content"
-
-
-def test_a_copy_replaces_what_was_there(store: Store) -> None:
-    store.put(A, b"old")
-    store.put(B, b"new")
-    store.copy(store.uri + B, A)
-
-    assert store.get(A) == b"new"
-
-
-def test_a_copy_from_another_kind_of_store_is_refused(store: Store) -> None:
-    foreign = "s3://bucket/key" if store.uri.startswith("file") else "file:///etc/hostname"
-
-    with pytest.raises(StoreError, match="is no"):
-        store.copy(foreign, A)
-
-
 @pytest.mark.parametrize(
     "key",
     [
@@ -301,7 +275,6 @@ def test_a_key_that_could_leave_the_root_or_mean_two_things_is_refused(store: St
         lambda: store.put(Key(key), b""),
         lambda: store.put_if_absent(Key(key), b""),
         lambda: store.delete([Key(key)]),
-        lambda: store.copy(store.uri + "a", Key(key)),
     ]
     for attempt in attempts:
         with pytest.raises(InvalidKey):
@@ -311,12 +284,11 @@ def test_a_key_that_could_leave_the_root_or_mean_two_things_is_refused(store: St
 @pytest.mark.parametrize("key", ["a b", "ü/ß", "a+b", "a%20b", "a&b=c", "q?x#y", "a'b\"c", "~a", ".hidden", "a.tmp"])
 def test_unusual_characters_in_keys_survive(store: Store, key: str) -> None:
     store.put(Key(key), key.encode())
-    store.copy(store.uri + (key if store.uri.startswith("s3") else quote(key)), Key("copy"))
 
-    assert store.get(Key(key)) == store.get(Key("copy")) == key.encode()
-    assert set(keys(store)) == {key, "copy"}
+    assert store.get(Key(key)) == key.encode()
+    assert set(keys(store)) == {key}
 
-    store.delete([Key(key), Key("copy")])
+    store.delete([Key(key)])
 
     assert keys(store) == []
 

@@ -74,11 +74,6 @@ VERBS = {
     "delete of many": Verb(
         "DeleteObjects", lambda store, _: store.delete([KEY, OTHER]), lambda store, _: listed(store) == []
     ),
-    "copy": Verb(
-        "CopyObject",
-        lambda store, _: store.copy(store.uri + KEY, OTHER),
-        lambda store, _: store.get(OTHER) == b"content",
-    ),
 }
 FAULTS: dict[str, Fault] = {
     "503": answer(503),
@@ -305,16 +300,6 @@ def test_what_a_bulk_deletion_refused_is_deleted_by_itself(prepared: S3Store, pr
     assert listed(prepared) == []
 
 
-def test_an_object_too_large_for_one_copy_is_copied_in_parts(prepared: S3Store, proxy: FaultyProxy) -> None:
-    prepared.put(KEY, LARGE)
-    message = "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120"
-    proxy.on("CopyObject", answer(400, "InvalidRequest", message), times=ALWAYS)
-    prepared.copy(prepared.uri + KEY, OTHER)
-
-    assert prepared.get(OTHER) == LARGE
-    assert proxy.requests["UploadPartCopy"] == 1
-
-
 @pytest.mark.parametrize(
     ("status", "code", "error"),
     [
@@ -330,7 +315,7 @@ def test_an_object_too_large_for_one_copy_is_copied_in_parts(prepared: S3Store, 
         (400, "InvalidArgument", StoreError),
     ],
 )
-@pytest.mark.parametrize("verb", ["get", "put", "list", "delete", "copy"])
+@pytest.mark.parametrize("verb", ["get", "put", "list", "delete"])
 def test_a_refusal_has_its_own_error_and_is_not_tried_again(
     prepared: S3Store, proxy: FaultyProxy, tmp_path: Path, verb: str, status: int, code: str, error: type[StoreError]
 ) -> None:

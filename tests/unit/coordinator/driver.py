@@ -25,7 +25,6 @@ class Driver:
         chains: Sequence[str] = ("a",),
         highest_id: int = 0,
         running: bool = True,
-        in_flight_to_index: bool = False,
         triggers: Triggers | None = None,
     ) -> None:
         self.now = 0.0
@@ -38,7 +37,6 @@ class Driver:
             highest_id=CheckpointId(highest_id),
             triggers=self.triggers,
             statistics=self.statistics,
-            in_flight_to_index=in_flight_to_index,
         )
         if running:
             self.all_chains(m.ChainStatus.RUNNING)

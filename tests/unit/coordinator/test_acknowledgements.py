@@ -11,7 +11,6 @@ from tests.unit.coordinator.driver import Driver, aborted, of, started
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import CheckpointPolicy
 
 
 def test_a_checkpoint_is_completed_when_all_chains_have_acknowledged_and_published_when_it_is_stored() -> None:
@@ -118,15 +117,6 @@ def test_a_failed_publication_fails_the_job_and_leaves_the_completion_standing()
     assert [failed.reason for failed in of(m.FailJob, actions)] == [AbortReason.PUBLICATION_FAILED]
     assert aborted(actions) == []
     assert driver.counts() == (0, 1, 0)
-
-
-def test_no_checkpoint_starts_while_restored_in_flight_entries_are_not_indexed() -> None:
-    """RecoveredInputChannelTest.testCheckpointStartImpossible"""
-    driver = Driver(CheckpointPolicy(interval=10), in_flight_to_index=True)
-    assert started(driver.at(10)) == []
-    assert started(driver.savepoint("s")) == []
-
-    assert started(driver.send(m.InFlightIndexed(now=11))) == [1]
 
 
 def test_a_chain_that_the_job_does_not_have_is_a_defect_of_the_caller() -> None:

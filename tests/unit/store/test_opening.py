@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSPreparedRequest
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
 from streamjob.store import InvalidKey, LocalStore
-from streamjob.store.opening import References, job_store, open_location, open_object, snapshot_reference
+from streamjob.store.opening import References, open_location, open_object, snapshot_reference
 from streamjob.store.s3_connection import S3Connection, S3Settings
 
 
@@ -71,13 +71,13 @@ def test_a_location_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_jobs_store_is_rooted_at_namespace_and_name(tmp_path: Path) -> None:
-    store = job_store("snapshots", "team-a", "departures", base=tmp_path)
+    store = open_location("snapshots", tmp_path).job("team-a", "departures").store()
 
     assert store.uri == f"file://{tmp_path}/snapshots/team-a/departures/"
 
 
 def test_a_jobs_store_in_s3_is_rooted_below_the_prefix() -> None:
-    store = job_store("s3://bucket/prefix", "team-a", "departures", environment=S3_ENVIRONMENT)
+    store = open_location("s3://bucket/prefix").job("team-a", "departures").store(S3_ENVIRONMENT)
 
     assert store.uri == "s3://bucket/prefix/team-a/departures/"
     store.close()
@@ -86,9 +86,9 @@ def test_a_jobs_store_in_s3_is_rooted_below_the_prefix() -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "a.", "a b", "-a"])
 def test_a_name_that_is_no_part_of_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="cannot be part of a path"):
-        job_store(str(tmp_path), "default", name)
+        open_location(str(tmp_path)).job("default", name)
     with pytest.raises(InvalidInput, match="cannot be part of a path"):
-        job_store(str(tmp_path), name, "job")
+        open_location(str(tmp_path)).job(name, "job")
 
 
 def test_an_object_is_opened_by_its_absolute_uri(tmp_path: Path) -> None:
