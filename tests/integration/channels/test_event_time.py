@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.channels.chains import Chain, Transport
+from tests.integration.core import core
 
 from streamjob.ids import OperatorUid
 from streamjob_runtime.chain.watermarks import event_time_columns
@@ -14,7 +15,7 @@ from streamjob_runtime.chain.watermarks import event_time_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OpenStream = Callable[..., Transport]
 RunChain = Callable[..., Chain]
@@ -139,7 +140,7 @@ STEPS: Sequence[Step] = (
 )
 
 
-@pytest.mark.parametrize("consume", [window, session, distinct, distinct_within_watermark])
+@pytest.mark.parametrize("consume", core([window, session, distinct, distinct_within_watermark], window))
 def test_an_operator_behind_a_channel_fires_as_it_does_without(
     spark: SparkSession,
     transport: OpenStream,
@@ -172,7 +173,7 @@ def test_a_state_behind_a_state_fires_as_it_does_in_one_query(
     assert sum(len(fused_rows) for fused_rows, _ in results) >= 2
 
 
-@pytest.mark.parametrize("kind", ["inner", "left", "full"])
+@pytest.mark.parametrize("kind", core(["inner", "left", "full"], "left"))
 def test_a_join_behind_two_channels_fires_as_it_does_without(
     spark: SparkSession, transport: OpenStream, chain: RunChain, kind: str
 ) -> None:

@@ -14,7 +14,7 @@ from streamjob_runtime.chain.watermarks import watermark_node
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OpenStream = Callable[..., Transport]
 RunChain = Callable[..., Chain]
@@ -107,6 +107,7 @@ def test_an_input_without_a_watermark_holds_the_output_back(
     assert run.outputs[0] == 85_000
 
 
+@pytest.mark.core
 def test_with_state_the_output_obeys_the_watermark_that_the_batch_ran_with(
     spark: SparkSession, transport: OpenStream, chain: RunChain
 ) -> None:

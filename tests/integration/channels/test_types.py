@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.channels.chains import Chain, Transport
+from tests.integration.core import core
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COLUMNS = {
     "boolean": "true",
@@ -52,7 +53,7 @@ def as_text(frame: DataFrame) -> list[tuple[str | None, ...]]:
     return [tuple(row) for row in frame.selectExpr(*columns).collect()]
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", core(COLUMNS, "string", "decimal", "array"))
 def test_a_value_comes_out_as_it_went_in(
     spark: SparkSession, transport: Callable[..., Transport], chain: Callable[..., Chain], name: str
 ) -> None:

@@ -22,7 +22,7 @@ from streamjob_operator import __main__ as command
 from streamjob_operator.settings import LeaseSettings, Settings
 from streamjob_operator.webhook.server import PATH
 
-pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]  # Helm may have to be built first
 
 DIGEST = "sha256:" + "0" * 64
 

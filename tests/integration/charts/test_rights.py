@@ -26,7 +26,7 @@ from streamjob_operator.cluster.kinds import (
 )
 from streamjob_operator.controller import WATCHED
 
-pytestmark = pytest.mark.timeout(1200)  # Helm may have to be built first
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]  # Helm may have to be built first
 
 SOURCES = Path(streamjob_operator.__file__).parent
 VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}

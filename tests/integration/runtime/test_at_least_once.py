@@ -23,7 +23,7 @@ from streamjob_runtime.sinks.memory import forget_memory, memory_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOB = """
 from streamjob import Job

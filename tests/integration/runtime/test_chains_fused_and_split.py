@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import (
     KEYS,
@@ -30,7 +31,7 @@ from streamjob.job.plan import plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 WINDOWS = "SELECT k, unix_seconds(window.start) - 1767268800 AS start, count(*) AS rows FROM {} GROUP BY k, {}"
 MINUTE = "window(at, '1 minute')"
@@ -49,7 +50,7 @@ def life_of(file: Path, **checkpointing: Any) -> Life:
     return Life(file=file, location=str(file.parent / "snapshots"), overrides=overrides)
 
 
-@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+@pytest.mark.parametrize("mode", core(["aligned", "unaligned"], "unaligned"))
 def test_a_join_and_an_aggregation_in_chains_of_their_own_give_the_output_of_the_batch(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:

@@ -17,7 +17,7 @@ from streamjob.protocol.lifecycle import JobState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SIZE = 8 << 20
 

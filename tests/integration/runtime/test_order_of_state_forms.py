@@ -15,7 +15,7 @@ from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_na
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 NAMES = {

@@ -28,7 +28,7 @@ from streamjob_runtime.checkpointing.ledger import RestoreFrom
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 INVALID, CANNOT_RESTORE, SUPERSEDED = 2, 3, 4
 
@@ -120,6 +120,7 @@ def change(file: Path, **fields: Any) -> None:
     file.write_bytes(sealed({**stored, **fields}))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("damage", "words"),
     [

@@ -21,7 +21,7 @@ from streamjob.snapshot.record import LogRecord, RecordKind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CANNOT_RESTORE = 3
 

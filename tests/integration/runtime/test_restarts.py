@@ -29,7 +29,7 @@ from streamjob.store.local import LocalStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FAULTY = '''
 from pathlib import Path
@@ -78,6 +78,16 @@ class WatchedStore(LocalStore):
             self.read.append(key)
 
 
+@pytest.fixture(scope="module")
+def purchases(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
+    return Purchases.write(tmp_path_factory.mktemp("purchases"), files=8, rows=60)
+
+
+@pytest.fixture(scope="module")
+def expected(purchases: Purchases, spark: SparkSession) -> Rows:
+    return purchases.batch(spark)
+
+
 def fragile_job(directory: Path, purchases: Purchases, *, order: str, once: bool) -> Path:
     """Write the purchases job with a step that fails on an order."""
     directory.mkdir(exist_ok=True)
@@ -99,11 +109,12 @@ def log_of(root: Path) -> Sequence[LogRecord]:
     return [LogRecord.model_validate_json(file.read_bytes()) for file in sorted((root / "log").glob("*.json"))]
 
 
+@pytest.mark.core
 def test_a_failed_batch_restarts_the_job_from_the_files_of_its_last_checkpoint(
     purchases: Purchases, expected: Rows, spark: SparkSession, tmp_path: Path
 ) -> None:
     store = WatchedStore(tmp_path / "store")
-    file = fragile_job(tmp_path / "job", purchases, order="o700", once=True)
+    file = fragile_job(tmp_path / "job", purchases, order="o300", once=True)
 
     with running(spark, Life(file=file, store=store, overrides=("checkpointing.numRetained=100",))) as job:
         assert job.wait() is ExitCode.OK

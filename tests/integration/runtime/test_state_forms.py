@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
+from tests.integration.core import core
 
 from streamjob.comparison.state_forms import misfits
 from streamjob.snapshot.state_form import StateForm
@@ -17,7 +18,7 @@ from streamjob_runtime.chain.query_planning import describe_forms
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SCHEMA = (
     "k STRING, n INT, m INT, big BIGINT, x DOUBLE, f FLOAT, at TIMESTAMP, day DATE, s STRING, bin BINARY, "
@@ -236,7 +237,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", core(QUERIES, "a longer window"))
 def test_other_windows_and_keys_are_other_state(forms: Any, name: str) -> None:
     was, now, words = QUERIES[name]
     (before,) = forms(f"SELECT count(*) FROM events {was}")

@@ -50,20 +50,24 @@ class TestParquet(FileSinkConformance):
     pass
 
 
+@pytest.mark.slow
 class TestCsvWithHeader(FileSinkConformance):
     file_format = "csv"
     reader_options: Mapping[str, str] = {"header": "true"}
 
 
+@pytest.mark.slow
 class TestJsonCompressed(FileSinkConformance):
     file_format = "json"
     reader_options: Mapping[str, str] = {"compression": "gzip"}
 
 
+@pytest.mark.slow
 class TestOrc(FileSinkConformance):
     file_format = "orc"
 
 
+@pytest.mark.slow
 class TestPartitionDirectories(FileSinkConformance):
     # Many directories are tidied up at the end, which the other formats' tests interrupt as well.
     effects = tuple((os, name) for name in ("mkdir", "rename", "replace"))

@@ -49,7 +49,7 @@ from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
 from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable, CommitContended
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 TABLE = "db.report"
 ROW = (1, "a")
@@ -190,6 +190,7 @@ def test_a_batch_is_split_among_the_partitions_that_its_rows_belong_to(spark: Sp
     assert sorted(found) == [1, 4, 7]
 
 
+@pytest.mark.core
 def test_a_checkpoint_is_one_snapshot_that_says_whose_it_is_and_a_small_batch_one_file(
     spark: SparkSession, table: Lake
 ) -> None:
@@ -257,6 +258,7 @@ def never_arrived(go: Callable[[], Any]) -> Any:
     raise ConnectionResetError("reset")
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("act", [answer_lost, never_arrived])
 def test_a_commit_of_unknown_outcome_happens_once(
     spark: SparkSession, table: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[[], Any]], Any]
@@ -288,6 +290,7 @@ def test_a_commit_that_was_on_its_way_when_the_job_died_is_not_repeated_when_it_
     assert table.stray(TABLE) == []
 
 
+@pytest.mark.core
 def test_other_writers_may_commit_in_between(spark: SparkSession, table: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     sink, other = opened(table.options(TABLE)), opened(table.options(TABLE), job="other")
     theirs = [staged_in(other, numbered(spark, (10 + n, "b")), n) for n in range(2)]
@@ -459,6 +462,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_first(spark: SparkSession, 
     assert "did you mean 'note'?" in raised.value.fix
 
 
+@pytest.mark.core
 def test_in_a_bucket_files_are_staged_added_and_removed(spark: SparkSession, bucket_lake: Lake) -> None:
     bucket_lake.make(TABLE)
     sink = opened(bucket_lake.options(TABLE))

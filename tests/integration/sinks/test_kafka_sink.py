@@ -27,7 +27,7 @@ from streamjob_runtime.sinks.kafka.errors import (
     TransactionTimedOut,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 AT = datetime.datetime(2026, 1, 1, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
 
@@ -42,6 +42,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline, "it never came about"
 
 
+@pytest.mark.core
 def test_a_record_has_the_key_headers_partition_and_timestamp_of_its_row(topics: Topics, spark: SparkSession) -> None:
     headers = "array<struct<key:string,value:binary>>"
     rows = spark.createDataFrame(
@@ -150,6 +151,7 @@ def test_a_topic_that_is_not_there_when_rows_are_sent_is_told_by_its_name(topics
     assert topics.open_transactions() == []
 
 
+@pytest.mark.core
 def test_the_transaction_of_a_process_that_died_in_its_commit_is_ended_by_the_next_one(topics: Topics) -> None:
     former = topics.open(1)
     staged = topics.stage(former, "1")
@@ -269,6 +271,7 @@ def test_abort_discards_two_lower_epochs_at_once(topics: Topics) -> None:
     assert topics.values() == ["kept"]
 
 
+@pytest.mark.core
 def test_a_superseded_process_that_has_begun_is_fenced(topics: Topics) -> None:
     former = topics.open(1)
     topics.commit(former, 1, topics.stage(former, "1"))

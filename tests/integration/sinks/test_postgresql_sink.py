@@ -21,7 +21,7 @@ from streamjob_runtime.sinks.errors import (
 )
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 UPSERT = {"mode": "upsert", "key": "id"}
 
@@ -107,6 +107,7 @@ def test_columns_go_by_name_and_others_have_their_default(spark: SparkSession, d
     assert database.execute("SELECT * FROM report") == [(1, "a", 7, "x")]
 
 
+@pytest.mark.core
 def test_the_last_row_of_a_key_counts(spark: SparkSession, table: Database) -> None:
     sink = opened(table.options("report", **UPSERT))
     first = sink.stage(numbered(spark, (1, "a"), (2, "a"), (1, "b")), BatchId(0))
@@ -117,6 +118,7 @@ def test_the_last_row_of_a_key_counts(spark: SparkSession, table: Database) -> N
     assert table.execute("SELECT * FROM report ORDER BY id") == [(1, "b"), (2, "c"), (3, None)]
 
 
+@pytest.mark.core
 def test_what_was_committed_is_on_record(spark: SparkSession, table: Database) -> None:
     sink = opened(table.options("report"), epoch=4)
     staged = [sink.stage(numbered(spark, (number, None), (number + 1, None)), BatchId(number)) for number in (0, 2)]
@@ -143,6 +145,7 @@ def test_a_server_that_crashes_between_staging_and_commit_has_kept_the_rows(
     assert database.execute("SELECT * FROM report ORDER BY id") == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.core
 def test_a_commit_whose_answer_is_lost_is_found_on_record(
     spark: SparkSession, table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

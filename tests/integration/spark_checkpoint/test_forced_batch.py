@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from tests.integration.spark_checkpoint.conftest import Lab
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROCESSING_TIME = {"processingTime": "0 seconds"}
 AVAILABLE_NOW = {"availableNow": True}

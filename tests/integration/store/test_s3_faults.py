@@ -23,7 +23,7 @@ from streamjob.ids import Key
 from streamjob.store import ObjectMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from streamjob.store.s3 import S3Store
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 ALWAYS = float("inf")
 KEY, OTHER = Key("log/0"), Key("log/1")
@@ -147,6 +147,7 @@ def test_a_verb_gives_up_on_a_server_that_does_not_answer(
         silent.release()
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_works_again_when_the_server_is_back(
     prepared: S3Store, proxy: FaultyProxy, tmp_path: Path, verb: str
@@ -158,6 +159,7 @@ def test_a_verb_works_again_when_the_server_is_back(
     assert VERBS[verb].holds(prepared, tmp_path)
 
 
+@pytest.mark.core
 def test_a_download_that_breaks_off_goes_on_where_it_broke(
     prepared: S3Store, proxy: FaultyProxy, tmp_path: Path
 ) -> None:
@@ -212,6 +214,7 @@ def test_a_conflict_that_another_won_is_a_plain_loss(faulty_store: S3Store, prox
     assert faulty_store.put_if_absent(KEY, b"mine") is False
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("fault", [cut_after_applying, answer_after_applying(500), answer_after_applying(503)])
 def test_a_create_whose_answer_was_lost_is_never_reported_as_anothers(
     faulty_store: S3Store, proxy: FaultyProxy, fault: Fault
