@@ -98,7 +98,7 @@ def test_an_answer_that_is_no_view_is_told() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response({"state": "ELSEWHERE"})
 
-    with pytest.raises(ControlApiError, match="no JobReport"):
+    with pytest.raises(ControlApiError, match="not a JobReport"):
         against(answer, lambda drivers, at: drivers.report(at))
 
 
