@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
 from bench import hostile_report
 from bench.entry import Benchmark, parser, run
-from bench.hostile_model import HOSTILE, QUIET, Hostile, Phase
+from bench.hostile_model import DECOY, HOSTILE, QUIET, Hostile, Phase
 from bench.object_store import object_store
 from bench.proc import cpu_seconds, descendants
 from bench.processes import REPOSITORY, RunFailed, environment, locked
@@ -38,10 +38,14 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Plan:
-    """How many clients, how often they come and for how long; seconds. What happens in `settle` does not count."""
+    """How many clients, how often they come and for how long; seconds. What happens in `settle` does not count.
+
+    The first `decoys` turns have a phase with a decoy.
+    """
 
     clients: int
     turns: int
+    decoys: int
     phase: float
     settle: float
     warm_up: float
@@ -49,10 +53,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the control API is, and its token."""
+    """Where the control API and its token, and the port of the metrics are."""
 
     url: str
     token: str
+    metrics: str
+
+    @property
+    def addresses(self) -> list[str]:
+        """Both, as `host:port`."""
+        return [self.url.removeprefix("http://"), self.metrics]
 
 
 @dataclass
@@ -60,7 +70,7 @@ class Watch:
     """Asks a job with its token how it is, over a connection that it keeps and over new ones in turn.
 
     Args:
-        where: the control API.
+        where: the control API and the port of the metrics.
     """
 
     where: Endpoint
@@ -68,6 +78,7 @@ class Watch:
     checkpoints: dict[int, int] = field(default_factory=dict)
     kept: list[float] = field(default_factory=list)
     fresh: list[float] = field(default_factory=list)
+    probes: list[float] = field(default_factory=list)
     unanswered: int = 0
 
     def __post_init__(self) -> None:
@@ -83,20 +94,26 @@ class Watch:
 
     def look(self) -> None:
         """Ask once over each kind of connection."""
-        self._ask(self._connection, self.kept)
+        self._ask_for_the_job(self._connection, self.kept)
         with self._client() as client:
-            self._ask(client, self.fresh)
+            self._ask_for_the_job(client, self.fresh)
+        with self._client() as client:
+            self._ask(client, f"http://{self.where.metrics}/healthz", self.probes)
 
-    def _ask(self, client: httpx.Client, times: list[float]) -> None:
+    def _ask_for_the_job(self, client: httpx.Client, times: list[float]) -> None:
+        if (answer := self._ask(client, "/v1/job", times)) is not None:
+            self._note(JobView.model_validate_json(answer))
+
+    def _ask(self, client: httpx.Client, url: str, times: list[float]) -> bytes | None:
         begun = time.monotonic()
         try:
-            answer = client.get("/v1/job")
+            answer = client.get(url)
             answer.raise_for_status()
         except httpx.HTTPError:
             self.unanswered += 1
-            return
+            return None
         times.append((time.monotonic() - begun) * 1000)
-        self._note(JobView.model_validate_json(answer.content))
+        return answer.content
 
     def _note(self, view: JobView) -> None:
         for chain in view.chains:
@@ -125,15 +142,37 @@ def quiet_phase(job: RunningJob, where: Endpoint, plan: Plan, turn: int) -> Phas
     return _watched(job, where, plan, QUIET, turn, None)
 
 
-def hostile_phase(job: RunningJob, where: Endpoint, plan: Plan, turn: int, addresses: list[str]) -> Phase:
-    """Look at the job for a phase while hostile clients are at work. Raises RunFailed if they ended early."""
-    with hostile_clients(plan, addresses) as clients:
+def attacked_phase(job: RunningJob, where: Endpoint, plan: Plan, turn: int, decoy: list[str] | None = None) -> Phase:
+    """Look at the job for a phase while hostile clients attack it, or a decoy. Raises RunFailed if they end early."""
+    with hostile_clients(plan, decoy or where.addresses) as clients:
         time.sleep(plan.settle)
-        phase = _watched(job, where, plan, HOSTILE, turn, clients.pid)
+        phase = _watched(job, where, plan, DECOY if decoy else HOSTILE, turn, clients.pid)
         said, _ = clients.communicate(timeout=_TIMEOUT)
         if clients.returncode:
             raise RunFailed(f"the hostile clients ended with {clients.returncode}")
         return phase.model_copy(update={"connections": json.loads(said)})
+
+
+@contextmanager
+def decoy(log: Path) -> Iterator[list[str]]:
+    """Run a job's servers without a job, in a process of their own; give their addresses."""
+    said = log.with_suffix(".out")
+    with (
+        log.open("ab") as errors,
+        said.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "bench.hostile_decoy"], cwd=REPOSITORY, stdout=output, stderr=errors
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + _TIMEOUT
+            while not (addresses := said.read_text().split()):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RunFailed.told_by(log, "the decoy did not start")
+                time.sleep(_POLL_SECONDS)
+            yield addresses
+        finally:
+            process.kill()
 
 
 def _watched(job: RunningJob, where: Endpoint, plan: Plan, kind: str, turn: int, clients: int | None) -> Phase:
@@ -159,6 +198,7 @@ def _watched(job: RunningJob, where: Endpoint, plan: Plan, kind: str, turn: int,
         checkpoints=tuple(ms for each, ms in watch.checkpoints.items() if each not in old_checkpoints),
         kept=tuple(round(each, 2) for each in watch.kept),
         fresh=tuple(round(each, 2) for each in watch.fresh),
+        probes=tuple(round(each, 2) for each in watch.probes),
         unanswered=watch.unanswered,
         driver_cpu=cpu_seconds(job.pid) - before[0],
         jvm_cpu=sum(map(cpu_seconds, below)) - before[1],
@@ -189,12 +229,14 @@ def phases(work: Path, plan: Plan) -> Iterator[Phase]:
         traffic = Traffic(source, output, _FILE_EVERY, _FILE_ROWS)
         with running(arguments, workdir, log, _TIMEOUT) as job, traffic:
             found = find_endpoint(workdir=workdir)
-            where = Endpoint(found.url, found.token)
-            addresses = [found.url.removeprefix("http://"), f"{_HOST}:{metrics}"]
+            where = Endpoint(found.url, found.token, f"{_HOST}:{metrics}")
             time.sleep(plan.warm_up)
             for turn in range(plan.turns):
                 yield quiet_phase(job, where, plan, turn)
-                yield hostile_phase(job, where, plan, turn, addresses)
+                if turn < plan.decoys:
+                    with decoy(directory / "decoy.txt") as addresses:
+                        yield attacked_phase(job, where, plan, turn, addresses)
+                yield attacked_phase(job, where, plan, turn)
             yield quiet_phase(job, where, plan, plan.turns)
 
 
@@ -204,6 +246,7 @@ def arguments() -> argparse.Namespace:
     add = made.add_argument
     add("--clients", type=int, default=500, metavar="N", help="hostile connections at once (500)")
     add("--turns", type=int, default=10, metavar="N", help="hostile phases, each behind a quiet one (10)")
+    add("--decoys", type=int, metavar="N", help="turns that have a phase with a decoy too (all)")
     add("--phase", type=float, default=60.0, metavar="S", help="seconds of a phase (60)")
     add("--warm-up", type=float, default=60.0, metavar="S", help="seconds before the first phase (60)")
     return made.parse_args()
@@ -212,15 +255,27 @@ def arguments() -> argparse.Namespace:
 def bench(benchmark: Benchmark) -> None:
     """Measure, show it, and keep it."""
     options, begun = benchmark.options, time.time()
-    plan = Plan(options.clients, options.turns, options.phase, settle=5.0, warm_up=options.warm_up)
+    plan = Plan(
+        clients=options.clients,
+        turns=options.turns,
+        decoys=options.turns if options.decoys is None else options.decoys,
+        phase=options.phase,
+        settle=5.0,
+        warm_up=options.warm_up,
+    )
     if options.quick:
-        plan = Plan(options.clients, turns=2, phase=20.0, settle=5.0, warm_up=20.0)
+        plan = replace(plan, turns=2, decoys=2, phase=20.0, warm_up=20.0)
     seen: list[Phase] = []
     with locked(options.lock):
         for phase in phases(benchmark.work, plan):
             seen.append(phase)
             benchmark.tell(hostile_report.said(phase))
-            result = Hostile(circumstances=benchmark.circumstances(begun), clients=plan.clients, phases=tuple(seen))
+            result = Hostile(
+                circumstances=benchmark.circumstances(begun),
+                clients=plan.clients,
+                niceness=os.nice(0),
+                phases=tuple(seen),
+            )
             if any(each.kind == HOSTILE for each in seen):
                 benchmark.keep(result, RESULTS, hostile_report.render)
     benchmark.show("with hostile clients and without", hostile_report.comparison_table(seen))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bench.model import Circumstances, Model
 from pydantic import Field
 
-QUIET, HOSTILE = "quiet", "hostile"
+QUIET, DECOY, HOSTILE = "quiet", "decoy", "hostile"
 
 
 class Phase(Model):
     """A time with hostile clients or without; what began in it counts.
 
     Args:
-        kind: `quiet` or `hostile`.
+        kind: `quiet`, `hostile`, or `decoy` if the clients attack the same servers in another process.
         turn: its number among those of its kind.
         seconds: how long it lasted.
         load: the machine's load average of the last minute at its end.
@@ -20,7 +20,8 @@ class Phase(Model):
         checkpoints: durations of its checkpoints, ms.
         kept: times to an answer over a connection that was kept, ms.
         fresh: times to an answer over a new connection each, ms.
-        unanswered: requests with the token that got no answer.
+        probes: times to an answer of `/healthz` at the port of the metrics, over a new connection each, ms.
+        unanswered: requests with the token and probes that got no answer.
         driver_cpu: CPU seconds of the driver in Python.
         jvm_cpu: CPU seconds of the processes below it.
         clients_cpu: CPU seconds of the hostile clients.
@@ -36,6 +37,7 @@ class Phase(Model):
     checkpoints: tuple[int, ...] = ()
     kept: tuple[float, ...] = ()
     fresh: tuple[float, ...] = ()
+    probes: tuple[float, ...] = ()
     unanswered: int = 0
     driver_cpu: float = 0.0
     jvm_cpu: float = 0.0
@@ -45,8 +47,14 @@ class Phase(Model):
 
 
 class Hostile(Model):
-    """All phases of a run with so many hostile clients at once."""
+    """All phases of a run with so many hostile clients at once.
+
+    Args:
+        clients: how many.
+        niceness: of the job's processes; below 0 on a machine that others keep busy.
+    """
 
     circumstances: Circumstances
     clients: int
+    niceness: int = 0
     phases: tuple[Phase, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.hostile_model import HOSTILE, QUIET, Hostile, Phase
+from bench.hostile_model import DECOY, HOSTILE, QUIET, Hostile, Phase
 from bench.summary import quantile
 from bench.tables import Table, goal_list
 
@@ -27,11 +27,14 @@ The job of `jobs/soak.yaml` with a file of 2,000 events every second and a check
 {clients} hostile clients without a token are connected or try to be, half of them to the control API, half to the port
 of the metrics. They send nothing, heads and bodies that arrive byte by byte or never end, 10 MB of body, zeros, TLS,
 wrong tokens, 50 requests at once, scrapes and probes without a pause, and some read no answer. A client that is
-disconnected comes again at once. Quiet and hostile phases take turns. The clients run on the same machine, as one
-process of the lowest priority, so some of the processor time is theirs.
+disconnected comes again at once.
 
-Four times a second a client with the token asks for `GET /v1/job` over a connection that it keeps and over a new one.
-Batches are those that these answers speak of.
+The clients run on the same machine, as one process of the lowest priority, so some of the processor time is theirs. To
+tell that apart, phases take turns in threes: quiet ones, ones with a decoy (the clients attack the same servers in
+another process, without a job), and hostile ones.
+
+Four times a second a client with the token asks for `GET /v1/job` over a connection that it keeps and over a new one,
+and then for `/healthz` at the port of the metrics, as a node does. Batches are those that these answers speak of.
 """
 
 
@@ -47,7 +50,9 @@ BATCHES = Measure("batch, ms", lambda phase: phase.batches)
 CHECKPOINTS = Measure("checkpoint, ms", lambda phase: phase.checkpoints)
 KEPT = Measure("answer over a connection that is kept, ms", lambda phase: phase.kept)
 FRESH = Measure("answer over a new connection, ms", lambda phase: phase.fresh)
-MEASURES = (BATCHES, CHECKPOINTS, KEPT, FRESH)
+PROBES = Measure("answer to a probe, ms", lambda phase: phase.probes)
+MEASURES = (BATCHES, CHECKPOINTS, KEPT, FRESH, PROBES)
+_KINDS = (QUIET, DECOY, HOSTILE)
 _PROCESSORS: dict[str, Callable[[Phase], float]] = {
     "driver in Python, processors": lambda phase: phase.driver_cpu / phase.seconds,
     "JVM and Python workers, processors": lambda phase: phase.jvm_cpu / phase.seconds,
@@ -65,7 +70,7 @@ def render(result: Hostile) -> str:
     length = f"{len(hostile)} hostile phases, {seconds / 60:.0f} minutes in all, between {len(quiet)} quiet ones."
     parts = [
         _HEAD.format(clients=result.clients),
-        f"{result.circumstances} {length}\n",
+        f"{result.circumstances} {length} {busy(result)}\n",
         goal_list(goals(phases)),
         "\n".join(f"- {line}" for line in findings(phases)) + "\n",
         "## Durations\n",
@@ -80,13 +85,22 @@ def render(result: Hostile) -> str:
     return "\n".join(parts)
 
 
+def busy(result: Hostile) -> str:
+    """Return how busy the machine was, and how far the job was kept apart from that."""
+    loads = [phase.load for phase in result.phases]
+    said = f"Load average of the machine: median {median(loads):.1f}, most {max(loads):.1f}."
+    if result.niceness >= 0:
+        return said
+    return f"{said} Most of it was other work: the job and those that ask it had a niceness of {result.niceness}."
+
+
 def comparison_table(phases: Sequence[Phase]) -> Table:
     """Return median, 95th and 99th percentile of everything, quiet and hostile."""
     head = ("figure", "phases", "n", "median", "of the phases", "p95", "p99", "most")
     rows = []
     for measure in MEASURES:
-        for kind in (QUIET, HOSTILE):
-            values = [value for phase in _of(phases, kind) for value in measure.values(phase)]
+        for kind in _KINDS:
+            values = _values(phases, kind, measure)
             if not values:
                 continue
             medians = _medians(phases, kind, measure)
@@ -108,29 +122,26 @@ def comparison_table(phases: Sequence[Phase]) -> Table:
 def machine_table(phases: Sequence[Phase]) -> Table:
     """Return what the processes used, quiet and hostile."""
     rows = [
-        (title, *(f"{median(map(figure, _of(phases, kind))):.2f}" for kind in (QUIET, HOSTILE)))
+        (title, *(f"{median(map(figure, of_kind)):.2f}" if (of_kind := _of(phases, kind)) else "–" for kind in _KINDS))
         for title, figure in _PROCESSORS.items()
     ]
-    return Table(("", QUIET, HOSTILE), tuple(rows))
+    return Table(("", *_KINDS), tuple(rows))
 
 
 def connections_table(phases: Sequence[Phase]) -> Table:
-    """Return how many connections of each kind were made."""
+    """Return how many connections of each kind were made to the job."""
     made: Counter[str] = Counter()
-    for phase in phases:
+    for phase in _of(phases, HOSTILE):
         made.update(phase.connections)
     return Table(("clients", "connections"), tuple((name, f"{count:,}") for name, count in made.most_common()))
 
 
-def ratio(phases: Sequence[Phase], measure: Measure, share: float = 0.5) -> float | None:
-    """Return the quantile of the hostile phases as a multiple of that of the quiet ones; None without values."""
-    both = []
-    for kind in (QUIET, HOSTILE):
-        values = [value for phase in _of(phases, kind) for value in measure.values(phase)]
-        if not values:
-            return None
-        both.append(quantile(values, share))
-    return both[1] / both[0] if both[0] else None
+def ratio(phases: Sequence[Phase], measure: Measure, share: float = 0.5, than: str = QUIET) -> float | None:
+    """Return the quantile of the hostile phases as a multiple of that of others; None without values."""
+    ours, others = _values(phases, HOSTILE, measure), _values(phases, than, measure)
+    if not ours or not others or not quantile(others, share):
+        return None
+    return quantile(ours, share) / quantile(others, share)
 
 
 def noise(phases: Sequence[Phase], measure: Measure) -> float:
@@ -146,12 +157,12 @@ def goals(phases: Sequence[Phase]) -> Iterator[tuple[str, bool]]:
         if times is not None:
             measured = f"{times:.2f} times the median (the slowest quiet phase: {allowed:.2f})"
             yield f"{what} take as long as without hostile clients: {measured}", times <= allowed
-    answers = [value for phase in _of(phases, HOSTILE) for value in (*phase.kept, *phase.fresh)]
+    answers = [value for measure in (KEPT, FRESH, PROBES) for value in _values(phases, HOSTILE, measure)]
     unanswered = sum(phase.unanswered for phase in phases)
     if answers:
         late = quantile(answers, 0.99)
         measured = f"99 of 100 times within {late:,.0f} ms, {unanswered} times not at all"
-        yield f"a caller with the token is answered: {measured}", late <= ANSWER_MS and not unanswered
+        yield f"callers with the token and probes are answered: {measured}", late <= ANSWER_MS and not unanswered
 
 
 def findings(phases: Sequence[Phase]) -> Iterator[str]:
@@ -159,7 +170,9 @@ def findings(phases: Sequence[Phase]) -> Iterator[str]:
     for measure in MEASURES:
         times, late = ratio(phases, measure), ratio(phases, measure, 0.95)
         if times is not None and late is not None:
-            yield f"{measure.title}: {times:.2f} times the median, {late:.2f} times the 95th percentile"
+            beside = ratio(phases, measure, than=DECOY)
+            against = f" ({beside:.2f} times with a decoy)" if beside is not None else ""
+            yield f"{measure.title}: {times:.2f} times the quiet median{against}, {late:.2f} times the 95th percentile"
 
 
 def said(phase: Phase) -> str:
@@ -179,6 +192,10 @@ def said(phase: Phase) -> str:
 
 def _of(phases: Sequence[Phase], kind: str) -> list[Phase]:
     return [phase for phase in phases if phase.kind == kind]
+
+
+def _values(phases: Sequence[Phase], kind: str, measure: Measure) -> list[float]:
+    return [value for phase in _of(phases, kind) for value in measure.values(phase)]
 
 
 def _medians(phases: Sequence[Phase], kind: str, measure: Measure) -> list[float]:

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 from bench.hostile_clients import KINDS, attack
-from bench.hostile_model import HOSTILE, QUIET, Hostile, Phase
-from bench.hostile_report import BATCHES, comparison_table, goals, noise, ratio, render
+from bench.hostile_model import DECOY, HOSTILE, QUIET, Hostile, Phase
+from bench.hostile_report import BATCHES, comparison_table, findings, goals, noise, ratio, render
 from bench.model import Circumstances
 
 WHERE = Circumstances(command="make it", begun="then", ended="now", machine="2 × CPU", versions={"Spark": "4.3.0"})
@@ -53,6 +53,13 @@ def test_batches_that_are_slower_than_chance_are_a_miss() -> None:
     assert reached(turns([100, 100, 101], [120, 125])) == [False, True, True]
 
 
+def test_what_the_clients_cost_the_machine_shows_beside_a_decoy() -> None:
+    phases = [*turns([100], [120]), phase(DECOY, 0, 120)]
+
+    assert ratio(phases, BATCHES, than=DECOY) == 1.0
+    assert "batch, ms: 1.20 times the quiet median (1.00 times with a decoy)" in "\n".join(findings(phases))
+
+
 def test_late_answers_and_none_are_a_miss() -> None:
     quiet = phase(QUIET, 0, 100)
 
@@ -73,8 +80,15 @@ def test_the_report_has_both_kinds_side_by_side() -> None:
 
     assert comparison_table(phases).rows[0] == ("batch, ms", QUIET, "6", "101", "100–102", "103", "103", "103")
     assert "2 hostile phases, 2 minutes in all, between 2 quiet ones." in text
-    assert "| driver in Python, processors | 0.10 | 0.10 |" in text
+    assert "| driver in Python, processors | 0.10 | – | 0.10 |" in text
     assert "| silent | 6 |" in text
+
+
+def test_the_report_says_that_the_job_went_before_other_work() -> None:
+    phases = tuple(turns([100], [100]))
+
+    assert "niceness" not in render(Hostile(circumstances=WHERE, clients=500, phases=phases))
+    assert "a niceness of -10." in render(Hostile(circumstances=WHERE, clients=500, niceness=-10, phases=phases))
 
 
 def test_hostile_clients_of_every_kind_come_to_every_server_until_they_are_to_end() -> None:
