@@ -101,6 +101,8 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
         FileUtil.fullyDelete(file.toFile());
       } else {
         Files.deleteIfExists(file);
+        // Spark copies files of state here without this class: Hadoop's local file system adds a checksum to each.
+        Files.deleteIfExists(file.resolveSibling("." + file.getFileName() + ".crc"));
       }
     } catch (IOException e) {
       throw sneak(e);
