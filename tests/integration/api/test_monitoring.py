@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,41 @@ def test_scrapes_in_quick_succession_are_answered_by_one_rendering(job: FakeJob)
 
     assert texts == ["at 0"] * 3 + ["at 1"] * 2
     assert rendered == [0.0, 1.0]
+
+
+class AskedBy(FakeJob):
+    """A job that notes which threads ask it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[str] = set()
+
+    def healthy(self) -> tuple[bool, str]:
+        self.threads.add(threading.current_thread().name)
+        return super().healthy()
+
+    def ready(self) -> tuple[bool, str]:
+        self.threads.add(threading.current_thread().name)
+        return super().ready()
+
+
+def test_anybody_is_answered_by_the_servers_own_thread() -> None:
+    # Threads that take turns with it would keep the job's own threads from their work.
+    job, rendered = AskedBy(), list[str]()
+
+    def render() -> bytes:
+        rendered.append(threading.current_thread().name)
+        return b"a 1"
+
+    with (
+        MonitoringServer(job, metrics=render, port=0) as server,
+        httpx.Client(base_url=server.url, trust_env=False) as client,
+    ):
+        for path in ("/healthz", "/readyz", "/metrics", "/metrics"):
+            assert client.get(path).status_code == 200
+
+    assert job.threads == {"streamjob-monitoring"}
+    assert "streamjob-monitoring" not in rendered
 
 
 def test_a_job_serves_no_metrics_without_a_port(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:

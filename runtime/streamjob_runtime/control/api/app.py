@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
 from fastapi import Body, FastAPI, HTTPException, Path, Query, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
 
 from streamjob.client.models import (
     Accepted,
@@ -139,7 +140,7 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
     app.add_middleware(BearerToken, token=token)
     _add_views(app, control, triggering)
     _add_requests(app, control, triggering)
-    add_probes(app, control, metrics)
+    add_probes(app, control, lambda: run_in_threadpool(metrics))
     _describe(app)
     return app
 
@@ -240,8 +241,11 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         return found
 
 
-def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) -> None:
-    """Add what monitoring asks for: `/healthz`, `/readyz` and `/metrics`."""
+def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitable[bytes]]) -> None:
+    """Add what monitoring asks for: `/healthz`, `/readyz` and `/metrics`.
+
+    Anybody may ask, as often as the pace of connections allows: a thread for each answer would double what it costs.
+    """
     unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
 
     def probe(response: Response, answer: tuple[bool, str]) -> HealthView:
@@ -250,19 +254,19 @@ def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], bytes]) 
         return HealthView(ok=ok, reason=reason)
 
     @app.get("/healthz", tags=["probes"], responses=unavailable)
-    def healthz(response: Response) -> HealthView:
+    async def healthz(response: Response) -> HealthView:
         """Whether the process is healthy; needs no token."""
         return probe(response, control.healthy())
 
     @app.get("/readyz", tags=["probes"], responses=unavailable)
-    def readyz(response: Response) -> HealthView:
+    async def readyz(response: Response) -> HealthView:
         """Whether the job processes records; needs no token."""
         return probe(response, control.ready())
 
     @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    def scrape() -> Response:
+    async def scrape() -> Response:
         """Metrics in Prometheus' text format."""
-        return Response(metrics(), media_type=METRICS_TEXT)
+        return Response(await metrics(), media_type=METRICS_TEXT)
 
 
 def _describe(app: FastAPI) -> None:

@@ -5,12 +5,13 @@ Nothing else is served there: whoever may scrape a job must not be able to stop 
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.app import add_probes
@@ -81,13 +82,13 @@ class _AtMostOnceASecond:
     def __init__(self, metrics: Callable[[], bytes], clock: Callable[[], float]) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = asyncio.Lock()
         self._text = b""
         self._until = float("-inf")
 
-    def __call__(self) -> bytes:
-        with self._lock:
+    async def __call__(self) -> bytes:
+        async with self._lock:
             if self._clock() >= self._until:
-                self._text = self._metrics()
+                self._text = await run_in_threadpool(self._metrics)
                 self._until = self._clock() + _FRESH_SECONDS
             return self._text
