@@ -132,7 +132,7 @@ that it took to stop the job (a label)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSnapshot:
-    """A StreamSnapshot that refers to the job; `state` is Pending before its first status."""
+    """A StreamSnapshot that refers to the job; `state` is Pending before its first status, `size` is in bytes."""
 
     name: str
     uid: str
@@ -141,6 +141,7 @@ class KnownSnapshot:
     created: float
     state: SnapshotState = SnapshotState.PENDING
     path: str | None = None
+    size: int | None = None
     completed: float | None = None
     deleting: bool = False
 

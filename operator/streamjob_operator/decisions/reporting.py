@@ -122,8 +122,19 @@ def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint 
     if last is not None and last.kind is SnapshotKind.SAVEPOINT and (completed is None or completed.path != last.path):
         completed = CompletedSavepoint(id=last.id, path=last.path, completed=last.completed)
     if completed is not None:
-        name = next((each.name for each in s.seen.snapshots if each.path == completed.path), completed.snapshot)
-        completed = completed.model_copy(update={"snapshot": name})
+        # The driver that took a savepoint to stop is gone, and the StreamSnapshot has what it left.
+        resource = next((each for each in s.seen.snapshots if each.path == completed.path), None)
+        sizes = [
+            None if resource is None else resource.size,
+            last.state_size if last is not None and last.path == completed.path else None,
+            completed.size_bytes,
+        ]
+        completed = completed.model_copy(
+            update={
+                "snapshot": completed.snapshot if resource is None else resource.name,
+                "size_bytes": next((each for each in sizes if each is not None), None),
+            }
+        )
     pending = _pending(s, status)
     reference = status.savepoint.upgrade_snapshot_reference
     for taken in status.reconciliation.recordings:

@@ -387,6 +387,7 @@ def _known(thing: Object) -> KnownSnapshot:
         created=seconds_of(meta.get("creationTimestamp")) or 0.0,
         state=SnapshotState(status.get("state") or "Pending"),
         path=status.get("path"),
+        size=status.get("sizeBytes"),
         completed=seconds_of(status.get("resultTimestamp")),
         deleting=bool(meta.get("deletionTimestamp")),
     )

@@ -82,6 +82,9 @@ def _stream_job() -> Schema:
             _column("Restarts", ".status.jobStatus.restarts", "Restarts after failures", "integer"),
             _column("Age", ".metadata.creationTimestamp", "Age of the StreamJob", "date"),
             _column("Parallelism", ".status.replicas", "Running task slots", "integer", wide=True),
+            _column(
+                "Savepoint", ".status.savepoint.lastCompleted.sizeBytes", "Bytes of the last", "integer", wide=True
+            ),
             _column("Attempt", ".status.jobStatus.attempt", "Number of the driver", "integer", wide=True),
             _column("Revision", ".status.reconciliation.lastReconciledRevision", "Revision of the driver", wide=True),
             _column(

@@ -141,6 +141,7 @@ class CompletedSavepoint(StatusPart):
     id: int | None = Field(default=None, ge=0, description="Its number.")
     path: str = Field(description="URI of its manifest.")
     completed: Time | None = Field(default=None, description="When it completed.")
+    size_bytes: int | None = Field(default=None, ge=0, description="Bytes of all files that it refers to.")
     snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
 
 

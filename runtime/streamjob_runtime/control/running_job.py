@@ -41,6 +41,7 @@ from streamjob_runtime.monitoring.chain_meter import ChainMeter
 from streamjob_runtime.monitoring.metrics import Metrics
 
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
+_ENDS_IN_ORDER = frozenset({JobState.STOPPING, JobState.STOPPED, JobState.FINISHED})
 _NOTHING = Backlog()
 
 
@@ -238,9 +239,13 @@ class RunningJob:
         return (False, f"the job is {state}") if state in (JobState.FAILED, JobState.SUPERSEDED) else (True, "")
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the job processes records."""
-        state = self._runner.lifecycle.state
-        return (True, "") if state in _TAKES_CHECKPOINTS else (False, f"the job is {state}")
+        """Return whether the job processes records, or ends in order."""
+        return readiness(self._runner.lifecycle.state)
+
+
+def readiness(state: JobState) -> tuple[bool, str]:
+    """Return whether a job in a state is ready, and why not: a stop that was asked for fails no probe."""
+    return (True, "") if state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER else (False, f"the job is {state}")
 
 
 def _policy_view(policy: CheckpointingPolicy) -> CheckpointingView:

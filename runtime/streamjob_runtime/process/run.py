@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +101,8 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
         )
+        # Probes are answered until Spark has stopped, too: a process that ends in order fails none.
+        probes = ExitStack()
         try:
             if not drive(store, read(JobId(namespace=namespace, name=name), checkpoints=1)).finished:
                 # Java takes longest: it starts before all else is imported, with which it would take turns.
@@ -108,10 +111,11 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
             job_id = JobId(namespace=namespace, name=name)
-            return _run_job(options, loaded, job_id, store, work, spark, termination)
+            return _run_job(options, loaded, job_id, store, work, spark, termination, probes)
         finally:
-            spark.stop()
-            store.close()
+            with probes:
+                spark.stop()
+                store.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -124,6 +128,7 @@ def _run_job(
     work: Path,
     spark: SparkHolder,
     termination: TerminationLog,
+    probes: ExitStack,
 ) -> ExitCode:
     from streamjob.clock import steady_clock
     from streamjob.protocol.restarts import RestartPolicy
@@ -169,7 +174,8 @@ def _run_job(
     job.sink_meters.on_call = metrics.observe_sink
     runner.on_completed = watcher.note_completion
     stopper = Stopper(runner, view, options.grace, termination)
-    with ControlServer(control, work, metrics=metrics.render), MonitoringServer(control, metrics=metrics.render):
+    probes.enter_context(MonitoringServer(control, metrics=metrics.render))
+    with ControlServer(control, work, metrics=metrics.render):
         stopper.listen()
         watcher.start()
         try:

@@ -260,7 +260,7 @@ def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitabl
 
     @app.get("/readyz", tags=["probes"], responses=unavailable)
     async def readyz(response: Response) -> HealthView:
-        """Whether the job processes records; needs no token."""
+        """Whether the job processes records, or stops or has ended in order; needs no token."""
         return probe(response, control.ready())
 
     @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -82,6 +82,23 @@ def test_the_newest_savepoint_bears_the_name_of_its_snapshot() -> None:
     assert found.snapshot == "by-hand"
 
 
+def test_the_newest_savepoint_has_the_size_that_its_snapshot_tells_and_keeps_it() -> None:
+    user = User.with_stable_job()
+    user.edit(suspend=True)
+    user.wait_for(LifecycleState.SUSPENDED)
+    user.look()
+    taken = replace(ASKED_FOR, state=SnapshotState.COMPLETED, path=user.newest, size=1200)
+    stored = user.world.stored
+    seen = replace(user.world.observe(stored), snapshots=(taken,))
+    first = decide(user.world.resource(stored), seen).status
+
+    later = decide(replace(user.world.resource(stored), status=first), replace(seen, snapshots=())).status
+
+    for status in (first, later):
+        assert status.savepoint.last_completed is not None
+        assert status.savepoint.last_completed.size_bytes == 1200
+
+
 @pytest.mark.parametrize(("state", "kept"), [(JobState.RUNNING, False), (JobState.RESTORING, True)])
 def test_a_job_that_runs_from_nothing_is_not_said_to_come_from_what_an_earlier_one_came_from(
     state: JobState, kept: bool
