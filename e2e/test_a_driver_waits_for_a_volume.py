@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from e2e.harness.cluster import Cluster
@@ -22,7 +23,7 @@ def s3(cluster: Cluster, tmp_path: Path) -> Iterator[S3Server]:
         yield server
 
 
-def apply_with_volume(jobs: StreamJobs, source: dict[str, object], **spec: object) -> None:
+def apply_with_volume(jobs: StreamJobs, source: dict[str, object], **spec: Any) -> None:
     """Apply the job with one more volume, which its driver mounts."""
     driver = jobs.namespace.driver
     mounts = [*driver["volumeMounts"], {"name": "keys", "mountPath": "/keys"}]
