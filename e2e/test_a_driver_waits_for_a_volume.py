@@ -1,4 +1,4 @@
-"""A driver's pod cannot start, for a volume or an image is missing: the status names it."""
+"""A driver's pod cannot start, because a volume or an image is missing: the status names it."""
 
 from __future__ import annotations
 
