@@ -73,7 +73,6 @@ def all_of_the_job(endpoint: Endpoint, trigger: str) -> JobReport:
     return JobReport.model_validate_json(answer.content)
 
 
-@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_a_job_is_steered_stopped_by_a_signal_and_goes_on_from_there(
     runs: JobRuns, expected: Rows, spark: SparkSession, tmp_path: Path
