@@ -20,6 +20,7 @@ from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, JAR
+from streamjob_runtime.spark.sockets import socket_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,8 @@ FIXED: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # Other users of the machine reach what listens on loopback. In local mode Spark makes the secret itself.
     "spark.authenticate": "true",
+    # For the same reason: on loopback the state of `transformWithState` would be open to anybody.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 """What the snapshot protocol relies on; a job cannot change it."""
 
@@ -52,6 +55,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
+    # It has no login: everybody who reaches it can read it, and must not end a job's queries.
+    "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -136,6 +141,9 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     settings.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
+    conf["spark.python.unix.domain.socket.dir"] = str(socket_directory(settings.workdir))
+    # Without this, Spark's own page, if a job enables it, listens on all addresses.
+    os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
     conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

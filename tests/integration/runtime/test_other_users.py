@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
+import stat
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.runtime.processes import members_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +28,29 @@ CALL = b"c\np0\ngetClass\ne\n"
 RPC = bytes.fromhex("000000000000001d03") + bytes(8) + bytes.fromhex("00000000") + b"\xac\xed\x00\x05spark"
 """A request of Spark's RPC without a login before it."""
 
+CONNECT = """
+import os, socket, sys
+assert os.getuid() != 0
+with socket.socket(socket.AF_UNIX) as connection:
+    try:
+        connection.connect(sys.argv[1])
+    except PermissionError:
+        print("refused")
+"""
+WITH_A_PAGE = """
+import sys
+from pathlib import Path
+from streamjob_runtime.spark.session import SessionSettings, start_session
+
+conf = {"spark.ui.enabled": "true"}
+spark = start_session(SessionSettings("page", 1, 1, Path(sys.argv[1]), conf=conf))
+spark.sparkContext.parallelize([1], 1).map(lambda number: number).collect()
+print(spark.sparkContext.uiWebUrl, flush=True)
+sys.stdin.read()
+spark.stop()
+"""
+LISTENING = "0A"
+
 STRANGER = """
 import os, socket, sys
 assert os.getuid() != 0
@@ -36,13 +64,35 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10) as co
 """
 
 
-def said_to_a_stranger(port: int, request: bytes) -> bytes:
+def stranger(program: str, *arguments: str) -> bytes:
+    """Run a program as another user; return what it prints."""
     # The interpreter of the tests may be where only its owner reads.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-    stranger = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-I", "-c", STRANGER]
-    done = subprocess.run([*stranger, str(port), request.hex()], capture_output=True, timeout=60, check=False)
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-I", "-c", program]
+    done = subprocess.run([*other, *arguments], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def said_to_a_stranger(port: int, request: bytes) -> bytes:
+    return stranger(STRANGER, str(port), request.hex())
+
+
+def listening(processes: list[int]) -> dict[int, str]:
+    """Return the TCP ports on which processes listen, and the addresses in the kernel's notation."""
+    inodes = set()
+    for process in processes:
+        for each in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                inodes.add(str(each.readlink()).removeprefix("socket:[").removesuffix("]"))
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and fields[9] in inodes:
+                address, _, port = fields[1].rpartition(":")
+                found[int(port, 16)] = address
+    return found
 
 
 def gateway_of(spark: SparkSession) -> Any:
@@ -78,6 +128,44 @@ def test_another_user_gets_no_answer_of_the_drivers_rpc(spark: SparkSession) -> 
     answer = said_to_a_stranger(int(port), RPC)
     # It closes the connection, or says that it expected a login.
     assert not answer or b"sasl" in answer.lower()
+
+
+def test_another_user_cannot_reach_what_spark_and_its_python_processes_say_to_each_other(spark: SparkSession) -> None:
+    spark.sparkContext.parallelize([1], 1).map(lambda number: number).collect()
+
+    directory = Path(str(spark.conf.get("spark.python.unix.domain.socket.dir")))
+    sockets = list(directory.glob(".*.sock"))
+    assert len(sockets) >= 2, "the accumulators' server and the one that starts workers"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert {stranger(CONNECT, str(each)) for each in sockets} == {b"refused\n"}
+
+
+def test_all_that_spark_and_its_python_processes_listen_on_is_loopback_also_with_sparks_page(tmp_path: Path) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-c", WITH_A_PAGE, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdin is not None
+    assert started.stdout is not None
+    try:
+        page = int(started.stdout.readline().strip().rpartition(":")[2])
+        processes = members_of(started.pid)
+        ports = listening(processes)
+        workers = [each for each in processes if b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        of_workers = listening(workers)
+        started.stdin.close()
+        assert started.wait(60) == 0
+    finally:
+        for process in members_of(started.pid):
+            os.kill(process, signal.SIGKILL)
+
+    assert page in ports
+    assert workers
+    assert of_workers == {}
+    assert all(address.endswith("0100007F") for address in ports.values()), ports
 
 
 def test_no_secret_of_spark_is_in_a_process_list(spark: SparkSession) -> None:

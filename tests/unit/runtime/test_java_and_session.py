@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from streamjob_runtime.spark.holder import SparkGone, SparkHolder
 from streamjob_runtime.spark.java import find_java
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.session import FIXED, SessionSettings, start_session
+from streamjob_runtime.spark.sockets import LONGEST_DIRECTORY, socket_directory
 
 
 def fake_java(home: Path, banner: str) -> Path:
@@ -198,6 +200,18 @@ def test_a_start_without_the_archive_of_classes_says_how_to_make_it(tmp_path: Pa
     assert "fits another release" in stale
     assert in_training is None
     assert class_data.hint(found_java, environment) is None
+
+
+def test_sockets_are_in_the_work_directory_unless_its_path_is_too_long_for_them(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as short:
+        inside = socket_directory(Path(short))
+        assert inside == Path(short) / "sockets"
+        assert inside.stat().st_mode & 0o777 == 0o700
+
+    beside = socket_directory(tmp_path / ("long" * 20))
+
+    assert len(str(beside)) <= LONGEST_DIRECTORY
+    assert beside.stat().st_mode & 0o777 == 0o700
 
 
 class FakeSession:

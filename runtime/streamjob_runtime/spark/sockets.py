@@ -1,0 +1,36 @@
+"""A directory for the Unix sockets between Spark and its Python processes, which no other user can enter.
+
+Any user of the machine can reach a port on loopback, and the server through which `transformWithState` reads and writes
+its state has no login.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+
+LONGEST_DIRECTORY = 60
+"""Characters. The path of a Unix socket has 103 at most, and Spark's names of them have 42."""
+
+
+def socket_directory(workdir: Path) -> Path:
+    """Return an empty directory for Spark's sockets, which only this user can enter.
+
+    It is in the work directory. If that path is too long for sockets, it is a temporary directory of the machine, which
+    this process removes when it exits.
+
+    Args:
+        workdir: the job's work directory; no other process uses it.
+    """
+    inside = workdir.absolute() / "sockets"
+    if len(str(inside)) <= LONGEST_DIRECTORY:
+        # A killed process left its sockets there.
+        shutil.rmtree(inside, ignore_errors=True)
+        inside.mkdir(mode=0o700, parents=True, exist_ok=True)
+        inside.chmod(0o700)
+        return inside
+    beside = Path(tempfile.mkdtemp(prefix="streamjob-", dir=None if len(tempfile.gettempdir()) < 40 else "/tmp"))
+    atexit.register(shutil.rmtree, beside, ignore_errors=True)
+    return beside
