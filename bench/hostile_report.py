@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from bench.hostile_model import DECOY, HOSTILE, QUIET, Hostile, Phase
 from bench.summary import quantile
@@ -13,6 +13,8 @@ from bench.tables import Table, goal_list
 
 NOISE = 1.05
 """A median that is at most so many times the other is the same, however even the quiet phases are."""
+JUDGED = 1.25
+"""Quiet phases that differ by more than this leave nothing to compare with."""
 ANSWER_MS = 5000.0
 """99 of 100 answers to a caller with the token have to come within this."""
 
@@ -144,19 +146,31 @@ def ratio(phases: Sequence[Phase], measure: Measure, share: float = 0.5, than: s
     return quantile(ours, share) / quantile(others, share)
 
 
+def beside_neighbours(phases: Sequence[Phase], measure: Measure) -> float | None:
+    """Return the median over hostile phases of their own median, as a multiple of the quiet phases around them."""
+    quiet, hostile = _by_turn(phases, QUIET, measure), _by_turn(phases, HOSTILE, measure)
+    ratios = []
+    for turn, ours in hostile.items():
+        around = [quiet[each] for each in (turn, turn + 1) if each in quiet]
+        if around:
+            ratios.append(ours / fmean(around))
+    return median(ratios) if ratios else None
+
+
 def noise(phases: Sequence[Phase], measure: Measure) -> float:
-    """Return how many times the median of all quiet phases that of the slowest one is: this much is chance."""
-    medians = _medians(phases, QUIET, measure)
-    return max(NOISE, max(medians) / median(medians)) if medians and median(medians) else NOISE
+    """Return by how much quiet phases that follow each other differ, as a multiple: so much is chance."""
+    quiet = _by_turn(phases, QUIET, measure)
+    pairs = [(quiet[turn], quiet[turn + 1]) for turn in quiet if turn + 1 in quiet]
+    return max(NOISE, median(max(pair) / min(pair) for pair in pairs)) if pairs else NOISE
 
 
 def goals(phases: Sequence[Phase]) -> Iterator[tuple[str, bool]]:
     """Yield each goal with what was measured, and whether it was reached."""
     for measure, what in ((BATCHES, "batches"), (CHECKPOINTS, "checkpoints")):
-        times, allowed = ratio(phases, measure), noise(phases, measure)
-        if times is not None:
-            measured = f"{times:.2f} times the median (the slowest quiet phase: {allowed:.2f})"
-            yield f"{what} take as long as without hostile clients: {measured}", times <= allowed
+        times, chance = beside_neighbours(phases, measure), noise(phases, measure)
+        if times is not None and chance <= JUDGED:
+            measured = f"{times:.2f} times the quiet phases around (which differ by {chance:.2f} times)"
+            yield f"{what} take as long as without hostile clients: {measured}", times <= chance
     answers = [value for measure in (KEPT, FRESH, PROBES) for value in _values(phases, HOSTILE, measure)]
     unanswered = sum(phase.unanswered for phase in phases)
     if answers:
@@ -167,6 +181,11 @@ def goals(phases: Sequence[Phase]) -> Iterator[tuple[str, bool]]:
 
 def findings(phases: Sequence[Phase]) -> Iterator[str]:
     """Yield in sentences what hostile clients changed."""
+    for measure in (BATCHES, CHECKPOINTS):
+        times, chance = beside_neighbours(phases, measure), noise(phases, measure)
+        if times is not None and chance > JUDGED:
+            told = f"{measure.title}: {times:.2f} times the quiet phases around, which differ by {chance:.2f} times"
+            yield f"{told} from one to the next: the machine was too busy to tell"
     for measure in MEASURES:
         times, late = ratio(phases, measure), ratio(phases, measure, 0.95)
         if times is not None and late is not None:
@@ -196,6 +215,10 @@ def _of(phases: Sequence[Phase], kind: str) -> list[Phase]:
 
 def _values(phases: Sequence[Phase], kind: str, measure: Measure) -> list[float]:
     return [value for phase in _of(phases, kind) for value in measure.values(phase)]
+
+
+def _by_turn(phases: Sequence[Phase], kind: str, measure: Measure) -> dict[int, float]:
+    return {phase.turn: median(values) for phase in _of(phases, kind) if (values := measure.values(phase))}
 
 
 def _medians(phases: Sequence[Phase], kind: str, measure: Measure) -> list[float]:

@@ -31,6 +31,7 @@ class Soak(Model):
         restarts: of the job; there should be none.
         checkpoints: completed ones.
         failed_checkpoints: those that failed.
+        notes: sentences on the causes of what was seen, added by hand.
     """
 
     circumstances: Circumstances
@@ -42,4 +43,5 @@ class Soak(Model):
     restarts: int
     checkpoints: int
     failed_checkpoints: int
+    notes: tuple[str, ...] = ()
     looks: tuple[Look, ...] = ()

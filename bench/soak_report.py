@@ -40,7 +40,8 @@ FIGURES = (
     Figure("jvm_rss", "JVM: resident memory", _MEGA, 5),
     Figure("heap_live", "JVM: heap behind a collection", _MEGA, 1),
     Figure("heap_live_objects", "JVM: objects behind a collection", "", 10_000),
-    Figure("heap_used", "JVM: heap in use", _MEGA, 10),
+    # A sawtooth between two collections.
+    Figure("heap_used", "JVM: heap in use", _MEGA, 100),
     Figure("heap_committed", "JVM: heap committed", _MEGA, 5),
     Figure("metaspace", "JVM: metaspace in use", _MEGA, 0.5),
     Figure("native_committed", "JVM: all memory that it tracks", _MEGA, 5),
@@ -88,6 +89,7 @@ def render(result: Soak) -> str:
         _HEAD,
         f"{result.circumstances} {busy}\n",
         "\n".join(f"- {line}" for line in findings(result)) + "\n",
+        *(["## Causes\n", "\n".join(f"- {note}" for note in result.notes) + "\n"] if result.notes else []),
         "## First and last quarter\n",
         _RULES,
         trend_table(result.looks).markdown() + "\n",
@@ -117,7 +119,7 @@ def findings(result: Soak) -> Iterator[str]:
         f" {result.cpu_share:.2f} processors on average; {result.checkpoints:,} checkpoints completed,"
         f" {result.failed_checkpoints} failed, {result.restarts} restarts"
     )
-    yield f"{result.rows_in:,} rows went in, {result.rows_out:,} were counted in what came out"
+    yield f"{result.rows_in:,} rows went in, {result.rows_out:,} came out; the last minute is not counted"
     growing = [
         figure.title
         for figure in FIGURES
