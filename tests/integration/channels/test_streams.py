@@ -30,6 +30,12 @@ def allocated(spark: SparkSession) -> int:
     return memory
 
 
+@pytest.fixture
+def held_before(spark: SparkSession) -> int:
+    """Bytes that other tests of the same session hold."""
+    return allocated(spark)
+
+
 def test_rows_come_out_in_the_order_in_which_they_went_in(
     spark: SparkSession, transport: OpenStream, chain: RunChain
 ) -> None:
@@ -107,7 +113,7 @@ def test_a_segment_ends_when_it_is_large(spark: SparkSession, transport: OpenStr
     assert max(segment.records for segment in segments) < 20
 
 
-def test_a_task_that_fails_leaves_no_files(spark: SparkSession, transport: OpenStream) -> None:
+def test_a_task_that_fails_leaves_no_files(spark: SparkSession, transport: OpenStream, held_before: int) -> None:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -118,7 +124,7 @@ def test_a_task_that_fails_leaves_no_files(spark: SparkSession, transport: OpenS
         stream.put(failing)
 
     assert stream.files == []
-    assert allocated(spark) == 0
+    assert allocated(spark) <= held_before
 
 
 def test_a_consumer_reads_up_to_its_own_frontier(spark: SparkSession, transport: OpenStream, chain: RunChain) -> None:
@@ -294,7 +300,9 @@ def test_a_handful_of_records_is_one_task(spark: SparkSession, transport: OpenSt
 
 
 @pytest.mark.parametrize("plan", ["all", "some", "largest"])
-def test_no_buffer_is_left_behind(spark: SparkSession, transport: OpenStream, chain: RunChain, plan: str) -> None:
+def test_no_buffer_is_left_behind(
+    spark: SparkSession, transport: OpenStream, chain: RunChain, held_before: int, plan: str
+) -> None:
     from pyspark.sql import functions
 
     stream = transport()
@@ -315,4 +323,4 @@ def test_no_buffer_is_left_behind(spark: SparkSession, transport: OpenStream, ch
     chain(stream.stream.reader("reader", schema).frame, on_batch=look).catch_up()
 
     assert seen == [{"all": 25_000, "some": 3, "largest": ("9999",)}[plan]]
-    assert allocated(spark) == 0
+    assert allocated(spark) <= held_before

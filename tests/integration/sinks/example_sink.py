@@ -35,7 +35,7 @@ class SqliteSink:
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         with closing(sqlite3.connect(self.database)) as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")  # the rows and the note that they are published, in one transaction
+            connection.execute("BEGIN IMMEDIATE")  # the rows and the record of their publication
             for name in committables:
                 if not connection.execute("INSERT OR IGNORE INTO published VALUES (?)", [name]).rowcount:
                     continue  # published before
