@@ -348,8 +348,8 @@ def test_a_snapshot_is_accepted(server: Server, wanted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"jobRef": {"name": "departures"}}, "give either savepoint or checkpoint"),
-        ({"jobRef": {"name": "departures"}, "savepoint": {}, "checkpoint": {}}, "give either savepoint or checkpoint"),
+        ({"jobRef": {"name": "departures"}}, "set either savepoint or checkpoint"),
+        ({"jobRef": {"name": "departures"}, "savepoint": {}, "checkpoint": {}}, "set either savepoint or checkpoint"),
         ({"savepoint": {}}, "spec.jobRef: Required value"),
         ({"jobRef": {"name": "departures"}, "savepoint": {}, "backoffLimit": -2}, "spec.backoffLimit"),
         ({"jobRef": {"name": "departures"}, "savepoint": {"location": "nowhere"}}, "spec.savepoint.location"),

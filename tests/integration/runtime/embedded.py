@@ -27,7 +27,7 @@ from streamjob_runtime.job.runner import Runner, RunOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WITHIN = 120.0
+WITHIN = 240.0
 """Seconds in which whatever is waited for has to happen, on a slow and busy machine."""
 
 FAST = RestartPolicy(initial_delay=0.2, max_delay=1.0)
