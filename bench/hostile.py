@@ -179,7 +179,7 @@ def _watched(job: RunningJob, where: Endpoint, plan: Plan, kind: str, turn: int,
     watch = Watch(where)
     below = descendants(job.pid)
     before = cpu_seconds(job.pid), sum(map(cpu_seconds, below)), cpu_seconds(clients) if clients else 0.0
-    # What was the last one at the beginning belongs to the time before.
+    # The last batch and checkpoint at the start belong to the time before.
     watch.look()
     old_batches, old_checkpoints = set(watch.batches), set(watch.checkpoints)
     begun, descriptors = time.monotonic(), 0

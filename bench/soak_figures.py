@@ -1,4 +1,4 @@
-"""What is looked at while a job runs for hours: how to get each figure of its processes and directories."""
+"""Reads the figures of a job that runs for hours: of its processes and directories."""
 
 from __future__ import annotations
 

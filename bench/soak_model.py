@@ -1,4 +1,4 @@
-"""What was seen of a job that ran for hours, in the form of `soak.json`."""
+"""The figures of a job that ran for hours, in the form of `soak.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three hundred hostile specs beside twenty healthy jobs: each is told of, nobody waits for them, and all can go."""
+"""Three hundred hostile specs next to twenty healthy jobs: each gets a status, no job waits, and all can be deleted."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_an_invalid_spec_is_rejected_and_what_was_invalid_before_can_go(
     with pytest.raises(Refused, match=DENIED):
         cluster.patch(Where("StreamJob", "valid", place), {"spec": {"savepoints": INVALID["savepoints"]}})
 
-    # What was there before keeps its invalid spec, gets and loses its finalizer, and can be deleted.
+    # An older resource keeps its invalid spec, gets and loses its finalizer, and can be deleted.
     before = Where("StreamJob", "before", place)
     cluster.wait(before, lambda it: it and it["metadata"].get("finalizers"), within=60, what="finalizer")
     cluster.patch(before, {"metadata": {"labels": {"team": "a"}}})

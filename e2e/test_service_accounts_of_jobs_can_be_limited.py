@@ -71,7 +71,7 @@ def test_only_the_service_accounts_of_the_list_are_taken(
     before = Where("StreamJob", "before", place)
     with pytest.raises(Refused, match="service account admin is not allowed"):
         cluster.patch(before, {"spec": {"suspend": False}})
-    # What was there before can be deleted: its finalizer is put on and taken off by updates.
+    # An older resource can be deleted: updates add and remove its finalizer.
     cluster.patch(before, {"metadata": {"finalizers": ["streamjob.io/finalizer"]}})
     cluster.delete(before)
     cluster.patch(before, {"metadata": {"finalizers": None}})

@@ -1,7 +1,7 @@
-"""Specs as nobody means well: of every kind that has held up a controller, and what chance makes of a good one.
+"""Hostile specs: every kind that has held up a controller, and random changes of a good spec.
 
-What the API server refuses by the definition alone never reaches a controller. So most of these keep to the definition,
-and only one in six tries what it refuses.
+A spec that the API server rejects never reaches a controller. So most of these follow the definition, and only one in
+six violates it.
 """
 
 from __future__ import annotations

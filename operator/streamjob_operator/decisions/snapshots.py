@@ -61,7 +61,7 @@ class SnapshotDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSavepoint:
-    """What is stored at the path that a StreamSnapshot names.
+    """The stored savepoint at the path that a StreamSnapshot names.
 
     Args:
         id: its number in the log of its job.

@@ -294,3 +294,12 @@ class Bench:
 
     def _open(self, uri: str, _environment: Mapping[str, str]) -> Store:
         return LocalStore(self.root / uri.removeprefix("s3://").rstrip("/"))
+
+
+async def running(bench: Bench, **spec: object) -> None:
+    """Bring a StreamJob to the state STABLE."""
+    await bench.cluster.create(STREAM_JOB, a_job(**spec))
+    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+    assert bench.driver is not None
+    bench.driver.checkpoint(bench.now)
+    await bench.until(lambda: bench.lifecycle == "STABLE")

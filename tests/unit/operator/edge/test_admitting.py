@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job, running
 
 from streamjob_operator.cluster.api import ClusterError, Unavailable, error_of
 from streamjob_operator.cluster.kinds import CONFIG_MAP, POD, STREAM_JOB, Kind, Object
@@ -27,14 +27,6 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-async def running(bench: Bench) -> None:
-    await bench.cluster.create(STREAM_JOB, a_job())
-    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
-    assert bench.driver is not None
-    bench.driver.checkpoint(bench.now)
-    await bench.until(lambda: bench.lifecycle == "STABLE")
 
 
 def answer(status: int, message: str) -> ClusterError:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, a_job
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, running
 
 from streamjob.ids import LogSeq, Owner
 from streamjob.protocol.repair import plan_repair, repair
@@ -21,14 +21,6 @@ LOST = keys.log_record(LogSeq(2))
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-async def running(bench: Bench, **spec: object) -> None:
-    await bench.cluster.create(STREAM_JOB, a_job(**spec))
-    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
-    assert bench.driver is not None
-    bench.driver.checkpoint(bench.now)
-    await bench.until(lambda: bench.lifecycle == "STABLE")
 
 
 async def lose_a_record(bench: Bench) -> None:

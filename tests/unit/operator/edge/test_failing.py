@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
-from tests.unit.operator.edge.test_reconciling import running, snapshot
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job, running
+from tests.unit.operator.edge.test_reconciling import snapshot
 
 from streamjob_operator.cluster.api import Refused, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Object

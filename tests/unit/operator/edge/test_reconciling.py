@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import LOCATION, NAME, NAMESPACE, SPEC, Bench, a_job
+from tests.unit.operator.edge.bench import LOCATION, NAME, NAMESPACE, SPEC, Bench, a_job, running
 
 from streamjob.protocol.claiming import Marker
 from streamjob_operator.cluster.api import Unavailable
@@ -38,15 +38,6 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-async def running(bench: Bench, **spec: object) -> None:
-    """Bring a StreamJob to the state STABLE."""
-    await bench.cluster.create(STREAM_JOB, a_job(**spec))
-    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
-    assert bench.driver is not None
-    bench.driver.checkpoint(bench.now)
-    await bench.until(lambda: bench.lifecycle == "STABLE")
 
 
 def test_a_new_driver_brings_its_jobs_network_policy_to_what_the_settings_say(tmp_path: Path) -> None:
