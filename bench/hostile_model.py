@@ -1,4 +1,4 @@
-"""What hostile clients changed, in the form of `hostile.json`."""
+"""The effect of hostile clients on a job, in the form of `hostile.json`."""
 
 from __future__ import annotations
 

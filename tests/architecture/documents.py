@@ -1,4 +1,4 @@
-"""What documents quote: commands, messages and files."""
+"""The commands, messages and files that documents quote."""
 
 from __future__ import annotations
 

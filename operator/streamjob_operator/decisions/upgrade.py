@@ -71,7 +71,7 @@ def stopped(s: Situation, stop: Stop) -> Step:
     if suspends:
         return suspend(s)
     if stop.purpose is not TriggerPurpose.REDEPLOY and incompatible(s) is not None:
-        # What the job was asked before it stopped had less state than what it has left, such as none yet.
+        # The compatibility check before the stop saw less state than the job has now, perhaps none.
         assert s.memory.revision is not None
         return deploy(s, s.memory.revision, go_on(s))
     return deploy_wanted(s, from_state=stop.purpose is TriggerPurpose.REDEPLOY)

@@ -1,4 +1,4 @@
-"""What was found out about specs: asked once for each version of a question, and waited for by no reconcile.
+"""The results of evaluating specs: each version of a question is asked once, and no reconcile waits for it.
 
 Only so many reconciles go on at a time. If they waited for specs that take long, twenty such specs would hold up all
 jobs.
@@ -25,7 +25,7 @@ class StillEvaluating(StreamJobError):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[_Result]):
-    """What is asked about a StreamJob.
+    """A question about a StreamJob.
 
     Args:
         namespace: of the StreamJob.

@@ -144,7 +144,7 @@ class _Lane:
                 await self._end()
                 raise _TooMuch from None
             except BaseException:
-                # Whoever asked does not wait any longer: the answer must not be taken for that to the next call.
+                # The caller no longer waits, and the next call must not receive this answer.
                 await asyncio.shield(self._end())
                 raise
         if kind is Kind.ENDED:

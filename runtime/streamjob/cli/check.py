@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ]
 
 _EXAMINER = "streamjob_runtime.process.checking"
-"""What asks the sinks and Spark what a start would find; it comes with the extra `runtime`."""
+"""Asks the sinks and Spark for the findings of a start; installed by the extra `runtime`."""
 _QUERIES = "streamjob_runtime.restoring.from_spark"
 """What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
 

@@ -13,7 +13,7 @@ from streamjob.job.load import load_job
 
 _PARSER = "streamjob_runtime.spark.parsing"
 _VALIDATOR = "streamjob_runtime.process.validation"
-"""What asks Spark; it comes with the extra `runtime`."""
+"""Asks Spark; installed by the extra `runtime`."""
 
 FileArgument = Annotated[
     str,

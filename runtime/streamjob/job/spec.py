@@ -34,7 +34,7 @@ CheckpointingMode = Literal["aligned", "unaligned"]
 MOST_PARTS = 500
 """Sources that a job may have, and as many operators, and as many sinks: to check and plan so many takes seconds."""
 MOST_INPUTS = 100
-"""What one operator may read."""
+"""The most inputs of one operator."""
 MOST_PARTITIONS = 32_768
 """Task slots and state partitions that a job may have, as in Flink."""
 

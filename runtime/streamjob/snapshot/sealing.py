@@ -18,7 +18,7 @@ _SEAL = re.compile(rb',"checksum":"([0-9a-f]{64})"}\s*\Z')
 
 
 class Seal(Enum):
-    """What an object's end says of its content."""
+    """Whether the checksum at the end of an object matches its content."""
 
     WHOLE = "whole"
     BROKEN = "broken"

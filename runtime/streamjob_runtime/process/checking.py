@@ -1,4 +1,4 @@
-"""What a start would find beyond the graphs: in the sinks, in Kafka, and in Spark, which plans the job for that."""
+"""Finds problems of a start beyond the graphs: in the sinks, in Kafka, and in Spark, which plans the job for that."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def examine_with(
 
 
 def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:
-    # What the job's own log names is published or discarded by a start.
+    # A start publishes or discards everything that the job's own log names.
     now: Any = graph_of(loaded.spec, loaded.directory)["sinks"]
     return dict(left_staged(found.manifest.graph.get("sinks", []), now, surroundings))
 

@@ -1,4 +1,4 @@
-"""What the file sinks of a snapshot have staged where the job that starts from it no longer writes."""
+"""Batches that the file sinks of a snapshot staged in directories that the starting job no longer writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told of an error."""
+"""Describes an error for people."""
 
 from __future__ import annotations
 

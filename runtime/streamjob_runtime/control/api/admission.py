@@ -16,7 +16,7 @@ Connection = TypeVar("Connection", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What callers may cost.
+    """Limits on the cost of callers.
 
     Args:
         connections: open connections, each a file descriptor of the job's process.

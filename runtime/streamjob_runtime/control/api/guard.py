@@ -137,7 +137,7 @@ class _GuardedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        # What follows a head has a deadline of its own; that bytes arrive moves none.
+        # The body has a deadline of its own, and arriving bytes extend none.
         if self.cycle is not None and self.cycle is not self._begun and not self.cycle.response_complete:
             self._begun = self.cycle
             self._end_in(self._limits.request_seconds)

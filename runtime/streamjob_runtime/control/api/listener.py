@@ -27,7 +27,7 @@ class ServerNotStarted(StreamJobError):
 
 
 class Server(ABC):
-    """What serves something of a job from `start` to `stop`; a context manager does both."""
+    """A server of a job, from `start` to `stop`; as a context manager it does both."""
 
     def __init__(self) -> None:
         self._url = ""
