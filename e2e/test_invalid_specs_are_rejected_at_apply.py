@@ -19,7 +19,7 @@ from e2e.harness.controller import ControllerProcess
 from e2e.harness.helm import Release
 from tests.integration.charts.rendered import CHART
 from tests.servers.go_tools import HELM
-from tests.unit.operator.admission.reviews import INVALID, VALID, write_certificate
+from tests.unit.operator.webhook.reviews import INVALID, VALID, write_certificate
 
 from streamjob_operator.webhook.server import PATH
 

@@ -18,6 +18,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob_operator.cluster.kinds import Kind, Object
 
+_DEFAULT_KUBECONFIG = "~/.kube/config"
 _PAGE = 500
 _PAGE_OF_METADATA = 5000
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -109,7 +110,9 @@ async def connect(environment: Mapping[str, str]) -> ApiClient:
         if "KUBERNETES_SERVICE_HOST" in environment:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
-            await load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            # The library's own default is the environment of the moment at which it was imported.
+            file = environment.get("KUBECONFIG") or _DEFAULT_KUBECONFIG
+            await load_kube_config(config_file=file, client_configuration=configuration)  # type: ignore[no-untyped-call]
     except ConfigException as error:
         raise InvalidInput(
             f"no Kubernetes cluster to connect to: {error}", "Run in a pod, or set KUBECONFIG to a file."

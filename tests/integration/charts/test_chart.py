@@ -16,7 +16,7 @@ import yaml
 from cryptography import x509
 from tests.integration.charts.conftest import Render
 from tests.integration.charts.rendered import CHART, ROOT, Refused
-from tests.unit.operator.manifests.samples import pod
+from tests.unit.operator.objects.samples import pod
 
 from streamjob_operator import __main__ as command
 from streamjob_operator.settings import LeaseSettings, Settings

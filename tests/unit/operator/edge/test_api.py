@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from aiohttp import web
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 
-from streamjob_operator.cluster.api import Conflict, KubernetesCluster, NotFound, Unavailable
+from streamjob.errors import InvalidInput
+from streamjob_operator.cluster.api import Conflict, KubernetesCluster, NotFound, Unavailable, connect
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
 from streamjob_operator.machinery.watch_audit import serve
 
@@ -152,3 +154,33 @@ def test_a_server_that_does_not_answer_is_given_up_and_measured() -> None:
             observe=lambda verb, plural, _seconds: measured.append((verb, plural)),
         )
     assert measured == [("get", "pods")]
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:1234"}}]
+contexts: [{name: here, context: {cluster: here, user: me}}]
+users: [{name: me, user: {token: abc}}]
+"""
+
+
+def test_a_client_is_made_from_the_kubeconfig_that_the_environment_names_at_that_moment(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG)
+
+    async def host() -> str:
+        client = await connect({"KUBECONFIG": str(file)})
+        await client.close()  # type: ignore[no-untyped-call]
+        found: str = client.configuration.host
+        return found
+
+    assert asyncio.run(host()) == "http://127.0.0.1:1234"
+
+
+def test_a_kubeconfig_that_is_not_there_is_an_error_that_says_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no Kubernetes cluster") as caught:
+        asyncio.run(connect({"KUBECONFIG": str(tmp_path / "none")}))
+
+    assert "set KUBECONFIG to a file" in caught.value.fix

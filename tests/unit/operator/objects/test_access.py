@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from tests.unit.operator.manifests.samples import OWNER, pod
+from tests.unit.operator.objects.samples import OWNER, pod
 
 from streamjob_operator.objects import Controller, network_policy, token_secret
 from streamjob_operator.resources.base import Metadata

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.operator.admission.reviews import INVALID, VALID, body, review
+from tests.unit.operator.webhook.reviews import INVALID, VALID, body, review
 
 from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.webhook.review import MOST_PROBLEMS, NotAReview, Review, allow, deny, read_review

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.operator.manifests.samples import OWNER, container, pod, variables
+from tests.unit.operator.objects.samples import OWNER, container, pod, variables
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.objects.merging import by_key, merged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.operator.manifests.samples import OWNER, argument, container, pod, revision, variables
+from tests.unit.operator.objects.samples import OWNER, argument, container, pod, revision, variables
 
 from streamjob_operator.objects import control_name
 

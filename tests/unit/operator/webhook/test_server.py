@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.unit.operator.admission.reviews import INVALID, VALID, body, trusting, write_certificate
+from tests.unit.operator.webhook.reviews import INVALID, VALID, body, trusting, write_certificate
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator, NotEvaluated

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.unit.operator.manifests.samples import JOB, OWNER, argument, container, pod, revision
+from tests.unit.operator.objects.samples import JOB, OWNER, argument, container, pod, revision
 
 from streamjob.job.load import load_job
 from streamjob_operator.objects import job_config_map
