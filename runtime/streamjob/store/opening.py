@@ -1,7 +1,11 @@
-"""From what people write for a place (a path, `file:///…`, `s3://bucket/prefix`) to stores and objects."""
+"""Opens stores and objects by the location that a user wrote: a path, `file:///…`, `s3://bucket/prefix` or a URI.
+
+Stores for other schemes come from installed packages (`streamjob.store.plugins`).
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Mapping
@@ -16,6 +20,7 @@ from streamjob.store.base import Store, StoreError
 from streamjob.store.files import path_uri, uri_path
 from streamjob.store.local import LocalStore
 from streamjob.store.names import check_key
+from streamjob.store.plugins import find_plugin, open_plugin
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -34,13 +39,16 @@ class Location:
         """Return a store rooted at the location itself.
 
         Args:
-            environment: the variables that say how S3 is reached; None for those of this process.
+            environment: variables with the settings of the store, such as those of AWS; None for this process's.
 
         Raises:
-            InvalidInput: the S3 settings cannot be used.
+            InvalidInput: the settings of the store cannot be used.
         """
-        if self.uri.startswith("file:"):
+        scheme = self.uri.partition(":")[0]
+        if scheme == "file":
             return LocalStore(uri_path(self.uri))
+        if scheme != "s3":
+            return open_plugin(self.uri, os.environ if environment is None else environment)
         # Importing boto3 takes longer than a local job should wait.
         from streamjob.store.s3 import S3Store
         from streamjob.store.s3_connection import S3Connection, S3Settings
@@ -71,7 +79,7 @@ def open_location(location: str, base: Path | None = None) -> Location:
     """Return the place that `location` names.
 
     Args:
-        location: `file:///…`, `s3://bucket/prefix`, or a path.
+        location: `file:///…`, `s3://bucket/prefix`, a URI whose scheme an installed package serves, or a path.
         base: directory that a relative path starts from; None for the current one.
 
     Raises:
@@ -90,12 +98,24 @@ def open_location(location: str, base: Path | None = None) -> Location:
         except StoreError as error:
             raise InvalidInput(f"the location {location} cannot be used: {error.what}", help_text) from error
     if parts.scheme == "s3":
-        return _s3(location)
+        if not _BUCKET.fullmatch(parts.netloc):
+            raise InvalidInput(f"the location {location} has no usable bucket name", "write it as s3://bucket/prefix")
+        return _below_authority(location)
     if parts.scheme in ("s3a", "s3n"):
         raise InvalidInput(
             f"the location {location} has Hadoop's scheme", f"write it as s3{location[len(parts.scheme) :]}"
         )
-    raise InvalidInput(f"the location {location} is of an unknown kind", help_text)
+    if find_plugin(parts.scheme) is not None:
+        if not parts.netloc:
+            raise InvalidInput(
+                f"the location {location} names no place",
+                f"write it as {parts.scheme}://name or {parts.scheme}://name/prefix",
+            )
+        return _below_authority(location)
+    raise InvalidInput(
+        f"the location {location} is of an unknown kind",
+        f"{help_text}, or install a package that has a store for {parts.scheme}://",
+    )
 
 
 def snapshot_reference(named: str) -> str:
@@ -117,7 +137,7 @@ def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple
 
     Args:
         uri: absolute, `file:///…` or `s3://bucket/key`.
-        environment: the variables that say how S3 is reached; None for those of this process.
+        environment: variables with the settings of the store, such as those of AWS; None for this process's.
 
     Raises:
         InvalidInput: it names no object.
@@ -138,7 +158,7 @@ class References:
 
     Args:
         home: the store that relative references are read from.
-        environment: the variables that say how S3 is reached; None for those of this process.
+        environment: variables with the settings of the store, such as those of AWS; None for this process's.
     """
 
     def __init__(self, home: Store, environment: Mapping[str, str] | None = None) -> None:
@@ -188,14 +208,13 @@ def _local(path: Path) -> Location:
     return Location(path_uri(path).rstrip("/") + "/")
 
 
-def _s3(location: str) -> Location:
-    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+def _below_authority(location: str) -> Location:
+    scheme, _, rest = location.partition("://")
+    authority, _, prefix = rest.partition("/")
     prefix = prefix.strip("/")
-    if not _BUCKET.fullmatch(bucket):
-        raise InvalidInput(f"the location {location} has no usable bucket name", "write it as s3://bucket/prefix")
     if prefix:
         try:
             check_key(prefix)
         except StoreError as error:
             raise InvalidInput(f"the location {location} cannot be used: {error.what}", error.fix) from error
-    return Location(f"s3://{bucket}/{prefix}/" if prefix else f"s3://{bucket}/")
+    return Location(f"{scheme}://{authority}/{prefix}/" if prefix else f"{scheme}://{authority}/")

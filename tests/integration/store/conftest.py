@@ -1,4 +1,4 @@
-"""Stores that the conformance suite runs on, and the S3 server behind one of them."""
+"""The S3 server of these tests, stores on it, and a proxy that makes it fail."""
 
 from __future__ import annotations
 
