@@ -1,4 +1,6 @@
-"""Checkpointed streaming jobs on Apache Spark: what a job's author imports, and what runtime and controller share."""
+"""Checkpointed streaming jobs on Apache Spark: the names that job authors import, and the code that runtime and
+controller share.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: every import below `streamjob` passes here, also that of `streamjob --help`.
+    # Imported on first use: every import below `streamjob` runs this file, even that of `streamjob --help`.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

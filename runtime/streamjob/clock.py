@@ -1,4 +1,4 @@
-"""The time of a process: seconds since 1970 that never run backwards."""
+"""A process's time: seconds since 1970 that never run backwards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Clock = Callable[[], float]
 
 
 def steady_clock() -> Clock:
-    """Return a clock: the wall clock of now, plus the monotonic time that has passed since."""
+    """Return a clock: the wall time at this call plus the monotonic time that has passed since."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()

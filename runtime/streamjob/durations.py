@@ -15,13 +15,13 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that `text` stands for, to the millisecond.
+    """Return the seconds of a duration, to the millisecond.
 
     Args:
         text: one or more numbers, each with its unit: ms, s, m, h or d; `0` alone is zero.
 
     Raises:
-        ValueError: `text` is not a duration, or is one of more than a thousand years.
+        ValueError: `text` is not a duration, or is longer than a thousand years.
     """
     compact = text.strip().replace(" ", "")
     if compact == "0":

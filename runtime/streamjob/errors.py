@@ -17,11 +17,11 @@ class ExitCode(IntEnum):
 
 
 class StreamJobError(Exception):
-    """Base of all errors that a user is meant to read: what was wrong with which object, and what to do.
+    """Base of all errors that users read: names the object, the problem and the fix.
 
     Args:
         what: names the object and what is wrong with it, one sentence.
-        fix: what the reader can do about it, one sentence; empty where nothing can be said.
+        fix: what the reader can do about it, one sentence; empty if there is no advice.
     """
 
     exit_code = ExitCode.FAILED
@@ -55,13 +55,13 @@ class InvalidJob(InvalidInput):
 
 
 class CannotRestore(StreamJobError):
-    """A snapshot was asked for, and the job cannot start from it; nothing was started."""
+    """The job cannot start from the requested snapshot; nothing was started."""
 
     exit_code = ExitCode.CANNOT_RESTORE
 
 
 class Superseded(StreamJobError):
-    """Another owner holds the job's log; this process has stopped for good and changed nothing since."""
+    """Another owner holds the job's log; this process has stopped for good and has changed nothing since."""
 
     exit_code = ExitCode.SUPERSEDED
 
@@ -73,12 +73,12 @@ class JobFailed(StreamJobError):
 
 
 def refuse(error: type[InvalidInput], whom: str, found: Iterable[tuple[str, str]]) -> None:
-    """Raise one error that tells all that was found; do nothing if nothing was.
+    """Raise one error that lists all problems; do nothing if there are none.
 
     Args:
-        error: its class.
-        whom: what has the problems, as the message begins.
-        found: what is wrong, each with its fix.
+        error: the class to raise.
+        whom: the object that has the problems; the message begins with it.
+        found: pairs of problem and fix.
     """
     problems = list(found)
     if problems:

@@ -1,4 +1,4 @@
-"""What an extra of the distribution brings, and what is said where it is not installed."""
+"""Imports packages that an optional extra provides, and names the extra if they are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OURS = frozenset({"streamjob", "streamjob_runtime", "streamjob_operator"})
 
 
 class MissingExtra(InvalidInput):
-    """A command or a sink needs packages that are not installed."""
+    """A command or sink needs packages that are not installed."""
 
     def __init__(self, whom: str, extra: str, why: str) -> None:
         super().__init__(f"{whom} needs the extra {extra!r}: {why}", f"pip install 'streamjob[{extra}]'")
@@ -19,14 +19,14 @@ class MissingExtra(InvalidInput):
 
 @contextmanager
 def from_extra(whom: str, extra: str) -> Iterator[None]:
-    """Import in this context what an extra brings.
+    """Import packages of an extra inside this context.
 
     Args:
-        whom: what needs it, as the message begins.
+        whom: the part that needs the extra; the message begins with it.
         extra: the extra's name.
 
     Raises:
-        MissingExtra: a module is missing, or cannot be loaded, that is not one of ours.
+        MissingExtra: a module that is not ours is missing or cannot be loaded.
     """
     try:
         yield

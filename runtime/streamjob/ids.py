@@ -1,35 +1,35 @@
-"""The identities that the protocol speaks of, as types: a bare `int` or `str` is never an id."""
+"""Identities as types, so that the protocol never handles an id as a bare `int` or `str`."""
 
 from typing import NewType
 
 Epoch = NewType("Epoch", int)
-"""One fenced life of a job's coordinator; grows with every claim of the job's log."""
+"""Number of one coordinator's ownership of the job; grows with every claim of the job's log."""
 
 CheckpointId = NewType("CheckpointId", int)
-"""Number of a checkpoint or savepoint; grows across epochs and is never used twice."""
+"""Number of a checkpoint or savepoint; grows across epochs and is never reused."""
 
 LogSeq = NewType("LogSeq", int)
-"""Number of a record in a job's log; dense, from 0."""
+"""Number of a record in a job's log: 0, 1, 2, …, without gaps."""
 
 Attempt = NewType("Attempt", int)
-"""The controller's monotone number for a pod; a claimer with a lower one than the last claim is superseded."""
+"""The controller's increasing number of a pod. A claimer with a lower number than the last claim's is superseded."""
 
 Owner = NewType("Owner", str)
-"""Random identity of one claimer; tells one's own write from another's after a lost reply."""
+"""Random identity of one claimer. After a lost reply, it tells one's own write from another's."""
 
 BatchId = NewType("BatchId", int)
-"""Number of a chain's micro-batch; -1 stands for 'none yet'."""
+"""Number of a chain's micro-batch; -1 means none yet."""
 
 OperatorUid = NewType("OperatorUid", str)
-"""Stable identity of a source, operator or sink; state is matched by it on restore."""
+"""Stable identity of a source, operator or sink; a restore matches state by it."""
 
 ChainUid = NewType("ChainUid", str)
 """Identity of a chain: operators fused into one Spark query."""
 
 TriggerId = NewType("TriggerId", str)
-"""Identity of a request for a checkpoint, savepoint or stop; a repeated request is the same request."""
+"""Identity of a request for a checkpoint, savepoint or stop. A request that repeats an id is the same request."""
 
 Key = NewType("Key", str)
-"""Name of an object in a store, relative to the store's root; formed by `streamjob.snapshot.keys` only."""
+"""Name of an object relative to the root of its store; only `streamjob.snapshot.keys` forms them."""
 
 NO_BATCH = BatchId(-1)

@@ -1,4 +1,4 @@
-"""When the next scheduled savepoint is due: a duration after the last one, or cron's five fields in UTC."""
+"""Computes when the next scheduled savepoint is due, from a duration or from cron's five fields in UTC."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from cronsim import CronSim, CronSimError
 from streamjob.durations import parse_duration
 
 LONGEST = 128
-"""Most characters of a schedule."""
+"""Maximum length of a schedule in characters."""
 _FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 _NEVER = "never fires within 50 years; name a day that its months have"
 _BAD_DAY = "Bad day-of-month"
 
 
 class BadSchedule(ValueError):
-    """The text is neither a duration nor five fields of cron that fire; the message says which part is wrong."""
+    """The text is neither a duration nor five cron fields that ever fire; the message names the wrong part."""
 
 
 def next_time(schedule: str, last: float) -> float:
-    """Return when a schedule is due next, in seconds since 1970. The search ends after 50 years, in milliseconds.
+    """Return when a schedule is due next, in seconds since 1970. Searches 50 years ahead, which takes milliseconds.
 
-    As in cron, a day is one of the month's days or one of the week's days, where both are given.
+    As in cron, if both day fields are given, a day matches either of them.
 
     Args:
         schedule: a duration like `6h`, or `minute hour day-of-month month day-of-week`.
-        last: when it was last acted on, in seconds since 1970.
+        last: when the schedule last fired, in seconds since 1970.
 
     Raises:
-        BadSchedule: it is neither, is longer than `LONGEST`, or never fires, such as on the 31st of February.
+        BadSchedule: it is neither, is longer than `LONGEST`, or never fires, such as on 31 February.
     """
     if len(schedule) > LONGEST:
         raise BadSchedule(f"the schedule has {len(schedule)} characters; the most is {LONGEST}")

@@ -1,9 +1,9 @@
-"""What a sink is: it stages a batch, and publishes or discards what was staged.
+"""The interface of sinks: a sink stages batches, and publishes or discards them later.
 
-The two-phase commit of Flink's Sink V2 (FLIP-143, FLIP-191) for micro-batches. A batch is staged where no reader sees
-it; what describes it, the committable, goes into the next checkpoint's manifest. Once the job's log names that
-checkpoint, the committables are published, exactly once whoever does it: `commit` is called at least once for each
-completed checkpoint, again after every crash in between, and by the next owner of the log.
+This is the two-phase commit of Flink's Sink V2 (FLIP-143, FLIP-191) for micro-batches. A batch is staged where no
+reader sees it. The description of the staged rows, the committable, is stored in the next checkpoint's manifest. Once
+the job's log names that checkpoint, the committables are published. `commit` is called at least once for each completed
+checkpoint: again after every crash in between, and again by the next owner of the log. The result is exactly once.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ class StagedObject:
 
 
 class Staging(Protocol):
-    """Objects of one sink beside its job's snapshots, for sinks whose system has no place for rows that wait.
+    """One sink's objects in the store of the job's snapshots, for sinks whose target has no place for staged rows.
 
-    What lies there outlives the process and its machine, and goes when the job's snapshots are deleted. Nobody but the
-    sink deletes single objects: what `commit` has published, and in `abort` what lower epochs have left. Methods may be
-    called from any thread, and raise a `StoreError` if the store fails.
+    They outlive the process and its machine, and are deleted with the job's snapshots. Single objects are deleted by
+    the sink only: those that `commit` has published, and in `abort` those of lower epochs. Methods may be called from
+    any thread, and raise a `StoreError` if the store fails.
     """
 
     @property
     def scratch(self) -> Path:
-        """A local directory of this sink and epoch, which exists; it is gone with the process."""
+        """A local directory of this sink and epoch. It exists, and disappears with the process."""
         ...
 
     def put(self, content: bytes | Path) -> str:
-        """Stage bytes, or the content of a file, in this epoch; return the name, which no other object ever has."""
+        """Stage bytes, or the content of a file, in this epoch; return a name that no other object ever has."""
         ...
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Write an object's content to a file; return whether there is such an object."""
+        """Write an object's content to a file; return False if there is no such object."""
         ...
 
     def list(self) -> Iterator[StagedObject]:
-        """Yield what the sink has staged, in all epochs."""
+        """Yield the objects that the sink has staged, in all epochs."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; one that does not exist is deleted already."""
+        """Delete objects; missing ones are ignored."""
         ...
 
 
 class NoStaging(StreamJobError):
-    """The sink stages beside the snapshots of its job, and runs without any."""
+    """The sink stages in the store of its job's snapshots, but runs without one."""
 
     def __init__(self) -> None:
         super().__init__("the sink was opened without a place to stage at", "give its SinkContext a staging")
 
 
 class StagedRowsGone(StreamJobError):
-    """Rows of a completed checkpoint are neither published nor where they were staged, or are damaged."""
+    """Rows of a completed checkpoint are neither published nor staged, or they are damaged."""
 
 
 class _Nowhere:
-    """The staging of a sink that has none."""
+    """The staging of a sink that runs without a store."""
 
     @property
     def scratch(self) -> Path:
@@ -94,9 +94,9 @@ class _Nowhere:
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """Where a sink lives: the job and namespace, the sink's uid, its options, the epoch that runs it.
+    """Everything that a sink is opened with: job, namespace, the sink's uid and options, and the epoch.
 
-    `staging` is a place beside the job's snapshots, for sinks that have none of their own.
+    `staging` keeps objects in the store of the job's snapshots, for sinks without a staging place of their own.
     """
 
     job: str
@@ -109,7 +109,7 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A staged batch: its committable (None if there is nothing to publish) and the rows written, where known."""
+    """A staged batch: its committable (None if there is nothing to publish) and the number of rows, if known."""
 
     committable: JsonValue
     rows: int | None = None
@@ -119,12 +119,12 @@ class Staged:
 class Sink(Protocol):
     """An exactly-once sink. Any exception restarts the job.
 
-    `stage` and `commit` run beside each other on two threads; a batch that takes long must not hold up publication.
-    Otherwise one method is called at a time.
+    `stage` and `commit` run at the same time, on two threads: a long batch must not delay publication. All other calls
+    come one at a time.
     """
 
     def open(self, context: SinkContext) -> None:
-        """Prepare to stage and publish in this epoch; check that the place can be used. Called before all else."""
+        """Prepare to stage and publish in this epoch, and check that the target can be used. Called first."""
         ...
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
@@ -135,7 +135,8 @@ class Sink(Protocol):
         ...
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish what the checkpoint covers. Idempotent; what a consumer has removed since is not made again.
+        """Publish the rows that the checkpoint covers. Idempotent: rows that a consumer has removed since are not
+        written again.
 
         Raises:
             StagedRowsGone: rows are neither published nor staged.
@@ -143,33 +144,36 @@ class Sink(Protocol):
         ...
 
     def abort(self) -> None:
-        """Discard what earlier epochs staged and nobody will publish; never what this or a later epoch has staged.
+        """Discard rows that lower epochs staged and never published. Leave those of this and higher epochs alone.
 
-        Called once after a restore, after the last completed checkpoint was committed.
+        Called once after a restore, when the last completed checkpoint has been committed.
         """
         ...
 
     def close(self) -> None:
-        """Release what `open` took."""
+        """Release the resources of `open`."""
         ...
 
 
 @runtime_checkable
 class Previews(Protocol):
-    """A sink that can tell beforehand whether it could be opened, for `streamjob check`; optional."""
+    """An optional interface for `streamjob check`: the sink tests without side effects whether it could be opened."""
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Raise what `open` and `check_schema` would raise, and change nothing: another process may use the place.
+        """Raise the errors that `open` and `check_schema` would raise. Change nothing: another process may use the
+        target.
 
-        Called on a sink that is not opened; `schema` is None where Spark was not asked, and Spark may not run then.
+        Called on a sink that is not open. `schema` is None if Spark was not asked for it; Spark must not be used here.
         """
         ...
 
 
 @runtime_checkable
 class ChecksSchema(Protocol):
-    """A sink that can tell from the columns alone whether it can take the rows; optional."""
+    """An optional interface: the sink checks from the columns alone whether it can write the rows."""
 
     def check_schema(self, schema: StructType) -> None:
-        """Raise a `StreamJobError` if such rows cannot be written. Called behind `open`, before all batches."""
+        """Raise a `StreamJobError` if rows with these columns cannot be written. Called after `open`, before the first
+        batch.
+        """
         ...

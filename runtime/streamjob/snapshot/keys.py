@@ -1,4 +1,4 @@
-"""The one place that forms storage keys, relative to a job's root `<location>/<namespace>/<name>/`."""
+"""Forms all storage keys, relative to a job's root `<location>/<namespace>/<name>/`. No other module does."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 
 LOG_PREFIX = Key("log/")
 COPIES_PREFIX = Key("log-copies/")
-"""Apart from the log, whose readers list it for records."""
+"""Not below the log's prefix, whose listing must contain records only."""
 CHECKPOINTS_PREFIX = Key("checkpoints/")
 SHARED_PREFIX = Key("shared/")
 SAVEPOINTS_PREFIX = Key("savepoints/")
-"""Where savepoints go that are given no other place."""
+"""The prefix of savepoints for which no other location was given."""
 STAGED_PREFIX = Key("staged/")
 
 _LOG = re.compile(r"log/(\d{20})\.json")
@@ -29,7 +29,7 @@ def job_prefix(namespace: str, name: str) -> str:
 
 
 def log_record(seq: LogSeq) -> Key:
-    """Return the key of a log record; keys sort as their numbers do."""
+    """Return the key of a log record; keys sort like their numbers."""
     return Key(f"{LOG_PREFIX}{seq:020d}.json")
 
 
@@ -62,7 +62,7 @@ def manifest_ids(key: Key) -> tuple[Epoch, CheckpointId] | None:
 
 
 def claim_marker(manifest: str) -> str:
-    """Return the place of the marker that tells whose a snapshot is: beside its manifest, a key or an absolute URI."""
+    """Return the key or URI of the marker that names a snapshot's owner; it lies next to the manifest."""
     directory, slash, _ = manifest.rpartition("/")
     return f"{directory}{slash}claimed.json"
 
@@ -77,10 +77,10 @@ def shared_file(epoch: Epoch, sha256: str, generation: int = 0) -> Key:
     """Return the key of a shared file.
 
     Args:
-        epoch: the epoch that uploads it.
-        sha256: hash of its content, 64 hex digits.
-        generation: above 0 for content whose earlier key was already given up for deletion: a late delete of the
-            earlier object must not hit this one.
+        epoch: the epoch that uploads the file.
+        sha256: the hash of its content, 64 hex digits.
+        generation: above 0 if an earlier key for the same content was already given up for deletion: a late deletion of
+            that object must not hit this one.
     """
     suffix = f"-{generation}" if generation else ""
     return Key(f"{SHARED_PREFIX}{sha256[:2]}/{epoch}-{sha256}{suffix}")
@@ -93,12 +93,12 @@ def shared_epoch(key: Key) -> Epoch | None:
 
 
 def savepoint_prefix(job: str, checkpoint: CheckpointId, suffix: str) -> str:
-    """Return the directory of a savepoint below the place for savepoints, with a slash at its end.
+    """Return a savepoint's directory below the savepoint location, with a slash at its end.
 
     Args:
         job: the job's name.
         checkpoint: the savepoint's id.
-        suffix: random: another attempt, or another job of this name, must not meet this directory.
+        suffix: random, so that another attempt or another job of the same name never uses this directory.
     """
     return f"{job}-{checkpoint}-{suffix}/"
 
@@ -109,12 +109,12 @@ def savepoint_file(sha256: str) -> Key:
 
 
 def staged_prefix(sink: OperatorUid) -> Key:
-    """Return the prefix of what a sink stages beside the snapshots, with a slash at its end."""
+    """Return the prefix of the objects that a sink stages, with a slash at its end."""
     return Key(f"{STAGED_PREFIX}{sink}/")
 
 
 def staged_object(sink: OperatorUid, epoch: Epoch, name: str) -> Key:
-    """Return the key of an object that a sink stages in an epoch; the name is one part of a path."""
+    """Return the key of an object that a sink stages in an epoch; the name is a single path segment."""
     return Key(f"{staged_prefix(sink)}{epoch}/{name}")
 
 

@@ -1,4 +1,4 @@
-"""The manifest: what one checkpoint or savepoint consists of."""
+"""The manifest: the complete content of one checkpoint or savepoint."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MANIFEST_FORMAT_VERSION: Literal[2] = 2
 class Part(BaseModel):
     """Base of the manifest's parts: immutable, camelCase in JSON.
 
-    Defaults are for version 1, and for whoever makes a manifest; in version 2 every field is stored, and none is
-    missing or unknown (`protocol.decoding`).
+    Defaults serve version 1 and code that creates manifests. In version 2 every field is stored; a missing or unknown
+    field is an error (`protocol.decoding`).
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 class FileRef(Part):
-    """A file of a chain's Spark checkpoint, or a piece of one, and where its bytes are stored.
+    """A file of a chain's Spark checkpoint, or a piece of one, and the object that stores its bytes.
 
     `path` is relative to the chain's checkpoint directory. `object` is a key relative to the job's root or an absolute
-    URI; the file is its `length` bytes from `offset` (several small files share one object). `sha256` is of these.
-    A file that grows by appending may be several of them, one for each piece, with the same path; `at` is where in the
-    file a piece begins.
+    URI. The bytes are the `length` bytes from `offset`, because several small files share an object, and `sha256` is
+    their hash. A file that grows by appending may have several entries with the same path, one for each piece; `at` is
+    the offset of the piece in the file.
     """
 
     path: str
@@ -43,7 +43,7 @@ class FileRef(Part):
 
 
 class OperatorState(Part):
-    """Where an operator ran, and whether its work is done for good."""
+    """The chain in which an operator ran, and whether its work is finished for good."""
 
     uid: OperatorUid
     chain: ChainUid
@@ -51,7 +51,9 @@ class OperatorState(Part):
 
 
 class InputState(Part):
-    """One input of a chain at the cut: its own watermark, in ms since 1970 (Spark keeps only the smallest)."""
+    """One input of a chain at the cut, with its own watermark in ms since 1970; Spark itself stores only the smallest
+    one.
+    """
 
     uid: OperatorUid
     watermark_ms: int | None = None
@@ -59,10 +61,10 @@ class InputState(Part):
 
 
 class ChainState(Part):
-    """A chain after one published and committed batch; `batch` -1 means that it had not run one yet.
+    """A chain after a published and committed batch; `batch` is -1 if it had not run any.
 
-    `stateful` has Spark's names of its stateful operators, by Spark's numbers of them, and `forms`, in the same order,
-    the forms in which they keep their state; older versions wrote none.
+    `stateful` maps Spark's numbers of the stateful operators to Spark's names for them. `forms` lists, in the same
+    order, how they keep their state; older versions did not write it.
     """
 
     uid: ChainUid
@@ -84,13 +86,13 @@ class EntryKind(StrEnum):
 
 
 class ChannelSegment(FileRef):
-    """A file of whole records that is in flight; `path` ends with its name in the producer's stream."""
+    """A file of complete in-flight records; `path` ends with its name in the producer's stream."""
 
     records: int
 
 
 class ChannelEntry(Part):
-    """An entry in flight: data in its segments with the watermark behind it (ms since 1970), a barrier, or the end."""
+    """An entry in flight: data segments and the watermark after them (ms since 1970), a barrier, or the end."""
 
     index: int
     kind: EntryKind
@@ -100,10 +102,11 @@ class ChannelEntry(Part):
 
 
 class ChannelState(Part):
-    """In-flight data of a channel: what the producer's cut has published minus what the consumer's has consumed.
+    """In-flight data of a channel: the entries that the producer's cut has emitted and the consumer's cut has not
+    consumed.
 
-    `consumed` is the index of the entry that the consumer reads next, `next` that of the entry which the producer
-    appends next; `entries` are those between. `ended` says that the producer appends none any more.
+    `consumed` is the index of the entry that the consumer reads next, and `next` that of the entry that the producer
+    appends next; `entries` are those in between. `ended` means that the producer appends no more.
     """
 
     source: ChainUid
@@ -122,7 +125,7 @@ class ChannelState(Part):
 
 
 class SourceState(Part):
-    """How far a source was read, and for a bounded one where it ends (fixed at the first start)."""
+    """A source's position, and the end of a bounded source, which is fixed at the first start."""
 
     uid: OperatorUid
     position: JsonValue = None
@@ -130,17 +133,19 @@ class SourceState(Part):
 
 
 class SinkState(Part):
-    """What a sink staged since the last completed checkpoint: to be published once the log names this manifest."""
+    """The committables that a sink staged since the last completed checkpoint; published once the log names this
+    manifest.
+    """
 
     uid: OperatorUid
     committables: tuple[JsonValue, ...] = ()
 
 
 class Manifest(Part):
-    """A checkpoint or savepoint: complete, immutable, and real only when a record of the log names it.
+    """A checkpoint or savepoint: complete and immutable. It counts only if a record of the log names it.
 
-    `triggered` and `completed` are seconds since 1970; `graph` is the job's graph as it ran (names, formats, options
-    without secrets), so that a restore can be checked and sinks can be built from the snapshot alone.
+    `triggered` and `completed` are seconds since 1970. `graph` is the job's graph (names, formats, options without
+    secrets): a restore is checked against it, and sinks can be built from the snapshot alone.
     """
 
     format_version: Literal[1, 2] = MANIFEST_FORMAT_VERSION
@@ -161,17 +166,19 @@ class Manifest(Part):
     sinks: tuple[SinkState, ...] = ()
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return the fields as they are stored, as JSON values."""
+        """Return the stored fields as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
     def files(self) -> Iterator[FileRef]:
-        """Yield every file of every chain, and every segment in flight; once, however many channels it is in."""
+        """Yield each file of every chain and each segment in flight once, even if several channels share it."""
         for chain in self.chains:
             yield from chain.files
         yield from self._segments({channel.source for channel in self.channels})
 
     def files_of(self, chain: ChainUid) -> Iterator[FileRef]:
-        """Yield the files of a chain, and the segments in flight from it and those that it reads, also to others."""
+        """Yield a chain's files, the segments in flight from it, and those that it reads, including segments for other
+        readers.
+        """
         for state in self.chains:
             if state.uid == chain:
                 yield from state.files
@@ -186,9 +193,9 @@ class Manifest(Part):
                     yield segment
 
     def objects(self) -> frozenset[str]:
-        """Return the objects that the manifest refers to: what must not be deleted while it is retained."""
+        """Return the objects that the manifest refers to: they must not be deleted while it is retained."""
         return frozenset(file.object for file in self.files())
 
     def state_size(self) -> int:
-        """Return the bytes of all files that the manifest refers to: Flink's full size."""
+        """Return the total bytes of all files that the manifest refers to: Flink's full checkpoint size."""
         return sum(file.length for file in self.files())

@@ -14,28 +14,28 @@ LOG_FORMAT_VERSION: Literal[2] = 2
 
 
 class RecordKind(StrEnum):
-    """What a record says."""
+    """The kinds of log records."""
 
     CLAIM = "claim"
-    """A coordinator took the job over; restores happen from the highest completion below it."""
+    """A coordinator has taken over the job; it restores from the highest completion below this record."""
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
     FINAL = "final"
-    """All work is done; nothing follows."""
+    """All work is done; no record follows."""
 
 
 COMPLETIONS = frozenset({RecordKind.CHECKPOINT, RecordKind.SAVEPOINT, RecordKind.FINAL})
 
 
 class LogRecord(BaseModel):
-    """One immutable record of the log; created with put-if-absent, so a number has one owner for ever.
+    """One immutable log record. It is created by put-if-absent, so each number has one owner for ever.
 
-    `manifest` is a key relative to the job's root, or an absolute URI outside it; `manifest_size` are its bytes, and
-    `manifest_sha256` is their hash. `time` is in seconds since 1970. `job` and `namespace` say whose log this is, so
-    that a location that another job owns is noticed. `last_id` is the highest id up to this record, 0 before the first:
-    ids above it are free. `oldest` is the number of the oldest record that the log still
-    needs: from there up to this record none may be missing. `previous` is the SHA-256 of the stored bytes of the record
-    below, None for record 0. Version 1 has neither these three, nor size and hash of the manifest, nor a checksum.
+    `manifest` is a key relative to the job's root, or an absolute URI outside it. `manifest_size` is its size in bytes
+    and `manifest_sha256` its hash. `time` is in seconds since 1970. `job` and `namespace` name the log's job, so that a
+    location that belongs to another job is noticed. `last_id` is the highest id up to this record, 0 before the first;
+    higher ids are free. `oldest` is the number of the oldest record that the log still needs; no record from there to
+    this one may be missing. `previous` is the SHA-256 of the stored bytes of the record below, None for record 0.
+    Version 1 lacks these three, size and hash of the manifest, and the checksum.
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
@@ -64,12 +64,12 @@ class LogRecord(BaseModel):
 
     @property
     def names_a_manifest(self) -> bool:
-        """Whether the record has all that a completion needs, as far as its version goes."""
+        """Whether the record has all fields of a completion that its version requires."""
         named = self.id is not None and self.manifest is not None
         return named and (self.format_version == 1 or None not in (self.manifest_size, self.manifest_sha256))
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return the fields as they are stored, as JSON values; a claim has none of a manifest."""
+        """Return the stored fields as JSON values; a claim has no manifest fields."""
         fields = self.model_dump(mode="json", by_alias=True)
         if self.completes:
             return fields

@@ -1,7 +1,7 @@
-"""The checksum at the end of a stored object: one wrong byte anywhere in the object is noticed.
+"""The checksum at the end of a stored object, which exposes any wrong byte in it.
 
-An object's last member is `"checksum"`, and its value is the SHA-256 of all bytes before that member's comma. So a
-reader needs no canonical form of JSON.
+The last member of an object is `"checksum"`: the SHA-256 of all bytes before that member's comma. So readers need no
+canonical form of JSON.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Seal(Enum):
 
     WHOLE = "whole"
     BROKEN = "broken"
-    """The checksum is not that of the content."""
+    """The checksum does not match the content."""
     ABSENT = "absent"
-    """It does not end with a checksum, as in version 1 of the formats."""
+    """There is no checksum, as in version 1 of the formats."""
 
 
 def sealed(fields: Mapping[str, object]) -> bytes:
-    """Return the stored form of an object: its fields as JSON, and the checksum of that."""
+    """Return the stored form of an object: its fields as JSON, followed by their checksum."""
     body = json.dumps(fields, separators=(",", ":"))[:-1].encode()
     return body + b',"checksum":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
 
 
 def check_seal(content: bytes) -> Seal:
-    """Return what an object's end says of its content."""
+    """Check the checksum at the end of an object."""
     found = _SEAL.search(content)
     if found is None:
         return Seal.ABSENT

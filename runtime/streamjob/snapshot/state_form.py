@@ -1,4 +1,4 @@
-"""In which form a stateful operator keeps its state, as far as Spark's own files do not tell."""
+"""The form in which a stateful operator keeps its state, as far as Spark's own files do not record it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class _Form(BaseModel):
 
 
 class WindowForm(_Form):
-    """Windows of time in microseconds: how long they are, how far apart, and where they begin; sessions: the gap."""
+    """Time windows in microseconds: length, slide and offset; for sessions, the gap."""
 
     size_us: int
     slide_us: int
@@ -19,10 +19,10 @@ class WindowForm(_Form):
 
 
 class KeyForm(_Form):
-    """A column of the keys of an operator.
+    """A key column of an operator.
 
-    `window` is there for windows of time. `samples` are what the column is for some values of the one column that
-    decides it, whose type is `of`; there are none where several columns decide it, or another chain makes it.
+    `window` is set for time windows. `samples` are values of the key for some values of the single column that
+    determines it, whose type is `of`. There are none if several columns or another chain determine the key.
     """
 
     name: str
@@ -33,10 +33,11 @@ class KeyForm(_Form):
 
 
 class AggregateForm(_Form):
-    """An aggregate function, and what its buffer holds.
+    """An aggregate function and the type of its buffer.
 
-    `function` is the name of Spark's class, `sql` how it is called. `opaque`: Spark describes its buffer as bytes or
-    numbers that only the function can read, so `inputs`, the types of what it collects, and `parameters` tell it.
+    `function` is the name of Spark's class, and `sql` the call. `opaque` means that Spark describes the buffer only as
+    bytes or numbers that the function alone can read; then `inputs`, the types of its arguments, and `parameters`
+    identify it.
     """
 
     function: str
@@ -48,7 +49,7 @@ class AggregateForm(_Form):
 
 
 class StateForm(_Form):
-    """A stateful operator: its kind, its keys, and by kind what else its state depends on."""
+    """A stateful operator: its kind, its keys, and whatever its state depends on for that kind."""
 
     kind: str
     keys: tuple[KeyForm, ...]

@@ -1,4 +1,4 @@
-"""Stores of snapshots: one interface of few verbs, a local directory and S3."""
+"""Stores of snapshots: one small interface, implemented for local directories and S3."""
 
 from streamjob.store.base import (
     ObjectInfo,

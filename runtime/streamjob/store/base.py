@@ -1,7 +1,8 @@
-"""What the protocol asks of a store, and the errors that it may meet there.
+"""The interface that the protocol requires of a store, and its errors.
 
-A store owes: read-after-write and list-after-write consistency, and an atomic `put_if_absent`: of any number of racing
-calls for one key exactly one creates the object. Nothing else is relied on. No decision about safety lives in a store.
+A store must provide read-after-write and list-after-write consistency, and an atomic `put_if_absent`: if any number of
+calls race for a key, exactly one creates the object. The protocol relies on nothing more, and a store makes no
+decisions about safety.
 """
 
 from __future__ import annotations
@@ -16,42 +17,42 @@ from streamjob.ids import Key
 
 
 class StoreError(StreamJobError):
-    """A store could not do what it was asked for."""
+    """A store failed to perform an operation."""
 
 
 class ObjectMissing(StoreError):
-    """The object that was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class StoreUnavailable(StoreError):
-    """The store gave no usable answer, retries included; whether a write was applied is unknown."""
+    """The store gave no usable answer, even after retries. A write may or may not have been applied."""
 
 
 class StoreDenied(StoreError):
-    """The store refused the credentials, or they may not do this; trying again will not help."""
+    """The store refused the credentials or the operation; trying again will not help."""
 
 
 class StoreFull(StoreError):
-    """No space or quota is left; the write was not applied, and can be once something is freed."""
+    """No space or quota is left. The write was not applied, and can succeed once space is freed."""
 
 
 class UnsuitableStore(InvalidInput):
-    """The store has no atomic put-if-absent, so it cannot fence one owner from another; nothing was started."""
+    """The store has no atomic put-if-absent, so it cannot fence off a superseded owner; nothing was started."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object in a listing: its key and its size in bytes."""
+    """An object in a listing; `size` is in bytes."""
 
     key: Key
     size: int
 
 
 class Store(Protocol):
-    """A flat set of immutable objects below one root; every method may be called from any thread.
+    """A flat set of immutable objects below one root. Every method may be called from any thread.
 
-    All methods raise StoreUnavailable when the store gives no usable answer within its retries, and StoreDenied when
-    it refuses for good.
+    All methods raise StoreUnavailable if the store gives no usable answer within its retries, and StoreDenied if it
+    refuses for good.
     """
 
     @property
@@ -64,7 +65,9 @@ class Store(Protocol):
         ...
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
+        shorter.
+        """
         ...
 
     def download(self, key: Key, target: Path) -> None:
@@ -78,18 +81,18 @@ class Store(Protocol):
     def put_if_absent(self, key: Key, content: bytes) -> bool:
         """Create an object unless one exists; return whether this call created it. Atomic.
 
-        After StoreUnavailable the object may exist with this content: read it back to find out.
+        After StoreUnavailable the object may exist with this content; read it back to find out.
         """
         ...
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key begins with `prefix` and sorts behind `start_after`, in key order."""
+        """Yield the objects whose keys begin with `prefix` and sort after `start_after`, in key order."""
         ...
 
     def delete(self, keys: Iterable[Key]) -> None:
-        """Delete objects; one that does not exist is deleted already."""
+        """Delete objects; missing ones are ignored."""
         ...
 
     def close(self) -> None:
-        """Release connections; the store is not used afterwards."""
+        """Release connections. The store must not be used afterwards."""
         ...

@@ -1,7 +1,7 @@
-"""What the protocol wants of a store, as values: a step of the protocol is a generator that yields them.
+"""Store operations as values: a step of the protocol is a generator that yields them.
 
-A program yields an effect and is sent the reply, or is thrown the store's error. So the same program runs on a real
-store (`drive`) and under a simulator that interleaves many owners, loses replies and delays writes.
+A program yields an effect and receives the reply, or the store's error is thrown into it. So the same program runs on a
+real store (`drive`) and in a simulator that interleaves many owners, loses replies and delays writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 E = TypeVar("E")
 
 PAGE_SIZE = 1000
-"""Objects in a page of a listing; what S3 answers in one request."""
+"""Objects in a page of a listing; S3 returns as many per request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class PutIfAbsent:
-    """Create an object unless one exists. Reply: bool, whether this call created it."""
+    """Create an object unless one exists. Reply: bool, True if this call created it."""
 
     key: Key
     content: bytes
@@ -64,16 +64,16 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete objects; the order among them is not promised. Reply: None."""
+    """Delete objects, in any order. Reply: None."""
 
     keys: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """Hash parts of objects. Reply: list of SHA-256 in hexadecimal digits, None for a part that is not there.
+    """Hash parts of objects. Reply: a list of SHA-256 hashes in hexadecimal, None for a part that does not exist.
 
-    `note` says what is under way, for whoever waits.
+    `note` describes the work, for progress messages.
     """
 
     parts: tuple[Part, ...]
@@ -83,12 +83,12 @@ class Hash:
 StoreEffect: TypeAlias = Get | GetUri | Put | PutIfAbsent | List | Delete | Hash
 
 Program: TypeAlias = Generator[StoreEffect, object, T]
-"""A step of the protocol that needs nothing but a store, and returns a T."""
+"""A step of the protocol that needs only a store, and returns a T."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing in key order; `more` says that objects may follow."""
+    """A part of a listing in key order; `more` is True if objects may follow."""
 
     objects: tuple[ObjectInfo, ...]
     more: bool
@@ -128,7 +128,7 @@ def list_page(prefix: str, start_after: str = "", limit: int = PAGE_SIZE) -> Pro
 
 
 def list_all(prefix: str, start_after: str = "") -> Program[tuple[ObjectInfo, ...]]:
-    """Return all objects, page by page: what changes meanwhile may be seen or not."""
+    """Return all objects, page by page; concurrent changes may or may not be included."""
     found: list[ObjectInfo] = []
     while True:
         page = yield from list_page(prefix, start_after)
@@ -139,7 +139,7 @@ def list_all(prefix: str, start_after: str = "") -> Program[tuple[ObjectInfo, ..
 
 
 def delete(keys: tuple[Key, ...]) -> Program[None]:
-    """Delete objects, if there are any to delete."""
+    """Delete objects; does nothing if there are none."""
     if keys:
         yield Delete(keys)
 
@@ -154,15 +154,15 @@ def drive(
     perform: Callable[[E], object] | None = None,
     guard: AbstractContextManager[object] | None = None,
 ) -> T:
-    """Run a program on a store to its end and return its result; errors of the store are thrown into it.
+    """Run a program on a store and return its result. Errors of the store are thrown into the program.
 
     Args:
         fetch: reads an absolute URI outside the store's root. Raises ObjectMissing, StoreUnavailable.
-        fetch_range: reads a part of it; without, the whole is read. Raises as `Store.get_range` does.
-        progress: is told what is under way where that takes long, in words.
-        perform: performs the effects that are not the store's, and returns their reply.
-        guard: entered whenever the program itself runs, and left while an effect is performed: a lock, for programs
-            that share memory with other threads. It is entered many times.
+        fetch_range: reads a range of such an object; if None, the whole object is read. Raises like `Store.get_range`.
+        progress: receives a description of work that takes long.
+        perform: performs effects that are not the store's, and returns their replies.
+        guard: a lock for programs that share memory with other threads. It is held while the program itself runs and
+            released while an effect is performed, so it is entered many times.
     """
     held: AbstractContextManager[object] = nullcontext() if guard is None else guard
     reply: object = None

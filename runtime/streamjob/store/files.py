@@ -1,4 +1,4 @@
-"""Local files as stores meet them: whole writes, `file://` URIs, and what an error of the file system means."""
+"""Local files for stores: atomic writes, `file://` URIs, and the translation of file system errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLASH = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
 
 
 def store_error(verb: str, path: Path, error: OSError) -> StoreError:
-    """Return what an error of the file system means for a store."""
+    """Return the store error for an error of the file system."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     what = f"cannot {verb} {path}: {reason}"
     if error.errno in _FULL:
@@ -31,14 +31,14 @@ def store_error(verb: str, path: Path, error: OSError) -> StoreError:
 
 
 def write_whole(target: Path, fill: Callable[[BinaryIO], None]) -> None:
-    """Write a file that appears whole or not at all.
+    """Write a file that appears completely or not at all.
 
     Args:
-        target: the file, in a directory that exists; replaced if it is there.
+        target: the file, in an existing directory; an existing file is replaced.
         fill: writes the content.
 
     Raises:
-        StoreFull: no space is left; what was there before still is.
+        StoreFull: no space is left; the previous content is still there.
         StoreError: the file cannot be written.
     """
     temporary = target.with_name(f".{target.name[:80]}.{uuid.uuid4().hex}")
@@ -61,7 +61,7 @@ def uri_path(uri: str) -> Path:
     """Return the path that a `file:///…` URI names.
 
     Raises:
-        StoreError: it is no such URI.
+        StoreError: `uri` is not a `file://` URI of this machine.
     """
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):

@@ -1,4 +1,4 @@
-"""Hashes parts of objects as they are stored, a few at a time and with bounded memory."""
+"""Hashes parts of stored objects, a few at a time and in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PIECE = 8 << 20
 _THREADS = 4
 
 ReadRange = Callable[[str, int, int], bytes]
-"""Returns `length` bytes from `offset` of the object that a reference names; raises as `Store.get_range` does."""
+"""Returns `length` bytes from `offset` of a referenced object; raises like `Store.get_range`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes of an object: `reference` is its key below the store's root or its absolute URI."""
+    """A range of an object; `reference` is its key below the store's root or its absolute URI."""
 
     reference: str
     offset: int
@@ -27,15 +27,16 @@ class Part:
 
 
 def hash_parts(parts: Sequence[Part], read: ReadRange, must_answer: Callable[[str], bool]) -> list[str | None]:
-    """Return the SHA-256 of each part in hexadecimal digits; None for one that is not there.
+    """Return the SHA-256 of each part in hexadecimal, None for a part that does not exist.
 
     Args:
-        parts: what to hash; each is read in pieces of 8 MB.
-        read: reads from the objects; called from several threads.
-        must_answer: whether a store that does not answer is an error for a reference; otherwise the part is not there.
+        parts: the ranges to hash; each is read in pieces of 8 MB.
+        read: reads a range of an object; called from several threads.
+        must_answer: returns whether it is an error if the store of this reference does not answer; otherwise the part
+            counts as missing.
 
     Raises:
-        StoreUnavailable, StoreDenied: a store that must answer does not.
+        StoreUnavailable, StoreDenied: a store that must answer did not.
     """
 
     def hashed(part: Part) -> str | None:

@@ -1,9 +1,9 @@
-"""A directory as a store: an object is a file, its key the path below the root.
+"""A store in a directory: each object is a file, and its key is the path below the root.
 
-An object appears whole or not at all: it is written and synced below `.tmp`, then linked (put-if-absent) or renamed
-(put) to its place, and the directory is synced. So an answered write survives a power cut, and of racing creators the
-file system lets one win. What a killed writer left below `.tmp` is removed by the next store that opens the root: a
-writer holds a lock on its file, and a file without a lock has no writer.
+An object appears completely or not at all. It is written and synced below `.tmp`, then linked (put-if-absent) or
+renamed (put) into place, and the directory is synced. So a completed write survives a power cut, and the file system
+lets exactly one of several racing creators win. The next store that opens the root removes the remains of a killed
+writer below `.tmp`: a writer locks its file, so an unlocked file has no writer.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from streamjob.store.names import RESERVED, check_key, check_prefix
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
-# A writer meets a vanished directory only when a deletion emptied and pruned it in between; many in a row mean that
-# something else removes the store.
+# A directory vanishes under a writer only if a concurrent deletion emptied and pruned it. Many times in a row means
+# that another program removes the store.
 _TRIES = 100
 
 
 class LocalStore:
-    """A store in the directory `root`, which is made when the first object is put.
+    """A store in the directory `root`, which is created with the first object.
 
     Args:
         root: an absolute path on a file system with hard links, or a symbolic link to one.
@@ -67,7 +67,9 @@ class LocalStore:
             return path.read_bytes()
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
+        shorter.
+        """
         path = self._path(key)
         with self._reading(path), path.open("rb") as file:
             file.seek(offset)
@@ -105,17 +107,17 @@ class LocalStore:
         """Create an object unless one exists; return whether this call created it. Atomic.
 
         Raises:
-            UnsuitableStore: the file system has no hard links, so that a create cannot be whole and atomic at once.
+            UnsuitableStore: the file system has no hard links, so it cannot create a complete file atomically.
         """
         return self._publish(self._path(key), lambda file: _write(file, content), _link)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key begins with `prefix` and sorts behind `start_after`, in key order."""
+        """Yield the objects whose keys begin with `prefix` and sort after `start_after`, in key order."""
         folder = check_prefix(prefix).rpartition("/")[0]
         yield from self._walk(f"{folder}/" if folder else "", prefix, start_after)
 
     def delete(self, keys: Iterable[Key]) -> None:
-        """Delete objects, and the directories that this empties; what does not exist is deleted already."""
+        """Delete objects, and directories that become empty; missing objects are ignored."""
         touched: set[Path] = set()
         for key in keys:
             path = self._path(key)
@@ -127,7 +129,7 @@ class LocalStore:
                 _sync_directory(self._prune(directory))
 
     def close(self) -> None:
-        """Leave no empty temporary directory behind."""
+        """Remove the temporary directory if it is empty."""
         with contextlib.suppress(OSError):
             self._temporary.rmdir()
 
@@ -138,7 +140,7 @@ class LocalStore:
         with _failures("list", self._root / folder):
             try:
                 with os.scandir(self._root / folder) as found:
-                    # A directory sorts as its keys do: with the slash behind its name.
+                    # A directory sorts like its keys: with a slash at its end.
                     entries = sorted((folder + entry.name + "/" * entry.is_dir(), entry) for entry in found)
             except _ABSENT:
                 return
@@ -181,21 +183,21 @@ class LocalStore:
         raise StoreUnavailable(f"the directory of {path} keeps disappearing", "find the process that removes it")
 
     def _make(self, directory: Path) -> None:
-        """Make a directory and its parents, so that they survive a power cut."""
+        """Create a directory and its parents durably."""
         if directory in self._synced and directory.is_dir():
             return
         inside = directory != self._root and directory.is_relative_to(self._root)
         if inside or not directory.is_dir():
             self._make(directory.parent)
             with contextlib.suppress(FileExistsError):
-                # Snapshots hold the job's data.
+                # Private, since snapshots contain the job's data.
                 directory.mkdir(mode=0o700)
-            # Also when it existed: its maker may not have come to this yet.
+            # Even if it existed: its creator may not have synced it yet.
             _sync_directory(directory.parent)
         self._synced.add(directory)
 
     def _prune(self, directory: Path) -> Path:
-        """Remove directories that are empty, upwards to the root; return the one that stays."""
+        """Remove empty directories, upwards to the root; return the first one that stays."""
         while directory != self._root:
             self._synced.discard(directory)
             try:
@@ -260,7 +262,7 @@ def _link(temporary: Path, path: Path) -> bool:
 
 
 def _sync_directory(directory: Path) -> None:
-    # A directory that another deletion has pruned since holds nothing to keep.
+    # If another deletion has pruned the directory meanwhile, there is nothing to sync.
     with contextlib.suppress(FileNotFoundError):
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""Which keys a store takes: relative paths that mean the same object in every store and never leave its root."""
+"""Checks keys: relative paths that name the same object in every store and never leave its root."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from streamjob.ids import Key
 from streamjob.store.base import StoreError
 
 RESERVED = ".tmp"
-"""First part of no key: below it the local store keeps what is being written."""
+"""No key begins with this segment: the local store keeps unfinished writes below it."""
 
 _LONGEST_KEY = 1024
 _LONGEST_PART = 255
 
 
 class InvalidKey(StoreError):
-    """A key that no store takes: absolute, with `..` or an empty part, too long, or with control characters."""
+    """A key that stores refuse: absolute, with `..` or an empty segment, too long, or with control characters."""
 
 
 def check_key(key: str) -> Key:
-    """Return `key` if it may name an object.
+    """Return `key` if it is valid.
 
     Raises:
-        InvalidKey: it may not.
+        InvalidKey: it is not valid.
     """
     parts = key.split("/")
     if not key or any(part in ("", ".", "..") for part in parts):
@@ -38,10 +38,10 @@ def check_key(key: str) -> Key:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return `prefix` if keys may begin with it: empty, a key, or a key with a slash at its end.
+    """Return `prefix` if keys can begin with it: empty, a key, or a key with a slash at its end.
 
     Raises:
-        InvalidKey: no key begins like that.
+        InvalidKey: no key can begin with it.
     """
     if prefix:
         check_key(prefix.removesuffix("/"))

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place that holds snapshots; nothing is contacted until a store is used.
+    """A place that holds snapshots. No server is contacted until a store is used.
 
     `uri` is absolute and ends with a slash.
     """
@@ -49,7 +49,7 @@ class Location:
             return LocalStore(uri_path(self.uri))
         if scheme != "s3":
             return open_plugin(self.uri, os.environ if environment is None else environment)
-        # Importing boto3 takes longer than a local job should wait.
+        # Imported here, since loading boto3 would delay a local job noticeably.
         from streamjob.store.s3 import S3Store
         from streamjob.store.s3_connection import S3Connection, S3Settings
 
@@ -76,14 +76,14 @@ class Location:
 
 
 def open_location(location: str, base: Path | None = None) -> Location:
-    """Return the place that `location` names.
+    """Return the location that a user named.
 
     Args:
         location: `file:///…`, `s3://bucket/prefix`, a URI whose scheme an installed package serves, or a path.
-        base: directory that a relative path starts from; None for the current one.
+        base: directory that relative paths start from; None for the current one.
 
     Raises:
-        InvalidInput: it names no place that can hold snapshots.
+        InvalidInput: it cannot be used as a location for snapshots.
     """
     help_text = "write file:///path, a path, or s3://bucket/prefix"
     if "://" not in location and not location.startswith("file:"):
@@ -119,28 +119,28 @@ def open_location(location: str, base: Path | None = None) -> Location:
 
 
 def snapshot_reference(named: str) -> str:
-    """Return how a snapshot is referred to that somebody names.
+    """Return the reference for a snapshot that a user named.
 
     Args:
-        named: its directory or manifest, as a URI, a key below the job's root (`checkpoints/…`, `savepoints/…`), or
-            else a path; a relative one starts from the current directory.
+        named: its directory or manifest, as a URI, as a key below the job's root (`checkpoints/…`, `savepoints/…`), or
+            as a path. Relative paths start from the current directory.
     """
     if "://" in named or named.startswith(("file:", CHECKPOINTS_PREFIX, SAVEPOINTS_PREFIX)):
         return named
     path = Path.cwd() / Path(named).expanduser()
-    # Links are left alone, as in locations: what is below the job's root must be known by its beginning.
+    # Symbolic links stay, as in locations: objects below the job's root are recognised by their prefix.
     return path_uri(path.resolve() if ".." in path.parts else path)
 
 
 def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple[Store, Key]:
-    """Return the store at an object's directory, and the object's key in it.
+    """Return a store for the directory of an object, and the object's key there.
 
     Args:
         uri: absolute, `file:///…` or `s3://bucket/key`.
         environment: variables with the settings of the store, such as those of AWS; None for this process's.
 
     Raises:
-        InvalidInput: it names no object.
+        InvalidInput: it does not name an object.
     """
     directory, _, name = uri.rpartition("/")
     if "://" not in directory or not name:
@@ -152,9 +152,9 @@ def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple
 
 
 class References:
-    """The objects that a manifest refers to: by key in the job's own store, or by absolute URI anywhere else.
+    """Resolves the references of a manifest: keys in the job's own store, or absolute URIs elsewhere.
 
-    May be used from several threads.
+    Safe for several threads.
 
     Args:
         home: the store that relative references are read from.
@@ -171,14 +171,14 @@ class References:
         """Return the store that holds the object, and its key there.
 
         Raises:
-            InvalidKey: a relative reference is no key.
-            InvalidInput: an absolute one names no object.
+            InvalidKey: a relative reference is not a valid key.
+            InvalidInput: an absolute reference does not name an object.
         """
         if "://" not in reference:
             return self._home, check_key(reference)
         if reference.startswith(self._home.uri):
             return self._home, check_key(_unquoted(reference, self._home.uri))
-        # One connection for all of a bucket; a directory costs nothing.
+        # One store for each bucket, to share its connections; stores for directories cost nothing.
         directory = reference.rpartition("/")[0]
         root = directory if reference.startswith("file:") else "/".join(reference.split("/", 3)[:3])
         with self._lock:
@@ -187,7 +187,7 @@ class References:
         return self._others[root], check_key(_unquoted(reference, f"{root}/"))
 
     def close(self) -> None:
-        """Release the stores that were opened here; `home` stays open."""
+        """Close the stores that this object opened; `home` stays open."""
         with self._lock:
             for store in self._others.values():
                 store.close()

@@ -1,7 +1,7 @@
-"""Finding out before a job starts whether its store can fence one owner of the job from another.
+"""Tests before a job starts whether its store can fence off a superseded owner.
 
-Some servers ignore `If-None-Match`, and some check it and write in two steps, so that racing writers all win. On
-either, two processes could both complete checkpoints of one job, and nobody would notice.
+Some servers ignore `If-None-Match`. Others check it and write in two steps, so that all racing writers succeed. On
+either, two processes could both complete checkpoints of one job, unnoticed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _FIX = "use a local directory, or an S3 server that honours If-None-Match: * (AW
 
 
 def probe(store: Store, unique: str, now: float) -> None:
-    """Return if the store has an atomic put-if-absent, as far as some twelve requests can tell.
+    """Return normally if the store's put-if-absent appears atomic; sends about twelve requests.
 
-    Probe objects live below `probe/` in the store's root and are removed, also those that a killed process left there
-    an hour ago or earlier.
+    Probe objects live below `probe/` in the store's root. They are removed, together with objects that a killed process
+    left there at least an hour ago.
 
     Args:
         store: the job's store.
-        unique: random text that no other prober uses; without slashes.
+        unique: random text that no other prober uses, without slashes.
         now: seconds since 1970.
 
     Raises:
-        UnsuitableStore: of several creates of one object more than one succeeded, or what they made is not there.
+        UnsuitableStore: more than one of several creations of one object succeeded, or the object has other content.
         InvalidInput: the store refuses the credentials, or they may not create, read, list and delete.
-        StoreUnavailable: the store gives no usable answer, so nothing is known about it.
+        StoreUnavailable: the store gives no usable answer, so the result is unknown.
     """
     mine = f"{PROBE_PREFIX}{int(now):012d}-{unique}/"
     try:
@@ -49,7 +49,7 @@ def probe(store: Store, unique: str, now: float) -> None:
             if missing:
                 raise UnsuitableStore(f"{store.uri} does not list an object that was just created", _FIX)
         except BaseException:
-            # The first error is the one to read.
+            # The first error is the relevant one.
             with contextlib.suppress(StoreError):
                 store.delete([Key(f"{mine}twice"), Key(f"{mine}race")])
             raise
@@ -88,7 +88,7 @@ def _create(store: Store, key: Key, content: bytes) -> bool:
     try:
         return store.put_if_absent(key, content)
     except StoreUnavailable:
-        # Each content has one writer, so what is there tells whose create was applied.
+        # Each racer writes its own content, so the content identifies the winner.
         if not any(entry.key == key for entry in store.list(key)):
             raise
         return store.get(key) == content

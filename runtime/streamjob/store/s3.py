@@ -1,11 +1,11 @@
-"""A prefix of an S3 bucket as a store, on AWS or any server that speaks its protocol and honours `If-None-Match: *`.
+"""A store below a prefix of an S3 bucket, on AWS or any compatible server that honours `If-None-Match: *`.
 
-Reads and puts are repeated by botocore: objects are immutable, so doing one twice is doing it once. A conditional
-create is not like that: its second try may find what its first one made. It is sent by a client that never repeats,
-and repeated here, where an unclear answer is remembered.
+botocore repeats reads and puts: objects are immutable, so repetition is harmless. A conditional creation is different:
+a second try may find the object of the first. It is sent by a client that never repeats, and is repeated here, where
+unclear answers are remembered.
 
-Upload parts that a killed process left behind belong to no object, and no listing shows them: give the bucket a
-lifecycle rule that aborts incomplete multipart uploads after a day.
+A killed process may leave parts of an upload behind, which belong to no object and appear in no listing. Give the
+bucket a lifecycle rule that aborts incomplete multipart uploads after a day.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class S3Store:
     Args:
         connection: the clients; may be shared between stores.
         bucket: the bucket's name.
-        prefix: without or with slashes at its ends; empty for the whole bucket.
+        prefix: with or without slashes at its ends; empty for the whole bucket.
     """
 
     def __init__(self, connection: S3Connection, bucket: str, prefix: str) -> None:
@@ -84,7 +84,9 @@ class S3Store:
         return b"".join(self._read(key))
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
+        shorter.
+        """
         if length == 0:
             self._do("read", key, lambda: self._client.head_object(Bucket=self._bucket, Key=self._key(key)))
             return b""
@@ -103,7 +105,7 @@ class S3Store:
         write_whole(target, fill)
 
     def put(self, key: Key, content: bytes | Path) -> None:
-        """Create or replace an object with bytes, or with the content of a file, a large one in parts.
+        """Create or replace an object with bytes, or with the content of a file; large files are sent in parts.
 
         Raises:
             FileNotFoundError: `content` names no file.
@@ -119,11 +121,11 @@ class S3Store:
     def put_if_absent(self, key: Key, content: bytes) -> bool:
         """Create an object unless one exists; return whether this call created it. Atomic.
 
-        A try that met a time-out, a broken connection or a 5xx may have been applied. If a later try of the same call
-        then finds the object, nobody can tell here whose it is.
+        A try that ended in a timeout, a broken connection or a 5xx may have been applied. If a later try of the same
+        call finds the object, this code cannot tell who created it.
 
         Raises:
-            StoreUnavailable: it is unknown whether this call created the object: read it back to find out.
+            StoreUnavailable: it is unknown whether this call created the object; read it back to find out.
             UnsuitableStore: the server does not implement conditional creates.
         """
         full = self._key(key)
@@ -158,7 +160,7 @@ class S3Store:
         raise StoreUnavailable((unclear or last or StoreError("no try was made")).what, "read it back to find out")
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key begins with `prefix` and sorts behind `start_after`, in key order."""
+        """Yield the objects whose keys begin with `prefix` and sort after `start_after`, in key order."""
         request = {"Bucket": self._bucket, "Prefix": self._prefix + check_prefix(prefix)}
         if start_after:
             request["StartAfter"] = self._prefix + start_after
@@ -166,12 +168,12 @@ class S3Store:
         while (page := self._do("list", prefix, lambda: next(pages, None))) is not None:
             for entry in page.get("Contents", []):
                 key = entry["Key"].removeprefix(self._prefix)
-                # Consoles make objects that stand for folders; nothing of ours ends with a slash.
+                # Consoles create objects that represent folders; our keys never end with a slash.
                 if not key.endswith("/") and not key.startswith(f"{RESERVED}/"):
                     yield ObjectInfo(Key(key), entry["Size"])
 
     def delete(self, keys: Iterable[Key]) -> None:
-        """Delete objects, a thousand in one request where the server can; what does not exist is deleted already."""
+        """Delete objects, a thousand per request if the server supports it; missing ones are ignored."""
         wanted = [check_key(key) for key in keys]
         for start in range(0, len(wanted), _BULK):
             batch = wanted[start : start + _BULK]
@@ -179,7 +181,7 @@ class S3Store:
                 self._do("delete", key, partial(self._client.delete_object, Bucket=self._bucket, Key=self._key(key)))
 
     def close(self) -> None:
-        """Close the connections; another store that shares them opens new ones."""
+        """Close the connections; another store that shares them will open new ones."""
         self._connection.close()
 
     def _key(self, key: Key) -> str:
@@ -199,7 +201,7 @@ class S3Store:
         time.sleep(self._connection.settings.backoff * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
 
     def _read(self, key: Key, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """Yield an object's bytes; an answer that breaks off is taken up where it broke."""
+        """Yield an object's bytes; after a broken connection, continue from the last byte received."""
         request: GetObjectRequestTypeDef = {"Bucket": self._bucket, "Key": self._key(key)}
         done, expected, failures = 0, None, 0
         while expected is None or done < expected:
@@ -219,7 +221,7 @@ class S3Store:
                 self._pause(failures)
 
     def _delete_bulk(self, keys: Sequence[Key]) -> Sequence[Key]:
-        """Delete keys in one request; return those that the server did not take that way."""
+        """Delete keys in one request; return those that the server refused to delete this way."""
         objects: Any = [{"Key": self._key(key)} for key in keys]
         try:
             answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
@@ -238,7 +240,7 @@ def split_s3_uri(uri: str) -> tuple[str, str]:
     """Return the bucket and key of an `s3://bucket/key` URI.
 
     Raises:
-        StoreError: it is no such URI.
+        StoreError: it is not such a URI.
     """
     parts = urlsplit(uri, allow_fragments=False)
     key = uri.removeprefix(f"s3://{parts.netloc}/")

@@ -1,4 +1,4 @@
-"""How S3 is reached: settings from the usual AWS variables, and the clients that are made of them."""
+"""S3 clients, and their settings from the usual AWS variables."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PATH_STYLE_VARIABLE = "STREAMJOB_S3_PATH_STYLE"
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Where S3 is and how patient to be; credentials are not part of it, boto3 finds them where AWS tools do.
+    """The server, timeouts and retries. Credentials are not included: boto3 finds them where AWS tools do.
 
     Args:
         endpoint: URL of an S3-compatible server; None for AWS.
-        region: None leaves it to the AWS configuration; a custom endpoint then gets us-east-1.
-        path_style: whether the bucket is in the path instead of the host name; None: only for a custom endpoint.
+        region: None takes it from the AWS configuration, or us-east-1 for a custom endpoint.
+        path_style: whether the bucket is in the path instead of the host name; None means only for a custom endpoint.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for the next bytes of an answer.
-        attempts: how often a request is sent before the store counts as unavailable.
-        backoff: seconds before the second try of what botocore does not repeat; doubled for each further one.
+        attempts: tries of a request before the store counts as unavailable.
+        backoff: seconds before the second try of requests that botocore does not repeat; doubled for each further one.
         retry_mode: botocore's: `standard`, or `adaptive`, which also slows down when the server asks for it.
         part_size: bytes; larger files are uploaded in parts of this size.
-        concurrency: parts of one file on the way at the same time.
-        connections: connections kept open; as many as there are threads that use the store.
+        concurrency: parts of one file that are uploaded at the same time.
+        connections: connections kept open; set it to the number of threads that use the store.
     """
 
     endpoint: str | None = None
@@ -70,12 +70,12 @@ class S3Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> S3Settings:
-        """Return the settings that environment variables ask for.
+        """Return the settings from environment variables.
 
-        Read are AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION and STREAMJOB_S3_PATH_STYLE.
+        Reads AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION and STREAMJOB_S3_PATH_STYLE.
 
         Args:
-            environment: the variables; None for those of this process.
+            environment: the variables; None for this process's.
 
         Raises:
             InvalidInput: a variable has a value that cannot be used.
@@ -89,35 +89,37 @@ class S3Settings:
 
     @property
     def shown(self) -> str:
-        """The endpoint as messages name it."""
+        """The endpoint for messages."""
         return self.endpoint or "AWS"
 
 
 @dataclass(frozen=True, slots=True)
 class S3Credentials:
-    """Credentials that are handed over, for a process that acts for several users."""
+    """Explicit credentials, for a process that acts for several users."""
 
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
 
 
-# A client may be used by many threads; the session that makes it, by one at a time.
+# Clients are thread-safe, but the session that creates them is not.
 _MAKING = threading.Lock()
 
 
 @functools.cache
 def _session_for_all() -> boto3.Session:
-    """Return the session of clients whose credentials are handed over: each holds AWS's description of S3, 12 MB."""
+    """Return the session for clients with explicit credentials. It is shared, since each session holds 12 MB of AWS's
+    service descriptions.
+    """
     return boto3.Session()
 
 
 class S3Connection:
-    """The clients of one S3 server; may be shared by stores and threads.
+    """The clients for one S3 server; may be shared between stores and threads.
 
     Args:
-        settings: where it is.
-        credentials: None for those that boto3 finds where AWS tools do.
+        settings: the server and how to reach it.
+        credentials: None to let boto3 find them where AWS tools do.
 
     Raises:
         InvalidInput: the AWS configuration cannot be used.
@@ -138,7 +140,7 @@ class S3Connection:
 
     @property
     def single(self) -> S3Client:
-        """A client that sends each request once: a hidden second try could meet what its first one made."""
+        """A client that never repeats a request: a hidden second try could find the object of the first."""
         with self._lock:
             if self._single is None:
                 self._single = self._make(attempts=1)
@@ -154,11 +156,13 @@ class S3Connection:
     def _make(self, attempts: int) -> S3Client:
         settings = self.settings
         custom = settings.endpoint is not None
-        # Left to botocore, a bucket whose name has dots is in the path even on AWS: no certificate fits its host name.
+        # Set explicitly: by default botocore puts a bucket with dots in its name into the path even on AWS, since no
+        # certificate fits its host name.
         style: Literal["path", "virtual", "auto"] = "path" if custom else "auto"
         if settings.path_style is not None:
             style = "path" if settings.path_style else "virtual"
-        # Many S3-compatible servers do not know AWS's newer checksums; each file's sha256 is checked on restore.
+        # Many S3-compatible servers do not support AWS's newer checksums. Restores check the sha256 of each file
+        # anyway.
         checksums: Literal["when_required", "when_supported"] = "when_required" if custom else "when_supported"
         region = settings.region or self._session.region_name or ("us-east-1" if custom else None)
         handed = self._credentials
@@ -190,7 +194,7 @@ class S3Connection:
 
 
 def _add_content_md5(request: Any, **_: Any) -> None:
-    # Servers older than AWS's newer checksums refuse a bulk deletion without it.
+    # Servers without AWS's newer checksums refuse a bulk deletion that lacks it.
     body = request.data if isinstance(request.data, bytes) else str(request.data).encode()
     digest = hashlib.md5(body, usedforsecurity=False).digest()
     request.headers["Content-MD5"] = base64.b64encode(digest).decode()

@@ -1,4 +1,4 @@
-"""What an error of botocore means for a store. Messages name bucket, key and endpoint, and never a credential."""
+"""Translates botocore's errors into store errors. Messages name bucket, key and endpoint, and never a credential."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _WRONG_CREDENTIALS = {
 _NOT_ALLOWED = {"AccessDenied", "403", "Forbidden", "AllAccessDisabled", "AccountProblem", "NotSignedUp"}
 _WRONG_REGION = {"PermanentRedirect", "301", "IllegalLocationConstraintException", "Redirect"}
 _FULL = {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "507", "XAmzQuotaExceeded", "NoSpaceLeft"}
-# NoSuchUpload: an upload whose parts were joined, with the answer lost, is no upload any more.
+# NoSuchUpload: if the answer to a completed upload is lost, the retry finds that the upload no longer exists.
 _TRANSIENT = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", "NoSuchUpload"}
 
 
 def code_of(error: BaseException) -> str:
-    """Return the server's error code, or an empty string where no server answered."""
+    """Return the server's error code, or an empty string if no server answered."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def status_of(error: BaseException) -> int:
-    """Return the HTTP status of the answer, or 0 where no server answered."""
+    """Return the HTTP status of the answer, or 0 if no server answered."""
     if not isinstance(error, ClientError):
         return 0
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
@@ -47,8 +47,8 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
     """Return the store's error for an error of botocore or s3transfer.
 
     Args:
-        error: what was caught; an error that wraps a server's answer stands for that answer.
-        verb: what was being done, for the message.
+        error: the caught error; if it wraps a server's answer, the answer counts.
+        verb: the operation, for the message.
         bucket: the bucket.
         key: the full key or prefix.
         endpoint: the server, for the message.
@@ -89,7 +89,7 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
 
 
 def _innermost(error: BaseException) -> BaseException:
-    # boto3's transfers wrap the answer in an error of their own, and not always as its cause.
+    # boto3's transfers wrap the answer in an error of their own, not always as its cause.
     seen = error
     while not isinstance(seen, ClientError | BotoCoreError):
         inner = seen.__cause__ or seen.__context__

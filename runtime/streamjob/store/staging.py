@@ -1,7 +1,7 @@
-"""What a sink stages beside its job's snapshots, as objects of the job's store.
+"""Stages a sink's rows as objects in the store of its job's snapshots.
 
-These objects are their sink's alone: the log does not name them, the collector does not look at them, and no key is
-used twice. So whoever deletes one late, or twice, harms nobody.
+These objects belong to their sink alone: neither the log nor the garbage collector refers to them, and no key is used
+twice. So a late or repeated deletion does no harm.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class StoreStaging:
     """The staging of one sink in one epoch.
 
     Args:
-        store: at the job's root.
+        store: the store at the job's root.
         sink: the sink's uid.
         epoch: the epoch that stages.
-        scratch: the local directory; made when it is asked for.
+        scratch: the local directory; created on first use.
         draw: draws the random part of a name, in hexadecimal digits.
     """
 
@@ -58,7 +58,7 @@ class StoreStaging:
         return f"{self._epoch}/{part}"
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Write an object's content to a file; return whether there is such an object. Raises StoreError."""
+        """Write an object's content to a file; return False if there is no such object. Raises StoreError."""
         try:
             self._store.download(self._key(name), target)
         except ObjectMissing:
@@ -66,13 +66,13 @@ class StoreStaging:
         return True
 
     def list(self) -> Iterator[StagedObject]:
-        """Yield what the sink has staged, in all epochs. Raises StoreError."""
+        """Yield the objects that the sink has staged, in all epochs. Raises StoreError."""
         for info in self._store.list(keys.staged_prefix(self._sink)):
             if (ids := keys.staged_ids(info.key)) is not None:
                 yield StagedObject(f"{ids[0]}/{ids[1]}", ids[0])
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; one that does not exist is deleted already. Raises StoreError."""
+        """Delete objects; missing ones are ignored. Raises StoreError."""
         if doomed := [self._key(name) for name in names]:
             self._store.delete(doomed)
 

@@ -1,15 +1,15 @@
-"""Deleting a stored snapshot by hand, within the rule that deletion has one owner.
+"""Deletes a stored snapshot by hand, without breaking the rule that a file has one owner who may delete it.
 
-A savepoint belongs to its user. It is self-contained, and its files are deleted, the manifest first.
+A savepoint belongs to its user. It is self-contained: its manifest is deleted first, then its files.
 
-A checkpoint belongs to its job, and a job that runs may build its next checkpoint on the files of any earlier one. So
-the job's log is claimed first: a process that still runs the job can complete nothing any more and ends as superseded.
-What is deleted then spares all that other checkpoints refer to, the newest one above all, and no later epoch builds on
-anything but the newest (`protocol.registry`); hence the deletions do no harm even if the claim is lost at once.
-Checkpoints go from the oldest on, as when they are subsumed: the log has no holes, and the next owner finds it as if
-the job had retained fewer.
+A checkpoint belongs to its job, and a running job may base its next checkpoint on the files of any earlier one. So the
+job's log is claimed first. A process that still runs the job can complete nothing after that, and ends as superseded.
+The deletion then spares all files that other checkpoints refer to, above all those of the newest. No later epoch builds
+on anything but the newest (`protocol.registry`), so the deletion does no harm even if the claim is lost at once.
+Checkpoints are deleted from the oldest on, as when they are subsumed: the log has no holes, and the next owner sees a
+job that had retained fewer.
 
-What another job has claimed (`protocol.claiming`) is that job's; it is refused here.
+Snapshots that another job has claimed (`protocol.claiming`) belong to that job and are refused here.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 
 
 class CannotDelete(InvalidInput):
-    """The snapshot must not be deleted, or not like this; nothing was deleted."""
+    """The snapshot must not be deleted, or not with these permissions; nothing was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted: ids, and objects including manifests and records."""
+    """The result of a deletion: ids, and the number of objects including manifests and records."""
 
     ids: tuple[CheckpointId, ...]
     objects: int
@@ -47,25 +47,26 @@ class Deleted:
 def delete_snapshot(
     job: JobSnapshots, checkpoint: CheckpointId, *, fence: bool, with_older: bool, owner: Owner, now: float
 ) -> Deleted:
-    """Delete a savepoint, or a checkpoint with those that are older.
+    """Delete a savepoint, or a checkpoint together with older ones.
 
     Args:
-        job: the job's snapshots, as they were read before.
+        job: the job's snapshots as read before.
         checkpoint: the snapshot's id.
-        fence: whether the job's log may be claimed, which ends a process that runs the job.
+        fence: whether the job's log may be claimed, which ends any process that runs the job.
         with_older: whether older checkpoints of the job may be deleted with it.
         owner: random identity for the claim.
         now: seconds since 1970.
 
     Raises:
         NoSuchSnapshot: the log names no such snapshot.
-        CannotDelete: it is the newest completion, it is still needed, another job has claimed it, or a permission above
-            is missing.
-        CannotCollect: a manifest that stays cannot be read, so nobody knows what it needs; nothing was deleted.
+        CannotDelete: it is the newest completion, it is still needed, another job has claimed it, or a permission is
+            missing.
+        CannotCollect: the manifest of a remaining checkpoint cannot be read, so its needs are unknown; nothing was
+            deleted.
         LogDamaged: the log is damaged; nothing was deleted.
-        Superseded: another owner has claimed the log meanwhile; its files are that owner's to delete.
-        StoreUnavailable, StoreDenied: not everything was deleted; what is left of a checkpoint without its manifest is
-            garbage that the job's next owner sweeps.
+        Superseded: another owner has claimed the log meanwhile; only that owner may delete its files.
+        StoreUnavailable, StoreDenied: the deletion is incomplete. Files of a checkpoint without a manifest are garbage,
+            which the job's next owner removes.
     """
     subject = job.named(checkpoint)
     assert subject.record is not None
@@ -100,7 +101,7 @@ def delete_snapshot(
 
 
 def _identity(job: JobSnapshots, owner: Owner) -> Identity:
-    # The attempt of the last claim, so that whatever the controller starts later may claim: its attempts only grow.
+    # Use the last claim's attempt number. The controller's numbers only grow, so it can still claim the log later.
     return Identity(job=job.view.job, owner=owner, attempt=job.view.attempt or Attempt(0))
 
 
@@ -121,7 +122,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
         try:
             freed |= {own_key(name) for name in (yield from read_completed(record)).objects()}
         except CannotRestore:
-            # Nobody knows its files any more; the next owner's sweep finds them by what the others need.
+            # Its files are unknown now; the next owner's sweep finds them, since no other checkpoint needs them.
             continue
     files = {key for key in freed - needed if _is_earlier(key, held)}
     manifests = tuple(Key(record.manifest) for record in doomed if record.manifest is not None)
@@ -137,7 +138,7 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
 
 
 def _needs(record: LogRecord, newest: LogRecord, oldest_doomed: LogSeq) -> Program[set[Key]]:
-    """Return the shared files that a completion needs which stays."""
+    """Return the shared files that a remaining completion needs."""
     assert record.manifest is not None
     if record.kind is RecordKind.SAVEPOINT and record.seq != newest.seq:
         return set()
@@ -147,14 +148,14 @@ def _needs(record: LogRecord, newest: LogRecord, oldest_doomed: LogSeq) -> Progr
         manifest = yield from read_completed(record)
     except CannotRestore as error:
         if record.seq < oldest_doomed:
-            # Deleted before: what is older than the oldest that is retained.
+            # Already deleted: it is older than the oldest retained one.
             return set()
         raise CannotCollect(f"nothing is deleted: {record.kind} {record.id} is retained, and {error.what}") from error
     return {own_key(name) for name in manifest.objects()}
 
 
 def _claimed_files() -> Program[set[Key]]:
-    """Return the shared files that checkpoints need which other jobs have claimed."""
+    """Return the shared files of checkpoints that other jobs have claimed."""
     needed: set[Key] = set()
     for manifest in (yield from find_claimed()):
         try:
@@ -179,13 +180,13 @@ def _is_earlier(key: Key, held: Claim) -> bool:
 
 
 def _prune(identity: Identity, kept: list[LogRecord], newest: LogRecord, now: float) -> Program[int]:
-    """Prune the log below the oldest checkpoint that stays, and never the newest completion."""
+    """Prune the log below the oldest remaining checkpoint, but never the newest completion."""
     checkpoints = [record.seq for record in kept if record.kind is not RecordKind.SAVEPOINT]
-    # Only what a record of the log has given up is superfluous.
+    # Only records that a later record has given up may be deleted.
     try:
         held = yield from claim(identity, now, again=True, oldest=min([*checkpoints, newest.seq]))
     except Superseded:
-        # The next owner prunes.
+        # The next owner prunes the log instead.
         return 0
     superfluous = yield from records_below(held.oldest)
     yield from delete(tuple(sorted(superfluous)))
@@ -193,7 +194,7 @@ def _prune(identity: Identity, kept: list[LogRecord], newest: LogRecord, now: fl
 
 
 def _delete_savepoint(job: JobSnapshots, subject: StoredSnapshot) -> Deleted:
-    """Delete a savepoint's manifest and then the files that it names in its own directory."""
+    """Delete a savepoint's manifest and then its files in its own directory."""
     assert subject.id is not None
     if subject.manifest is None:
         raise CannotDelete(
@@ -213,7 +214,7 @@ def _delete_savepoint(job: JobSnapshots, subject: StoredSnapshot) -> Deleted:
 
 
 def _delete_files(subject: StoredSnapshot, manifest: Manifest, job: JobId) -> int:
-    """Delete a savepoint's manifest and then its files; return how many objects that were."""
+    """Delete a savepoint's manifest and then its files; return the number of objects."""
     store = subject.home.store()
     try:
         if not drive(store, mark_for_deletion(Key(MANIFEST_NAME), job)):
@@ -227,11 +228,11 @@ def _delete_files(subject: StoredSnapshot, manifest: Manifest, job: JobId) -> in
 
 
 def delete_alone(subject: StoredSnapshot) -> Deleted:
-    """Delete a savepoint that was named by its own place, such as a copy; no log is asked.
+    """Delete a savepoint, such as a copy, that was named by its own location. No log is read.
 
     Raises:
-        CannotDelete: it is no savepoint, it cannot be read, or a job has claimed it.
-        StoreUnavailable, StoreDenied: not everything was deleted.
+        CannotDelete: it is not a savepoint, it cannot be read, or a job has claimed it.
+        StoreUnavailable, StoreDenied: the deletion is incomplete.
     """
     manifest = subject.manifest
     if manifest is None:
@@ -248,13 +249,13 @@ def delete_alone(subject: StoredSnapshot) -> Deleted:
 
 
 def discard_savepoint(store: Store) -> None:
-    """Delete what a savepoint wrote that failed.
+    """Delete the files of a failed savepoint.
 
     Args:
-        store: at the savepoint's own directory, which nothing else writes to and no log names.
+        store: the store at the savepoint's own directory, which no one else writes to and no log names.
 
     Raises:
-        StoreUnavailable, StoreDenied: something may be left.
+        StoreUnavailable, StoreDenied: some files may remain.
     """
     written = [info.key for info in drive(store, list_all(""))]
     manifest = [key for key in written if key == MANIFEST_NAME]

@@ -1,4 +1,4 @@
-"""What a place that a person names holds: the snapshots of a job, of several jobs, or one snapshot alone."""
+"""Finds out what a location holds: one job's snapshots, several jobs' snapshots, or a single snapshot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_A_JOB = re.compile(rf"(?:^|.*/){keys.CHECKPOINTS_PREFIX}\d+-\d+/{re.escape(M
 
 
 class NothingStored(InvalidInput):
-    """The place holds no snapshots."""
+    """The location holds no snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class JobPlace:
 class SnapshotPlace:
     """One snapshot, named by its manifest.
 
-    `home` is where its relative references begin: the job's root for a checkpoint, its own directory for a savepoint.
+    Its relative references start from `home`: the job's root for a checkpoint, its own directory for a savepoint.
     `reference` is the manifest's key there.
     """
 
@@ -53,16 +53,16 @@ class SnapshotPlace:
 def find_jobs(
     location: str, namespace: str | None = None, name: str | None = None, environment: Mapping[str, str] | None = None
 ) -> tuple[JobPlace, ...]:
-    """Return the jobs whose snapshots are at a place, in order; opens one store for each.
+    """Return the jobs whose snapshots are at a location, in order; opens a store for each.
 
     Args:
-        location: a location that jobs share, or the root of one job.
-        namespace: only jobs of it; with `name` alone it is `default`.
-        name: only the job of this name.
-        environment: the variables that say how S3 is reached; None for those of this process.
+        location: a location shared by jobs, or the root of one job.
+        namespace: only jobs in this namespace; `default` if only `name` is given.
+        name: only the job with this name.
+        environment: variables with the settings of the store; None for this process's.
 
     Raises:
-        NothingStored: no log of a job is there.
+        NothingStored: there is no log of a job.
         InvalidInput: the location cannot be used.
     """
     place = open_location(location)
@@ -87,7 +87,7 @@ def find_jobs(
 
 
 def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -> SnapshotPlace | None:
-    """Return the one snapshot that a place names by its manifest or its directory, or None if it names none."""
+    """Return the snapshot whose manifest or directory a location names, or None if it names none."""
     directory = location.removesuffix(f"/{MANIFEST_NAME}")
     if directory != location:
         place = open_location(directory)
@@ -106,7 +106,7 @@ def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -
 
 
 def _holds_job(store: Store, root: str = "") -> bool:
-    """Return whether a job's log is at a place, or was: reading says what is wrong if its records were lost."""
+    """Return whether a job's log is or was there. If records were lost, reading the log reports the problem."""
     return any(_any(store, root + prefix) for prefix in _OF_A_JOB)
 
 
@@ -115,7 +115,7 @@ def _any(store: Store, prefix: str) -> bool:
 
 
 def _jobs_below(store: Store) -> list[JobId]:
-    """Return the jobs whose roots lie in a store, with a request or two for each and not one for each object."""
+    """Return the jobs whose roots are in a store; sends a request or two for each job, not one for each object."""
     found: list[JobId] = []
     after: str | None = ""
     while after is not None:
@@ -126,14 +126,14 @@ def _jobs_below(store: Store) -> list[JobId]:
                 root = f"{match[1]}/{match[2]}"
                 if _holds_job(store, f"{root}/"):
                     found.append(JobId(match[1], match[2]))
-                # "0" follows the slash: all keys below the root sort before this.
+                # "0" follows the slash: all keys below the root sort before it.
                 after = f"{root}0"
                 break
     return found
 
 
 def _whose(store: Store) -> JobId:
-    """Return whose log a store holds: what its newest record says, or else what the names of its directories say."""
+    """Return the job that a log belongs to, from its newest record, or else from the directory names."""
     highest = drive(store, find_highest())
     namespace, name = (["default", "", *store.uri.rstrip("/").split("/")])[-2:]
     if highest is not None:
@@ -141,6 +141,6 @@ def _whose(store: Store) -> JobId:
             fields = json.loads(store.get(keys.log_record(highest)))
             namespace, name = fields.get("namespace") or namespace, fields.get("job") or name
         except (ValueError, AttributeError, ObjectMissing):
-            # Reading the log says what is wrong with the record.
+            # Reading the log reports the problem with the record.
             pass
     return JobId(str(namespace), str(name))

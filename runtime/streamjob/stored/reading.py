@@ -1,4 +1,4 @@
-"""A job's stored snapshots as its log and their manifests tell of them."""
+"""Reads a job's stored snapshots from its log and their manifests."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _THREADS = 8
 
 
 class NoSuchSnapshot(InvalidInput):
-    """The log names no snapshot with the id that was asked for."""
+    """The log names no snapshot with the requested id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSnapshot:
-    """A snapshot that the log names, or that was named by its manifest alone.
+    """A snapshot that the log names, or that was found by its manifest alone.
 
-    `uri` is the manifest's; `problem` says why `manifest` is None. `gone`: the job deleted it when it was subsumed.
-    `home` is where its relative references begin: a savepoint carries its files with it.
+    `uri` is the manifest's. `problem` explains why `manifest` is None. `gone` means that the job deleted the snapshot
+    when it was subsumed. Relative references start from `home`; a savepoint carries its files with it.
     """
 
     uri: str
@@ -43,31 +43,31 @@ class StoredSnapshot:
 
     @property
     def id(self) -> CheckpointId | None:
-        """Its id, where anything tells it."""
+        """Its id, if known."""
         if self.record is not None and self.record.id is not None:
             return self.record.id
         return self.manifest.id if self.manifest is not None else None
 
     @property
     def label(self) -> str:
-        """What messages call it: `checkpoint 17`."""
+        """Its name in messages: `checkpoint 17`."""
         kind = self.record.kind.value if self.record else self.manifest.kind if self.manifest else "snapshot"
         return f"{kind} {self.id}" if self.id is not None else f"{kind} {self.uri}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshots:
-    """The snapshots of a job, oldest first, and the log that they were read from."""
+    """A job's snapshots, oldest first, and the log that names them."""
 
     place: JobPlace
     view: LogView
     snapshots: tuple[StoredSnapshot, ...]
 
     def named(self, checkpoint: CheckpointId | None) -> StoredSnapshot:
-        """Return the snapshot with an id, or the newest one.
+        """Return the snapshot with the given id, or the newest one.
 
         Raises:
-            NoSuchSnapshot: the log names none.
+            NoSuchSnapshot: the log names no such snapshot.
         """
         if checkpoint is None:
             found = next((each for each in self.snapshots if each.newest), None)
@@ -89,11 +89,11 @@ class JobSnapshots:
 def read_job(place: JobPlace) -> JobSnapshots:
     """Read a job's log and the manifests that it names.
 
-    What is wrong with a manifest is noted in its snapshot; what is wrong with the log is raised.
+    A problem with a manifest is stored in its snapshot; a problem with the log is raised.
 
     Raises:
         UnknownRecordVersion, LogDamaged, ForeignLog: the log cannot be read.
-        StoreUnavailable, StoreDenied: the store cannot be asked.
+        StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
     view = drive(place.store, read(place.job))
     records = [record for record in view.completions if record.manifest is not None]
@@ -108,7 +108,7 @@ def read_job(place: JobPlace) -> JobSnapshots:
 
 
 def read_snapshot(place: SnapshotPlace) -> StoredSnapshot:
-    """Read one snapshot by its manifest; what is wrong with it is noted in it."""
+    """Read one snapshot by its manifest; problems are stored in it."""
     store = place.home.store()
     try:
         manifest = drive(store, read_manifest(place.reference))
@@ -157,7 +157,9 @@ def _manifest_of(references: References, record: LogRecord) -> Manifest:
 
 
 def _note_holes(snapshots: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
-    """Tell deletion from loss: a job deletes its oldest checkpoints first, so one missing above another was lost."""
+    """Tell deletion from loss: jobs delete their oldest checkpoints first, so a missing one with an older one present
+    was lost.
+    """
     noted: list[StoredSnapshot] = []
     older = False
     for each in snapshots:

@@ -1,4 +1,4 @@
-"""Finds the snapshot that a job would start from, as a start would, and claims nothing."""
+"""Finds the snapshot that a job would start from, with a start's rules, but without claiming anything."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from streamjob.store.effects import drive
 from streamjob.store.opening import Location, References, open_location, snapshot_reference
 
 FROM_SPARK = "spark:"
-"""What a snapshot's name begins with where it is the checkpoint of a plain Structured Streaming query."""
+"""The prefix for the checkpoint of a plain Structured Streaming query."""
 
 STATE_DIRECTORY = ".streamjob"
-"""Where a job keeps what it writes, beside its file, unless it is told another place."""
+"""The default directory for a job's own files, next to the job file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A snapshot to start from: its manifest, the manifest's URI, and what finds the objects that it refers to.
+    """A snapshot to start from: its manifest, the manifest's URI, and a resolver for the objects that it refers to.
 
-    `foreign`: the job's own log does not name it. `finished`: the log ends with it, and the job with the log: a start
-    publishes what is left of it, and ends. `explain` returns the error for a snapshot whose files turned out
-    to be unusable, given the problem; None if there is nothing to add.
+    `foreign` means that the job's own log does not name it. `finished` means that the job's log ends with it: a start
+    publishes its remaining output, and ends. `explain` returns the error for a snapshot with unusable files, given the
+    problem; None if there is nothing to add.
     """
 
     manifest: Manifest
@@ -43,10 +43,10 @@ class Found:
 
 
 def job_place(loaded: LoadedJob, location: str | None) -> Location:
-    """Return where a job's snapshots are: at the place that is given, in the job file, or beside that.
+    """Return the location of a job's snapshots: as given, from the job file, or next to it.
 
     Raises:
-        InvalidInput: the place cannot be used.
+        InvalidInput: the location cannot be used.
     """
     beside = str(loaded.directory / STATE_DIRECTORY / "snapshots")
     return open_location(location or loaded.location() or beside, Path.cwd())
@@ -61,19 +61,19 @@ def opened(
     name: str | None = None,
     progress: Callable[[str], None] = lambda note: None,
 ) -> Iterator[Found | None]:
-    """Yield the snapshot that a job would start from; None if it would start from nothing.
+    """Yield the snapshot that a job would start from, or None.
 
     Args:
         loaded: the job.
-        wanted: `latest`, `none`, or a snapshot, by URI, path or, for one of this job, key.
-        location: the place of the job's snapshots; None for the one that the job file implies.
-        namespace: the job's; None for that of the file.
-        name: the job's name in the store; None for that of the file.
-        progress: is told what is under way where that takes long.
+        wanted: `latest`, `none`, or a snapshot: a URI, a path or, for this job's, a key.
+        location: the location of the job's snapshots; None for the job file's.
+        namespace: the job's namespace; None for the job file's.
+        name: the job's name in the store; None for the job file's.
+        progress: receives a description of work that takes long.
 
     Raises:
         CannotRestore: the snapshot cannot be used.
-        InvalidInput: the place cannot be used.
+        InvalidInput: the location cannot be used.
         StoreError: the store failed.
     """
     job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
@@ -123,7 +123,7 @@ def opened(
 
 
 def _home(resolution: Resolution, store: Store) -> Store:
-    """Return the store that a snapshot's relative references are read from."""
+    """Return the store from which a snapshot's relative references are read."""
     reference = resolution.reference or ""
     whole = reference if "://" in reference else store.uri + reference
     if resolution.manifest is not None and resolution.manifest.kind == "savepoint":

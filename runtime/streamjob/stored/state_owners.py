@@ -1,8 +1,8 @@
-"""Whose state is whose: Spark numbers the stateful operators of a query, a job names its operators.
+"""Assigns the stateful operators that Spark numbers in a query to the operators of the job.
 
-Spark counts from the query's output towards its inputs, from left to right, and a job's operators lie in the same order
-in the query that they are fused into. What keeps state in an operator is seen in its SQL; of Python it is not known. So
-the known ones are taken away from both ends of Spark's list, and what is between them belongs to those of Python.
+Spark counts from the query's output towards its inputs, from left to right. The job's operators lie in the same order
+in the query into which they are fused. The stateful parts of SQL operators are known; those of Python operators are
+not. So the known ones are matched from both ends of Spark's list, and the rest belongs to the Python operators.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ KINDS = {
     "symmetricHashJoin": "join",
     "globalLimit": "limit",
 }
-"""What Spark calls the operators that SQL can ask for."""
+"""Spark's names for the stateful operators that SQL can create."""
 
 
 def owners(
     graph: Mapping[str, Any], operators: Sequence[OperatorUid], names: Sequence[str]
 ) -> tuple[tuple[OperatorUid, ...], ...]:
-    """Return whose state the stateful operators of a chain are: one uid each, or several where it cannot be told.
+    """Return the owners of a chain's stateful operators: one uid each, or several if it is ambiguous.
 
     Args:
-        graph: the job's graph, as a manifest has it.
-        operators: the uids of the chain, its sources and sinks among them.
-        names: what Spark calls the stateful operators of the chain, by their numbers.
+        graph: the job's graph, as stored in a manifest.
+        operators: the uids in the chain, including sources and sinks.
+        names: Spark's names of the chain's stateful operators, by number.
     """
     ordered = from_the_output(graph, frozenset(operators))
     parts = [_parts(operator) for operator in ordered]
@@ -59,9 +59,9 @@ def owners(
 
 
 def _matched(parts: Sequence[Counter[str] | None], kinds: Sequence[str]) -> list[int] | None:
-    """Return how many stateful operators each of the leading operators has, up to the first that is not known.
+    """Return the number of stateful operators of each leading operator, up to the first unknown one.
 
-    None if Spark has others.
+    None if Spark's list does not match.
     """
     counts: list[int] = []
     position = 0
@@ -77,7 +77,7 @@ def _matched(parts: Sequence[Counter[str] | None], kinds: Sequence[str]) -> list
 
 
 def _all(uids: Sequence[OperatorUid], parts: Sequence[Counter[str] | None]) -> tuple[OperatorUid, ...]:
-    """Return the operators that may keep state."""
+    """Return the operators that may be stateful."""
     return tuple(uid for uid, part in zip(uids, parts, strict=True) if part is None or part) or tuple(uids)
 
 
@@ -88,7 +88,7 @@ def _parts(operator: Mapping[str, Any]) -> Counter[str] | None:
 
 
 def from_the_output(graph: Mapping[str, Any], chain: frozenset[str]) -> list[Mapping[str, Any]]:
-    """Return the chain's operators as they lie in its query: each before its inputs, those from left to right."""
+    """Return the chain's operators in the order of its query: each before its inputs, inputs from left to right."""
     by_name = {each["name"]: each for each in graph.get("operators", ()) if each["uid"] in chain}
     read = {edge["from"] for each in by_name.values() for edge in each["inputs"] if not edge.get("feedback")}
     ordered: dict[str, Mapping[str, Any]] = {}

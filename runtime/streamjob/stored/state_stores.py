@@ -1,7 +1,7 @@
-"""What a snapshot says of its state: the stateful operators of its chains and their stores. No state is read.
+"""Lists a snapshot's stateful operators and their state stores, without reading the state.
 
-Spark describes each stateful operator in a small file of its checkpoint directory, which is among a chain's files; the
-files of a store tell its size.
+Spark describes each stateful operator in a small file in its checkpoint directory, which is among the chain's files. A
+store's files give its size.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _INNER = frozenset({"SSTs", "logs", "_metadata"})
 
 
 class StateUnreadable(CannotRestore):
-    """What Spark says of a chain's state cannot be read from the snapshot."""
+    """Spark's description of a chain's state cannot be read from the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateStore:
-    """A state store over all its partitions; `size` is the bytes of its files, which are compressed."""
+    """A state store with all its partitions; `size` is the total of its files, which are compressed, in bytes."""
 
     name: str
     partitions: int
@@ -49,12 +49,12 @@ class StateOperator:
 
     Args:
         chain: the chain.
-        id: Spark's number of it in the chain.
-        name: what Spark calls it.
-        uids: the job's operator whose state it is; several if it may be any of them.
+        id: Spark's number of the operator in the chain.
+        name: Spark's name for it.
+        uids: the job operator that owns the state; several if it is ambiguous.
         stores: its state stores.
-        variables: the state variables of `transformWithState` and their kinds.
-        timers: whether timers of `transformWithState` may be registered.
+        variables: the state variables of `transformWithState`, with their kinds.
+        timers: whether `transformWithState` may have registered timers.
     """
 
     chain: ChainUid
@@ -67,16 +67,16 @@ class StateOperator:
 
     @property
     def label(self) -> str:
-        """What messages call it: `symmetricHashJoin 1 of chain 'report'`."""
+        """Its name in messages: `symmetricHashJoin 1 of chain 'report'`."""
         return f"{self.name} {self.id} of chain {self.chain!r}"
 
 
 def read_state_operators(snapshot: StoredSnapshot) -> tuple[StateOperator, ...]:
-    """Return the stateful operators of a snapshot, by chain and Spark's number; reads a small file of each.
+    """Return a snapshot's stateful operators, by chain and Spark's number; reads a small file for each.
 
     Raises:
-        StateUnreadable: what Spark says of one cannot be read; or the snapshot has no manifest that can.
-        StoreUnavailable, StoreDenied: the store cannot be asked.
+        StateUnreadable: a description cannot be read, or the snapshot has no readable manifest.
+        StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
     manifest = snapshot.manifest
     if manifest is None:
@@ -135,7 +135,7 @@ def _operators(
 
 
 def _metadata_files(files: tuple[FileRef, ...], batch: BatchId) -> dict[int, FileRef]:
-    """Return the file that describes each operator: in the second format it is written anew for some batches."""
+    """Return the file that describes each operator; the second format writes a new one for some batches."""
     newest: dict[int, tuple[int, FileRef]] = {}
     for file in files:
         match = _METADATA.fullmatch(file.path)

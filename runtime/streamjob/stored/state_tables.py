@@ -1,4 +1,4 @@
-"""Asking for a snapshot's state as tables: what is asked, and what comes back. The runtime has the reader."""
+"""The request and the result of reading a snapshot's state as tables. The reader itself is in the runtime."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from streamjob.stored.state_stores import StateOperator
 
 
 class NoSuchState(InvalidInput):
-    """The snapshot has no state of the operator that was asked for."""
+    """The snapshot has no state of the requested operator."""
 
 
 class NoSuchChannel(InvalidInput):
-    """The snapshot has no channel of the name that was asked for."""
+    """The snapshot has no channel with the requested name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablesRequest:
-    """What is to be read.
+    """A request for tables.
 
     Args:
         snapshot: a snapshot with a manifest.
-        operators: the stateful operators whose state is read.
-        channel: the channel whose data in flight is read; None for none.
-        sql: a query over the views of what is read; None for the views themselves.
-        limit: rows that each table has at most.
-        progress: is told what is being done, the bytes that were read, and all that are to be read.
+        operators: the stateful operators to read.
+        channel: the channel whose in-flight data is read; None for none.
+        sql: a query over the views of this state; None to return the views themselves.
+        limit: maximum number of rows per table.
+        progress: receives a description of the work, the bytes read so far, and the bytes in total.
     """
 
     snapshot: StoredSnapshot
@@ -44,14 +44,15 @@ class TablesRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTable:
-    """Rows of one view, or of a query.
+    """The rows of a view or of a query.
 
     Args:
-        view: the view's name in queries; None for what a query gave.
-        title: what it is, for people.
-        columns: the names from the outermost to the innermost of each column, so that `key.window.start` has three.
-        rows: JSON-able objects, nested as the columns are.
-        more: whether there are rows beyond the limit.
+        view: the view's name in queries; None for a query's result.
+        title: a title for people.
+        columns: the name of each column as a path from the outermost field to the innermost: `key.window.start` has
+            three parts.
+        rows: rows as JSON values, nested like the columns.
+        more: whether there are more rows than the limit.
     """
 
     view: str | None
@@ -62,7 +63,7 @@ class StateTable:
 
 
 class ReadTables(Protocol):
-    """Reads what a request asks for."""
+    """Reads the tables of a request."""
 
     def __call__(self, request: TablesRequest) -> Iterator[StateTable]:
         """Yield the tables, in the order of the operators."""
@@ -72,10 +73,10 @@ class ReadTables(Protocol):
 def choose_operators(
     manifest: Manifest, operators: Sequence[StateOperator], uid: OperatorUid
 ) -> tuple[StateOperator, ...]:
-    """Return the stateful operators that are, or may be, the state of one of the job's operators.
+    """Return the stateful operators that hold, or may hold, the state of one of the job's operators.
 
     Raises:
-        NoSuchState: there is none.
+        NoSuchState: there are none.
     """
     found = tuple(each for each in operators if uid in each.uids)
     if found:
@@ -91,10 +92,10 @@ def choose_operators(
 
 
 def choose_channel(manifest: Manifest, name: str) -> ChannelState:
-    """Return the channel that `FROM:TO` names.
+    """Return the channel named `FROM:TO`.
 
     Raises:
-        NoSuchChannel: there is none.
+        NoSuchChannel: there is no such channel.
     """
     source, _, target = name.partition(":")
     for channel in manifest.channels:

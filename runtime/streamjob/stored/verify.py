@@ -1,4 +1,4 @@
-"""Proving that snapshots are whole: every object is read once, and every file in it compared with its SHA-256."""
+"""Proves that snapshots are complete: reads every object once and compares every file in it with its SHA-256."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIECE = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found: per snapshot what is wrong with it, in words, and what was read to know it."""
+    """The result: each snapshot's problems in words, and the amount that was read."""
 
     problems: tuple[tuple[StoredSnapshot, tuple[str, ...]], ...]
     objects: int
@@ -34,7 +34,7 @@ class Verified:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not any(found for _, found in self.problems)
 
 
@@ -53,15 +53,15 @@ class _Object:
 def verify(
     snapshots: Sequence[StoredSnapshot], threads: int = 4, progress: Callable[[int], None] = lambda _: None
 ) -> Verified:
-    """Read everything that snapshots refer to; what several of them share is read once.
+    """Read all objects that snapshots refer to; shared ones are read once.
 
     Args:
-        snapshots: as they were read; those that their job has deleted are passed over.
-        threads: objects that are read at a time; each takes up to 32 MB of memory.
-        progress: is told the bytes of each object that was read.
+        snapshots: the snapshots to verify; those that their job has deleted are skipped.
+        threads: number of objects read at a time; each needs up to 32 MB of memory.
+        progress: receives the number of bytes of each object read.
 
     Raises:
-        StoreUnavailable, StoreDenied: the store cannot be asked, so nothing is known.
+        StoreUnavailable, StoreDenied: the store did not answer or refused, so the result is unknown.
     """
     subjects = [each for each in snapshots if not each.gone]
     problems: dict[int, list[str]] = {number: [] for number in range(len(subjects))}
@@ -95,10 +95,10 @@ def verify(
 
 
 def differing_copies(place: JobPlace) -> list[str]:
-    """Return, one sentence each, which copies of records of a whole log are not what the records are.
+    """Return one sentence for each copy of a log record that differs from the record; the log must be complete.
 
     Raises:
-        StoreUnavailable, StoreDenied: the store cannot be asked.
+        StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
     plan = drive(place.store, plan_repair(place.job))
     return [
@@ -137,7 +137,7 @@ def _check(subject: _Object, progress: Callable[[int], None]) -> list[tuple[int,
 
 
 def _hashes(subject: _Object) -> Iterator[tuple[tuple[int, int, str], str | None]]:
-    """Yield the hash of each part as it is stored, or None for one behind the object's end."""
+    """Yield the hash of each part as stored, or None for a part past the object's end."""
     if subject.end <= _WHOLE_BELOW:
         whole = memoryview(subject.store.get(subject.key))
         for part in subject.parts:

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move: tests that depend on time run at once, and alike every time."""
+"""A clock that moves only when a test advances it, so that time-dependent tests are fast and deterministic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import count
 
 
 class VirtualClock:
-    """Seconds since 1970 that pass only by `advance`, and calls that become due on the way.
+    """A clock whose time passes only by `advance`, which also makes scheduled calls.
 
     Args:
-        start: the time at the beginning.
+        start: the initial time, in seconds since 1970.
     """
 
     def __init__(self, start: float = 0.0) -> None:
@@ -24,7 +24,7 @@ class VirtualClock:
         return self._now
 
     def call_at(self, time: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Let `call` be called when the clock reaches `time`; return what takes that back."""
+        """Schedule `call` for the given time; return a function that cancels it."""
         entry = (max(time, self._now), next(self._order), call)
         heapq.heappush(self._calls, entry)
 
@@ -37,11 +37,11 @@ class VirtualClock:
 
     @property
     def next_call(self) -> float | None:
-        """The time of the next call, None if none waits."""
+        """The time of the next scheduled call, or None."""
         return self._calls[0][0] if self._calls else None
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and make the calls that become due in the order of their times, each at its own time.
+        """Advance the time by `seconds`; make each scheduled call at its own time, in order.
 
         Raises:
             ValueError: `seconds` is negative.

@@ -1,4 +1,4 @@
-"""Interrupts code right before one of its effects on the outside world, as a crash or another process would."""
+"""Interrupts code right before one of its effects on the outside world, like a crash or another process."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from unittest import mock
 
 Intercepted = tuple[object, str]
-"""A module, class or object, and the name of the function on it."""
+"""A module, class or object, and the name of its function."""
 
 FILE_SYSTEM_CALLS: Sequence[Intercepted] = tuple(
     (os, name) for name in ("link", "mkdir", "remove", "rename", "replace", "rmdir", "unlink")
 )
-"""What changes a local file system; `pathlib` and `shutil` call these as well."""
+"""The functions that change a local file system; `pathlib` and `shutil` call them, too."""
 
 
 class Crash(BaseException):
-    """The process is gone: no `except Exception` may catch it, and it has no further effect."""
+    """The simulated death of the process. `except Exception` does not catch it, and no effect follows."""
 
 
 class Interception:
-    """While entered, runs an action right before a chosen call of the intercepted functions by this thread.
+    """A context that runs an action right before a chosen call of the intercepted functions by this thread.
 
-    Raises `Crash` out of every later call once the action has raised it: a dead process does nothing more.
+    Once the action has raised `Crash`, every later call raises it, too: a dead process has no more effects.
 
     Args:
-        functions: what to intercept.
-        call: number of the call before which the action runs, from 0.
-        action: runs once; its own calls are not intercepted.
+        functions: the functions to intercept.
+        call: the call before which the action runs, counted from 0.
+        action: called once; its own calls are not intercepted.
     """
 
     def __init__(self, functions: Sequence[Intercepted], call: int, action: Callable[[], None]) -> None:
@@ -46,7 +46,7 @@ class Interception:
     def __enter__(self) -> Interception:
         for owner, name in self._functions:
             wrapped = self._wrapped(getattr(owner, name))
-            # Called of a class, neither gets the object.
+            # Static and class methods receive no instance.
             unbound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
             self._undo.enter_context(mock.patch.object(owner, name, staticmethod(wrapped) if unbound else wrapped))
         return self

@@ -1,4 +1,4 @@
-"""A store in memory, and one that fails as real ones do."""
+"""A store in memory, and one with simulated failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class MemoryBucket:
-    """Objects by absolute URI; stores of one bucket can copy from each other."""
+    """Objects by absolute URI, shared by the stores of one bucket."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -25,11 +25,11 @@ class MemoryBucket:
 
 
 class MemoryStore:
-    """A `Store` in memory, safe for threads.
+    """A thread-safe `Store` in memory.
 
     Args:
         uri: the root, with a slash at its end.
-        bucket: where the objects are; a new one if not given.
+        bucket: the objects; a new bucket if None.
     """
 
     def __init__(self, uri: str = "memory:///job/", bucket: MemoryBucket | None = None) -> None:
@@ -45,7 +45,7 @@ class MemoryStore:
 
     @property
     def bucket(self) -> MemoryBucket:
-        """Where the objects are."""
+        """The shared objects."""
         return self._bucket
 
     def get(self, key: Key) -> bytes:
@@ -53,7 +53,9 @@ class MemoryStore:
         return self._read(self._uri + key)
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
+        shorter.
+        """
         part = self.get(key)[offset : offset + length]
         if len(part) != length:
             raise StoreError(f"{self._uri}{key} ends before byte {offset + length}")
@@ -78,7 +80,7 @@ class MemoryStore:
             return True
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects as they are when the first one is asked for."""
+        """Yield the objects that exist when the first one is requested."""
         with self._bucket.lock:
             found = [
                 ObjectInfo(Key(uri.removeprefix(self._uri)), len(content))
@@ -88,13 +90,13 @@ class MemoryStore:
         yield from (info for info in found if info.key > start_after)
 
     def delete(self, keys: Iterable[Key]) -> None:
-        """Delete objects; one that does not exist is deleted already."""
+        """Delete objects; missing ones are ignored."""
         with self._bucket.lock:
             for key in keys:
                 self._bucket.objects.pop(self._uri + key, None)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def _read(self, uri: str) -> bytes:
         with self._bucket.lock:
@@ -105,20 +107,20 @@ class MemoryStore:
 
 
 class Fault(Enum):
-    """How one call to a store goes wrong; the caller is told StoreUnavailable either way."""
+    """The ways in which a call to a store fails; the caller sees StoreUnavailable in both cases."""
 
     BEFORE = "before"
-    """It answers 503, and nothing was done."""
+    """The store answers 503, and nothing was done."""
     AFTER = "after"
-    """It times out after the call was applied; a read is lost."""
+    """The call times out after it was applied; the result of a read is lost."""
 
 
 FaultPlan: TypeAlias = Callable[[str, str], Fault | None]
-"""What happens to a call, given the verb and the key or prefix (of several keys the first)."""
+"""Returns the fault of a call, given the method and the key or prefix (the first of several keys)."""
 
 
 class ScriptedFaults:
-    """Faults in the order of the calls; afterwards none. With `verbs`, other calls are left alone and not counted."""
+    """Faults in the order of the calls, then none. If `verbs` is given, other calls succeed and are not counted."""
 
     def __init__(self, faults: Iterable[Fault | None], *, verbs: Iterable[str] = ()) -> None:
         self._faults = deque(faults)
@@ -132,7 +134,7 @@ class ScriptedFaults:
 
 
 class RandomFaults:
-    """Faults at random: each call fails with probability `rate`, half of them after it was applied."""
+    """Random faults: each call fails with probability `rate`, half of them after it was applied."""
 
     def __init__(self, random: Random, rate: float) -> None:
         self._random = random
@@ -144,11 +146,11 @@ class RandomFaults:
 
 
 class FaultyStore:
-    """A store whose calls fail as a plan says; counts them in `calls`, by verb.
+    """A store whose calls fail according to a plan; `calls` counts them by method.
 
     Args:
-        inner: the store that does the work.
-        plan: asked before each call, under a lock; by default nothing fails.
+        inner: the underlying store.
+        plan: called before each call, under a lock; by default nothing fails.
     """
 
     def __init__(self, inner: Store, plan: FaultPlan = lambda verb, key: None) -> None:
@@ -183,7 +185,7 @@ class FaultyStore:
         return self._call("put_if_absent", key, lambda: self._inner.put_if_absent(key, content))
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects; it fails, if at all, before the first one."""
+        """Yield objects; a failure comes before the first one."""
         yield from self._call("list", prefix, lambda: tuple(self._inner.list(prefix, start_after)))
 
     def delete(self, keys: Iterable[Key]) -> None:
@@ -192,7 +194,7 @@ class FaultyStore:
         self._call("delete", doomed[0] if doomed else "", lambda: self._inner.delete(doomed))
 
     def close(self) -> None:
-        """Close the inner store; never fails by plan."""
+        """Close the inner store; never fails."""
         self._inner.close()
 
     def _call(self, verb: str, key: str, action: Callable[[], _T]) -> _T:

@@ -10,13 +10,13 @@ import pytest
 
 @pytest.fixture(scope="session")
 def streamjob_connectors() -> tuple[str, ...]:
-    """The connectors that the session has, by format, such as `kafka`; define it anew to name some."""
+    """The connectors in the session, by format, such as `kafka`. Override it to add some."""
     return ()
 
 
 @pytest.fixture(scope="session")
 def streamjob_spark(tmp_path_factory: pytest.TempPathFactory, streamjob_connectors: tuple[str, ...]) -> Iterator[Any]:
-    """A Spark session with the settings that jobs run with, started for the first test that asks for it."""
+    """A Spark session with the settings of jobs, started for the first test that needs it."""
     runtime = pytest.importorskip("streamjob_runtime.spark.session", reason="needs streamjob[runtime]")
     pytest.importorskip("pyspark", reason="needs streamjob[runtime]")
     session = runtime.start_session(

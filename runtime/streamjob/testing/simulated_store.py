@@ -1,4 +1,4 @@
-"""A store for simulations: performs effects one by one, and each can go wrong in every way that real ones do."""
+"""A store for simulations, which performs one effect at a time and can fail like real stores."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 class Outcome(Enum):
-    """What becomes of an effect; whoever wants it done is told StoreUnavailable unless it is done."""
+    """The fate of an effect. Unless it is done, the caller sees StoreUnavailable."""
 
     DONE = "done"
     REFUSED = "refused"
-    """Nothing happens."""
+    """Nothing is done."""
     REPLY_LOST = "reply lost"
-    """It is done all the same."""
+    """It is done, but the caller does not learn it."""
     LATE = "late"
-    """It is done at some later time, whoever lives then: writes and deletions only, each key by itself."""
+    """It is done later, even if the caller is gone by then. For writes and deletions only; each key separately."""
 
 
 class SimulatedStore:
-    """Objects by key. Listings come in small pages, so that things happen between two of them.
+    """Objects by key. Listings come in small pages, so that changes can happen between two pages.
 
     Args:
         root: the absolute URI of the root, with a slash at its end.
@@ -54,7 +54,7 @@ class SimulatedStore:
         raise StoreUnavailable(f"{effect!r:.80} got no answer")
 
     def run(self, program: Program[T]) -> T:
-        """Run a program to its end, with nothing going wrong, and return its result."""
+        """Run a program without failures and return its result."""
         reply: object = None
         error: Exception | None = None
         while True:
@@ -70,7 +70,7 @@ class SimulatedStore:
                 error = raised
 
     def land(self, number: int) -> StoreEffect:
-        """Let one of the late effects be done, and return it."""
+        """Apply one of the late effects and return it."""
         effect = self.late.pop(number % len(self.late))
         self._apply(effect)
         return effect

@@ -1,4 +1,4 @@
-"""What the sink kit needs to know of a sink, and how it drives one."""
+"""Base of the sink test kit: the methods that a test class provides, and helpers that drive the sink."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ _UID = OperatorUid("conformance")
 
 
 class SinkHarness:
-    """A sink under test. Attributes and methods without underscore may be overridden."""
+    """A sink under test. Subclasses may override attributes and methods without an underscore."""
 
     schema = "id bigint, name string, amount decimal(10,2), ratio double, flag boolean, day date, at timestamp"
     """Columns of the batches; `id` must be the first. Others come from `row`."""
 
     effects: Sequence[Intercepted] = FILE_SYSTEM_CALLS
-    """Functions through which the sink changes the outside world: a crash is tried before each of their calls."""
+    """Functions through which the sink changes the outside world; a crash is simulated before each call."""
 
     spark: Any
     place: Path
     store: MemoryStore
-    """Holds what a sink stages beside the job's snapshots."""
+    """Holds the rows that a sink stages in the store of the job's snapshots."""
 
     def make_sink(self, place: Path) -> Sink:
-        """Return a sink for a place, not opened; each call makes another one."""
+        """Return a new sink for a place, not opened."""
         raise NotImplementedError
 
     def visible_rows(self, place: Path) -> Sequence[Row]:
-        """Return what a reader sees at the place now, as tuples in the order of `schema`; nothing if nothing is there.
+        """Return the rows that a reader sees at the place, as tuples in the order of `schema`; none if the place is
+        empty.
 
         `self.spark` is the Spark session.
         """
@@ -54,15 +55,17 @@ class SinkHarness:
         return {"path": str(place)}
 
     def consume(self, place: Path) -> None:
-        """Remove what is visible at the place, as a consumer does."""
+        """Remove the visible rows at the place, like a consumer."""
         pytest.skip("the kit's subclass does not say how a consumer removes rows")
 
     def leftovers(self, place: Path) -> int:
-        """Return how many staged things are at the place."""
+        """Return the number of staged objects at the place."""
         pytest.skip("the kit's subclass does not say what is staged")
 
     def lose_staged(self, place: Path) -> None:
-        """Remove all that is staged, as an accident does. What was published is not touched, nor any note of it."""
+        """Remove everything that is staged, like an accident. Leave published rows and the records of their
+        publication.
+        """
         pytest.skip("the kit's subclass does not say how staged rows are lost")
 
     def row(self, number: int) -> Row:
@@ -79,7 +82,9 @@ class SinkHarness:
         )
 
     def keep(self, place: Path) -> Callable[[], None]:
-        """Return a function that brings the place back to the state that it has now. For files; others override it."""
+        """Return a function that restores the current state of the place. This one works for files; override it for
+        others.
+        """
         kept = place.with_name(f"kept-{uuid4().hex}")
         shutil.copytree(place, kept)
 
@@ -90,7 +95,7 @@ class SinkHarness:
         return bring_back
 
     def staging(self, epoch: Epoch) -> Staging:
-        """Return the place beside the job's snapshots that a sink of an epoch is given."""
+        """Return the staging in the snapshot store for a sink of the given epoch."""
         return StoreStaging(self.store, _UID, epoch, self.place.with_name(f"scratch-{epoch}"))
 
     @pytest.fixture(name="spark")
@@ -105,9 +110,9 @@ class SinkHarness:
         self.store = MemoryStore()
 
     def _interrupted_commits(self, action: Callable[[Sequence[Staged]], None]) -> Iterator[Sequence[Staged]]:
-        """Commit two batches in epoch 1 again and again, with the action before each effect in turn.
+        """Commit two batches in epoch 1 repeatedly, with the action before each effect in turn.
 
-        Yields what was staged, after each commit that the action interrupted.
+        After each interrupted commit, yields the batches that were staged.
         """
         sink = self._open(1)
         staged = [self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))]
@@ -120,7 +125,7 @@ class SinkHarness:
             except Crash:
                 pass
             except Exception:
-                # A superseded process may fail; it just may harm nothing.
+                # A superseded process may fail, as long as it does no harm.
                 if not interception.fired:
                     raise
             if not interception.fired:
@@ -131,7 +136,7 @@ class SinkHarness:
             sink = self._open(1)
 
     def _recover(self, staged: Sequence[Staged], epoch: int = 2) -> None:
-        """Do what the next owner of the log does."""
+        """Do what the next owner of the log would do."""
         sink = self._open(epoch)
         self._commit(sink, 1, *staged)
         sink.abort()

@@ -1,4 +1,4 @@
-"""The contract of `streamjob.sink.Sink` as tests: subclass `SinkConformance`, say how to make the sink and how to read.
+"""The contract of `streamjob.sink.Sink` as tests. Subclass `SinkConformance`, and define how to make and read the sink.
 
     class TestMySink(SinkConformance):
         def make_sink(self, place):
@@ -7,7 +7,7 @@
         def visible_rows(self, place):
             return self.spark.read.schema(self.schema).parquet(str(place)).collect()
 
-`docs/how-to/write-a-sink.md` has a whole example. Needs pytest and `streamjob[runtime]`.
+`docs/how-to/write-a-sink.md` has a complete example. Needs pytest and `streamjob[runtime]`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamjob.testing.sink_harness import Row, SinkHarness
 
 
 class SinkConformance(SinkHarness):
-    """Tests that an exactly-once sink must pass; `SinkHarness` says what a subclass provides."""
+    """Tests that every exactly-once sink must pass; `SinkHarness` documents the methods that a subclass provides."""
 
     def test_staged_rows_are_invisible(self) -> None:
         sink = self._open(1)
@@ -238,7 +238,7 @@ def _crash(staged: Sequence[Staged]) -> None:
 
 
 def _noting(directory: Path) -> Callable[[int, Iterator[Row]], Iterator[Row]]:
-    """Return a function over partitions that leaves a file for each time that a partition is computed."""
+    """Return a partition function that leaves a file each time a partition is computed."""
 
     def note(partition: int, rows: Iterator[Row]) -> Iterator[Row]:
         yield from rows

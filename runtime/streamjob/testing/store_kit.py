@@ -1,4 +1,4 @@
-"""The contract of `streamjob.store.Store` as tests: subclass `StoreConformance` and return your store.
+"""The contract of `streamjob.store.Store` as tests. Subclass `StoreConformance`, and return your store.
 
     class TestMyStore(StoreConformance):
         def make_store(self, place, prefix):
