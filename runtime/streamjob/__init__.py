@@ -1,6 +1,4 @@
-"""Checkpointed streaming jobs on Apache Spark: the names that job authors import, and the code that runtime and
-controller share.
-"""
+"""Checkpointed streaming jobs on Apache Spark: the API for job authors, shared by runtime and controller."""
 
 from typing import TYPE_CHECKING, Any
 

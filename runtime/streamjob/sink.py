@@ -135,8 +135,7 @@ class Sink(Protocol):
         ...
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish the rows that the checkpoint covers. Idempotent: rows that a consumer has removed since are not
-        written again.
+        """Publish the checkpoint's rows. Idempotent, even if a consumer has removed published rows since.
 
         Raises:
             StagedRowsGone: rows are neither published nor staged.
@@ -160,8 +159,7 @@ class Previews(Protocol):
     """An optional interface for `streamjob check`: the sink tests without side effects whether it could be opened."""
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Raise the errors that `open` and `check_schema` would raise. Change nothing: another process may use the
-        target.
+        """Raise the errors of `open` and `check_schema`, but change nothing: another process may use the target.
 
         Called on a sink that is not open. `schema` is None if Spark was not asked for it; Spark must not be used here.
         """
@@ -173,7 +171,5 @@ class ChecksSchema(Protocol):
     """An optional interface: the sink checks from the columns alone whether it can write the rows."""
 
     def check_schema(self, schema: StructType) -> None:
-        """Raise a `StreamJobError` if rows with these columns cannot be written. Called after `open`, before the first
-        batch.
-        """
+        """Raise a `StreamJobError` if such rows cannot be written. Called after `open`, before the first batch."""
         ...

@@ -1,4 +1,4 @@
-"""`streamjob check`: what becomes of each part of a job that starts from a snapshot; nothing is started."""
+"""`streamjob check`: shows what a start from a snapshot would do with each part of a job, without starting it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     ]
 
 _EXAMINER = "streamjob_runtime.process.checking"
-"""Asks the sinks and Spark for the findings of a start; installed by the extra `runtime`."""
+"""Asks sinks and Spark for the findings of a start; part of the extra `runtime`."""
 _QUERIES = "streamjob_runtime.restoring.from_spark"
-"""What reads the checkpoints of plain queries, and comes with the extra `runtime`, too."""
+"""Reads the checkpoints of plain queries; part of the extra `runtime`."""
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
 
@@ -118,7 +118,7 @@ def _compare(
     allow: bool,
     examine: Examine | None,
 ) -> tuple[str, Comparison] | str:
-    """Return a snapshot's URI, and what becomes of each part; a sentence where there is nothing to compare with."""
+    """Return a snapshot's URI and the finding for each part, or a sentence if there is no snapshot to compare with."""
     from streamjob.comparison.parts import compare
     from streamjob.comparison.verdicts import Comparison
     from streamjob.stored.start_snapshot import opened
@@ -142,7 +142,7 @@ def _compare(
 
 
 def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
-    """Return what `--json` prints of one part; `decided` is false where only Spark could tell, and was not asked."""
+    """Return the `--json` object of one part; `decided` is false if only Spark could tell and was not asked."""
     refusal = finding.refusal
     return {
         "kind": finding.kind.value,
@@ -174,7 +174,7 @@ def _parse_with_spark(sql: str) -> str | None:
 
 def _query_check() -> QueryCheck:
     with from_extra("`streamjob check --from spark:`", "runtime"):
-        # It reads changelogs, which are compressed.
+        # Imported here, since it reads compressed changelogs.
         import_module("pyarrow")
         return cast("QueryCheck", import_module(_QUERIES).check_query)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamjob.client.models import TriggerView
     from streamjob.ids import TriggerId
 
-# Clients and models are imported when a command runs: `streamjob --help` must not wait for them.
+# Clients and models are imported inside the commands, to keep `streamjob --help` fast.
 
 Url = Annotated[
     str | None,
@@ -58,14 +58,14 @@ Location = Annotated[
 ]
 
 JOB_PLACE = ""
-"""What `--savepoint` without a URI stands for: the job's own place."""
+"""The value of `--savepoint` without a URI: the job's own savepoint directory."""
 
 
 class StopCommand(TyperCommand):
-    """Lets `--savepoint` stand alone as well as before a URI."""
+    """Accepts `--savepoint` both alone and with a URI."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give a `--savepoint` that stands alone its empty value."""
+        """Insert the empty value after a `--savepoint` without a URI."""
         completed: list[str] = []
         for index, argument in enumerate(args):
             completed.append(argument)
@@ -141,7 +141,7 @@ def stop(
 
 
 def _absolute(location: str | None) -> str | None:
-    """Return a place as a URI: the job's process does not know the directory of this one."""
+    """Return a location as a URI: the job's process may have another working directory."""
     from streamjob.store.opening import open_location
 
     return open_location(location).uri if location else None
@@ -178,7 +178,7 @@ def _wait_for_the_end(client: ControlClient, endpoint: Endpoint, timeout: float)
     deadline = time.monotonic() + timeout
     while True:
         try:
-            # Who knows the work directory waits until the process has let go of it: the job may be started again.
+            # With a known work directory, wait until the process has released it, so that the job can be started again.
             if has_ended(endpoint.workdir) if endpoint.workdir is not None else client.job().state.terminal:
                 return
         except Unreachable:

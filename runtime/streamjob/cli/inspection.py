@@ -1,4 +1,4 @@
-"""What `streamjob snapshots inspect` does: stores and channels from the manifest; rows by the runtime, if asked for."""
+"""`streamjob snapshots inspect`: shows stores and channels from the manifest, and rows with the help of the runtime."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _ANY_WIDTH = 1_000_000
 
 
 class NothingAsked(InvalidInput):
-    """A query was given, and nothing that it could be about."""
+    """A query was given without an operator or a channel to read."""
 
 
 def show_overview(snapshot: StoredSnapshot, *, as_json: bool) -> None:
-    """Print what a snapshot with a manifest holds, its state stores among it.
+    """Print the content of a snapshot that has a manifest, including its state stores.
 
     Raises:
-        StateUnreadable: what Spark says of the state cannot be read.
+        StateUnreadable: Spark's description of the state cannot be read.
         StoreError: the store failed.
     """
     operators = read_state_operators(snapshot)
@@ -63,13 +63,13 @@ def show_rows(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print the rows of an operator's state, of a channel, or of a query over them.
+    """Print the rows of an operator's state or of a channel, or the result of a query over them.
 
     Raises:
         NothingAsked: there is a query, but neither operator nor channel.
-        NoSuchState, NoSuchChannel: the snapshot has none of that name.
-        MissingExtra: what reads state is not installed.
-        StreamJobError: it cannot be read.
+        NoSuchState, NoSuchChannel: the snapshot has no such state or channel.
+        MissingExtra: the state reader is not installed.
+        StreamJobError: the state cannot be read.
     """
     if operator is None and channel is None:
         raise NothingAsked(
@@ -106,7 +106,7 @@ def _reader() -> ReadTables:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield what shows progress on standard error, if that is a terminal."""
+    """Yield a callback that shows progress on standard error if it is a terminal, or None."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
@@ -172,7 +172,7 @@ def _print_doubts(operators: Sequence[StateOperator], console: Console) -> None:
 
 
 def print_rows(table: StateTable, console: Console) -> None:
-    """Print the rows of a table; wide ones one below the other, as records."""
+    """Print the rows of a table; wide rows are printed as records."""
     title = table.title if table.view is None else f"{table.view}  {table.title}"
     console.print(Text(title, style="bold"), soft_wrap=True)
     if not table.rows:
@@ -198,7 +198,7 @@ def _in_columns(table: StateTable) -> Table:
 
 
 def _print_records(table: StateTable, console: Console) -> None:
-    """Print rows that are wider than the terminal one below the other, a line for each column."""
+    """Print each row as a record, with a line for each column."""
     for number, row in enumerate(table.rows, 1):
         shown = Table.grid(padding=(0, 2))
         shown.add_column(style="dim", no_wrap=True)

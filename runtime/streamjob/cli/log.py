@@ -1,4 +1,4 @@
-"""`streamjob log`: make a damaged log whole, or let its job go on from what is intact."""
+"""`streamjob log`: repairs a damaged log, or lets its job continue from the intact records."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _show(plan: Plan) -> None:
 
 
 def _steps(plan: Plan) -> list[str]:
-    """Return in words what a repair does, in order."""
+    """Return the steps of a repair in words."""
     from streamjob.snapshot import keys
 
     steps = [f"put {keys.log_record(seq)} back from its copy" for seq in sorted(plan.restored)]

@@ -1,4 +1,4 @@
-"""The command `streamjob`: its sub-commands, loaded when they are called, and how errors end it."""
+"""The command `streamjob`: loads sub-commands on demand, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ENTRY_POINTS = "streamjob.commands"
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """A command that is imported when it is called.
+    """A command that is imported on demand.
 
-    `place` is `module:name` of a function with typer annotations or of a typer app; None: the entry point of the
-    command's name, which needs the extra `extra`.
+    `place` is the `module:name` of a function with typer annotations or of a typer app. None means the entry point with
+    the command's name, which needs the extra `extra`.
     """
 
     help: str
@@ -47,16 +47,16 @@ LAZY: dict[str, Lazy] = {
 
 
 class Commands(TyperGroup):
-    """Loads a command when it is called, and ends with one readable message where an error is for the user."""
+    """Loads a command when it is called, and reports an error for users as one readable message."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Load the command that `args` begin with, unless it is there."""
+        """Load the command that `args` begin with, unless it is loaded."""
         if args and (lazy := LAZY.get(args[0])) is not None:
             self.add_command(load(args[0], lazy), args[0])
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error that a user is meant to read becomes a message and its exit code."""
+        """Run the command; turn an error for users into a message and an exit code."""
         try:
             return super().invoke(ctx)
         except StreamJobError as error:
@@ -66,7 +66,7 @@ class Commands(TyperGroup):
 
 
 def load(name: str, lazy: Lazy) -> Any:
-    """Return the command behind a name.
+    """Return the command with the given name.
 
     Raises:
         MissingExtra: it needs packages that are not installed.
@@ -99,7 +99,7 @@ def _entry_point(name: str) -> Any:
 
 
 def _placeholder() -> None:
-    """Stand in the help for a command that is not loaded."""
+    """Return a command that represents an unloaded one in the help."""
 
 
 def _version(wanted: bool) -> None:
@@ -114,7 +114,7 @@ app = typer.Typer(
     help="Checkpointed streaming jobs on Apache Spark: run, watch and control jobs, and manage their snapshots.",
     epilog="Exit codes: 0 done, 2 invalid input, 3 cannot restore, 4 superseded by another owner, 5 failed.",
     no_args_is_help=True,
-    # Rich is slow to import: plain help is there in a third of the time.
+    # Rich is slow to import; plain help takes a third of the time.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -145,7 +145,7 @@ _register("log", _placeholder, help=LAZY["log"].help)
 
 
 def main() -> None:
-    """Run the command line, and end the process with its exit code."""
+    """Run the command line, and exit with its code."""
     try:
         app()
     except Exception:

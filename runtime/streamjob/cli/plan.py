@@ -1,4 +1,4 @@
-"""`streamjob plan`: shows the chains that a job is run as; an invalid one ends it with `InvalidJob`."""
+"""`streamjob plan`: shows the chains of a job; raises `InvalidJob` if the job is invalid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamjob.job.plan import plan
 
 
 class PlanFormat(StrEnum):
-    """How a plan is shown."""
+    """The output formats of a plan."""
 
     TEXT = "text"
     JSON = "json"

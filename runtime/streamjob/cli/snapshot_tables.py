@@ -1,4 +1,4 @@
-"""What `streamjob snapshots` prints: tables for people, objects for JSON."""
+"""The output of `streamjob snapshots`: tables for people, objects for JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def entry(snapshot: StoredSnapshot, job: JobId | None) -> dict[str, Any]:
 def details(snapshot: StoredSnapshot) -> dict[str, Any]:
     """Return a snapshot as the object of `show --json`: its entry and its manifest.
 
-    Files and what is in flight in channels are counted instead of named.
+    Contains counts of files and of in-flight data instead of their names.
     """
     shown = entry(snapshot, None)
     if snapshot.manifest is None:
@@ -67,7 +67,7 @@ def verdict(snapshot: StoredSnapshot, problems: Sequence[str]) -> dict[str, Any]
 
 
 def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, console: Console | None = None) -> None:
-    """Print the snapshots of a job, oldest first, and where they are."""
+    """Print a job's snapshots, oldest first, with their locations."""
     target = console or Console(highlight=False)
     if job is not None:
         target.print(
@@ -99,7 +99,7 @@ def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, co
 
 
 def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> None:
-    """Print what a snapshot holds."""
+    """Print the content of a snapshot."""
     target = console or Console(highlight=False)
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
@@ -130,7 +130,7 @@ def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> N
 
 
 def print_verdicts(result: Verified, console: Console | None = None) -> None:
-    """Print what is wrong with each snapshot, and what was read to know it."""
+    """Print each snapshot's problems, and the amount that was read."""
     target = console or Console(highlight=False)
     for snapshot, problems in result.problems:
         state = Text("damaged", style="red") if problems else Text("whole", style="green")

@@ -1,4 +1,4 @@
-"""`streamjob snapshots`: look after stored checkpoints and savepoints, without a running job."""
+"""`streamjob snapshots`: manages stored checkpoints and savepoints, without a running job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamjob.ids import CheckpointId, Owner
 if TYPE_CHECKING:
     from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 
-# What reads stores is imported when a command runs: `streamjob --help` must not wait for it.
+# The store readers are imported inside the commands, to keep `streamjob --help` fast.
 
 snapshots_app = typer.Typer(
     name="snapshots",
@@ -206,9 +206,9 @@ def delete_command(
 def _opened(
     location: str, namespace: str | None, name: str | None, *, of_all: bool = False
 ) -> Iterator[tuple[list[JobSnapshots], StoredSnapshot | None]]:
-    """Yield the jobs at a place, or the one snapshot that it names.
+    """Yield the jobs at a location, or the single snapshot that it names.
 
-    With `of_all` a damaged log does not hide the other jobs: it is told of when these are done with.
+    With `of_all`, a damaged log does not hide the other jobs: it is reported after them.
     """
     from streamjob.protocol.log import LogDamaged
     from streamjob.store.base import StoreDenied

@@ -1,4 +1,4 @@
-"""What `streamjob status` prints for people."""
+"""The output of `streamjob status` for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         job: the job.
         checkpoints: its checkpoints.
         now: seconds since 1970.
-        console: where to print; standard output by default.
+        console: the output; None for standard output.
     """
     target = console or Console(highlight=False)
     parts: list[RenderableType] = [_facts(job, checkpoints, now)]
@@ -143,7 +143,7 @@ def _each_input(job: JobView) -> list[tuple[ChainView, InputView, tuple[str, str
 
 
 def _late(job: JobView) -> Table:
-    """Return what operators have dropped because it was late."""
+    """Return the number of late rows that operators have dropped."""
     table = _table(("chain", False), ("operator", False), ("dropped as late", True))
     for chain in job.chains:
         for operator, records in chain.records_dropped_late.items():
@@ -152,7 +152,7 @@ def _late(job: JobView) -> Table:
 
 
 def _partitions(job: JobView) -> Table:
-    """Return the partitions of Kafka's topics, those with most left to read first."""
+    """Return the partitions of Kafka topics, those with the most unread records first."""
     table = _table(("source", False), ("partition", False), ("position", True), ("unread", True))
     sources = {source.uid: source for chain in job.chains for source in chain.inputs}
     found = [(source, each) for source in sources.values() for each in source.partitions]
@@ -183,7 +183,7 @@ def _channels(job: JobView) -> Table:
 
 
 def _sinks(job: JobView, now: float) -> Table:
-    """Return how far output got; the errors are a column only where there were some."""
+    """Return the progress of the sinks; the column of errors appears only if there were any."""
     failed = any(sink.failures for sink in job.sinks)
     table = _table(
         ("sink", False),

@@ -1,4 +1,4 @@
-"""`streamjob validate`: checks a job without starting anything; an invalid one ends it with `InvalidJob`."""
+"""`streamjob validate`: checks a job without starting it; raises `InvalidJob` if the job is invalid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamjob.job.load import load_job
 
 _PARSER = "streamjob_runtime.spark.parsing"
 _VALIDATOR = "streamjob_runtime.process.validation"
-"""Asks Spark; installed by the extra `runtime`."""
+"""Asks Spark; part of the extra `runtime`."""
 
 FileArgument = Annotated[
     str,

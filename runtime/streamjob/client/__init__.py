@@ -1,1 +1,1 @@
-"""The control API as its clients see it: models of its JSON, an HTTP client, and how a running job is found."""
+"""The client side of the control API: models of its JSON, an HTTP client, and the discovery of running jobs."""

@@ -1,4 +1,4 @@
-"""What the control API says of chains, of what they read, and of the channels between them; part of `models`."""
+"""The control API's models of chains, their inputs, and the channels between them; part of `models`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamjob.ids import ChainUid, OperatorUid
 
 
 class View(BaseModel):
-    """Base of what the server answers: immutable, tolerant of fields that a newer server adds."""
+    """Base of response models: immutable, and tolerant of fields that a newer server adds."""
 
     model_config = ConfigDict(
         frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, extra="ignore"
@@ -17,7 +17,7 @@ class View(BaseModel):
 
 
 class PartitionView(View):
-    """A partition of a topic that a source reads, as the last batch found it."""
+    """A partition of a topic that a source reads, as of the last batch."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class PartitionView(View):
 
 
 class InputView(View):
-    """One input of a chain: its own watermark and how far that lies behind the clock, both in ms."""
+    """One input of a chain, with its own watermark and that watermark's lag behind the clock, both in ms."""
 
     uid: OperatorUid
     chain: ChainUid | None = Field(
@@ -61,7 +61,7 @@ class InputView(View):
 
 
 class ChainView(View):
-    """A chain: what it has done, and how fast it is now."""
+    """A chain: its work so far and its current rates."""
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
@@ -92,7 +92,7 @@ class ChainView(View):
 
 
 class ChannelView(View):
-    """What is on its way from one chain to another: written by the one, not read yet by the other."""
+    """In-flight data from one chain to another: written, but not read yet."""
 
     source: ChainUid = Field(description="The chain that writes.")
     target: ChainUid = Field(description="The chain that reads.")

@@ -35,15 +35,15 @@ _CALLER_IS_WRONG = frozenset({400, 401, 404, 405, 422, 501})
 
 
 class ControlApiError(StreamJobError):
-    """The control API did not do what it was asked for."""
+    """A call of the control API failed."""
 
 
 class Unreachable(ControlApiError):
-    """The control API gave no answer; whether it got the request is unknown. The same trigger id may be sent again."""
+    """The control API gave no answer; it may have received the request. Repeat it with the same trigger id."""
 
 
 class RequestFailed(ControlApiError):
-    """The control API answered with an error; `status` and `problem` say which."""
+    """The control API answered with an error: see `status` and `problem`."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail or problem.title, problem.fix)
@@ -54,21 +54,21 @@ class RequestFailed(ControlApiError):
 
 
 class NotDoneInTime(ControlApiError):
-    """A request was still under way when the time to wait for it was over; it goes on."""
+    """The request did not finish within the given time; it continues."""
 
 
 class ControlClient:
-    """Calls the control API of one job; a request that got no answer is repeated, which changes nothing twice.
+    """Calls the control API of one job. A request without an answer is repeated, which is safe.
 
-    Every method raises Unreachable when there is no answer, and RequestFailed when the answer is an error.
+    Every method raises Unreachable if there is no answer, and RequestFailed if the answer is an error.
 
     Args:
         url: the API's address, such as `http://127.0.0.1:8080`.
-        token: what to present.
-        timeout: seconds to wait for one answer.
-        transport: how to reach the server; by default over the network, never through a proxy.
-        sleep: waits for some seconds.
-        clock: seconds of a clock that never goes back.
+        token: the bearer token.
+        timeout: seconds to wait for an answer.
+        transport: the HTTP transport; by default the network, never through a proxy.
+        sleep: waits for the given seconds.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ControlClient:
         self.url = url.rstrip("/")
         self._sleep = sleep
         self._clock = clock
-        # Proxies of the environment are for the world outside: they must not see the token.
+        # Proxies from the environment are for the outside world: they must not see the token.
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
@@ -94,31 +94,31 @@ class ControlClient:
         )
 
     def job(self) -> JobView:
-        """Return the job as it stands."""
+        """Return the current state of the job."""
         return self._get("/v1/job", JobView)
 
     def checkpoints(self) -> CheckpointsView:
-        """Return the checkpoints' statistics."""
+        """Return the statistics of the checkpoints."""
         return self._get("/v1/checkpoints", CheckpointsView)
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointDetail:
-        """Return one checkpoint of the history."""
+        """Return one checkpoint from the history."""
         return self._get(f"/v1/checkpoints/{checkpoint}", CheckpointDetail)
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView:
-        """Return what became of a request."""
+        """Return the state of a request."""
         return self._get(f"/v1/triggers/{trigger_id}", TriggerView)
 
     def metrics(self) -> str:
-        """Return the metrics in Prometheus' text form."""
+        """Return the metrics in the Prometheus text format."""
         return self._call("GET", "/metrics").text
 
     def trigger_checkpoint(self, trigger_id: TriggerId | None = None) -> TriggerId:
-        """Ask for a checkpoint, and return the id of the request."""
+        """Request a checkpoint; return the id of the request."""
         return self._ask("/v1/checkpoints", CheckpointRequest(trigger_id=trigger_id or _new_id()))
 
     def trigger_savepoint(self, location: str | None = None, trigger_id: TriggerId | None = None) -> TriggerId:
-        """Ask for a savepoint below `location` or at the job's own place, and return the id of the request."""
+        """Request a savepoint below `location`, by default the job's own place; return the id of the request."""
         return self._ask("/v1/savepoints", SavepointRequest(location=location, trigger_id=trigger_id or _new_id()))
 
     def stop(
@@ -129,25 +129,25 @@ class ControlClient:
         drain: bool = False,
         trigger_id: TriggerId | None = None,
     ) -> TriggerId:
-        """Ask the job to stop, behind a savepoint or a last checkpoint, and return the id of the request."""
+        """Request a stop with a savepoint or a last checkpoint; return the id of the request."""
         request = StopRequest(savepoint=savepoint, location=location, drain=drain, trigger_id=trigger_id or _new_id())
         return self._ask("/v1/stop", request)
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
-        """Change when and how checkpoints are taken, and return the policy in force."""
+        """Change when and how checkpoints are taken; return the resulting policy."""
         body = changes.model_dump(mode="json", exclude_unset=True)
         return self._model(self._call("PATCH", "/v1/checkpointing", body), CheckpointingView)
 
     def wait(self, trigger_id: TriggerId, *, timeout: float = 600.0, poll: float = 0.2) -> TriggerView:
-        """Return the outcome of a request once it has one.
+        """Wait for the outcome of a request and return it.
 
         Args:
             trigger_id: the request.
-            timeout: seconds to wait at most.
-            poll: seconds between two looks.
+            timeout: maximum seconds to wait.
+            poll: seconds between two polls.
 
         Raises:
-            NotDoneInTime: it has none after `timeout`.
+            NotDoneInTime: the request is still open after `timeout`.
         """
         deadline = self._clock() + timeout
         while True:
@@ -219,13 +219,13 @@ def _new_id() -> TriggerId:
 
 
 def problem_of(response: httpx.Response) -> Problem:
-    """Return what an answer that is an error says, also if it is none of the control API's."""
+    """Return the problem in an error response, even if the response does not come from a control API."""
     request = f"{response.request.method} {response.request.url}"
     return problem_in(response.content, response.status_code, response.reason_phrase, request)
 
 
 def problem_in(content: bytes, status: int, reason: str, request: str) -> Problem:
-    """Return what the content of such an answer says; else its status and HTTP's reason, and what was asked."""
+    """Return the problem in a response's body; otherwise build one from the status, HTTP's reason and the request."""
     try:
         return Problem.model_validate_json(content)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""How a running job is found: by its URL, by its work directory, or as the only one below the current directory."""
+"""Finds a running job: by its URL, by its work directory, or as the only one below the current directory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ WORK_ROOT = Path(".streamjob/work")
 
 
 class NoRunningJob(InvalidInput):
-    """There is no running job where one was looked for."""
+    """No running job was found."""
 
 
 class StaleControlFile(NoRunningJob):
-    """The job's process ended without removing its control file: it was killed, or its machine went down."""
+    """The job's process ended without removing its control file: it was killed, or its machine failed."""
 
 
 class SeveralRunningJobs(InvalidInput):
-    """More than one job runs, and the command does not say which one is meant."""
+    """Several jobs are running, and the command does not name one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a job's control API is, and what it takes to be let in.
+    """The address of a job's control API, and the token for it.
 
-    `workdir` is the job's work directory where it is known.
+    `workdir` is the job's work directory, if known.
     """
 
     url: str
@@ -42,17 +42,17 @@ class Endpoint:
 def find_endpoint(
     *, url: str | None = None, workdir: Path | None = None, token_file: Path | None = None, root: Path = WORK_ROOT
 ) -> Endpoint:
-    """Return the endpoint of the job that is meant.
+    """Return the endpoint of the selected job.
 
     Args:
         url: the control API's address; needs `token_file`.
         workdir: the job's work directory.
-        token_file: the file with the token for `url`; in a work directory the job itself names its token's file.
-        root: where work directories are looked for if neither `url` nor `workdir` is given.
+        token_file: the file with the token for `url`; in a work directory, the job itself names its token file.
+        root: the directory in which work directories are searched if neither `url` nor `workdir` is given.
 
     Raises:
-        NoRunningJob, StaleControlFile, SeveralRunningJobs: as they say.
-        InvalidInput: options that exclude each other, or a file that cannot be read.
+        NoRunningJob, StaleControlFile, SeveralRunningJobs: as their names say.
+        InvalidInput: options exclude each other, or a file cannot be read.
     """
     if url is not None:
         if workdir is not None:
@@ -73,7 +73,7 @@ def read_control_file(workdir: Path) -> ControlFile:
 
     Raises:
         NoRunningJob: there is none.
-        StaleControlFile: there is one, and the process that wrote it has ended.
+        StaleControlFile: there is one, but the process that wrote it has ended.
         InvalidInput: it cannot be read.
     """
     path = workdir / CONTROL_FILE
@@ -97,7 +97,7 @@ def read_control_file(workdir: Path) -> ControlFile:
 
 
 def has_ended(workdir: Path) -> bool:
-    """Return whether no job runs in `workdir` any more."""
+    """Return whether no job is running in `workdir`."""
     try:
         read_control_file(workdir)
     except NoRunningJob:
@@ -138,7 +138,7 @@ def _read_token(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
         raise InvalidInput(f"token file {path}: {reason}", fix) from None
-    # A header that cannot be sent would be quoted in the error, the token with it.
+    # An error about a header that cannot be sent would quote it, including the token.
     if not token.isprintable() or not token or " " in token:
         raise InvalidInput(f"token file {path}: it holds no token, which is one word", fix)
     return token

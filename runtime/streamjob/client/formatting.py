@@ -1,4 +1,4 @@
-"""Numbers as people read them, for tables and the terminal view."""
+"""Formats numbers for people, in tables and the terminal view."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_557_600
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: what a drained or ended input's watermark is raised to
+_END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: the watermark of a drained or ended input
 
 
 def count(number: float | None) -> str:
-    """Return a number without fraction, its thousands set apart; a dash for None."""
+    """Return a whole number with thousands separators; a dash for None."""
     return ABSENT if number is None else f"{number:,.0f}"
 
 
 def size(number: int) -> str:
-    """Return bytes with three digits at most: `980 B`, `1.2 MB`, `14 GB`."""
+    """Return a size in bytes with at most three digits: `980 B`, `1.2 MB`, `14 GB`."""
     value, power = float(number), 0
     while value >= 999.5 and power < len(_BYTE_UNITS) - 1:
         value, power = value / 1000, power + 1
@@ -30,7 +30,7 @@ def size(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in the unit that fits: `420 ms`, `1.3 s`, `2m 14s`, `3h 02m`, `4d 6h`, `12.8 y`."""
+    """Return seconds in a suitable unit: `420 ms`, `1.3 s`, `2m 14s`, `3h 02m`, `4d 6h`, `12.8 y`."""
     if seconds < 0.9995:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 9.95:
@@ -48,14 +48,14 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was: `just now`, `3 s ago`, `2m 14s ago`."""
+    """Return the time since an event: `just now`, `3 s ago`, `2m 14s ago`."""
     if seconds < 1:
         return "just now"
     return f"{int(seconds)} s ago" if seconds < _MINUTE else f"{duration(seconds)} ago"
 
 
 def event_time(watermark_ms: int | None) -> str:
-    """Return a watermark, in ms since 1970, as a time in UTC; Spark's first one, 0, stands for none."""
+    """Return a watermark, in ms since 1970, as a time in UTC; Spark's initial 0 means none."""
     if watermark_ms is None or watermark_ms <= 0:
         return ABSENT
     if watermark_ms >= _END_OF_TIME_MS:
@@ -64,9 +64,9 @@ def event_time(watermark_ms: int | None) -> str:
 
 
 def lag(lag_ms: int | None, watermark_ms: int | None) -> str:
-    """Return how far a watermark lies behind the clock, in ms: a dash where that says nothing.
+    """Return a watermark's lag behind the clock, in ms; a dash if it is meaningless.
 
-    It says nothing of a watermark that is none or at the end of time, and of one that lies a day and more behind: such
+    It is meaningless for a missing watermark, for one at the end of time, and for one that lags a day or more, whose
     records come from an archive.
     """
     if lag_ms is None or lag_ms >= _DAY * 1000 or event_time(watermark_ms) in (ABSENT, "end of input"):
@@ -75,12 +75,12 @@ def lag(lag_ms: int | None, watermark_ms: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share, of which 1 is all, in percent: what is not nothing is 1 % at least."""
+    """Return a fraction as a percentage; anything above zero is at least 1 %."""
     return f"{max(1, round(share * 100)) if share > 0 else 0} %"
 
 
 def bar(share: float, length: int) -> str:
-    """Return a bar whose length is in proportion to a share, 0 to 1, padded to `length` characters."""
+    """Return a bar for a fraction from 0 to 1, padded to `length` characters."""
     filled = round(min(1.0, max(0.0, share)) * length)
     return ("━" * (max(1, filled) if share > 0 else 0)).ljust(length)
 
@@ -96,7 +96,7 @@ def date_time(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return one block per value, its height in proportion to the largest."""
+    """Return one block character per value; its height is proportional to the largest value."""
     largest = max(values, default=0.0)
     if largest <= 0:
         return _BLOCKS[0] * len(values)

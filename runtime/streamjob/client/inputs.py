@@ -1,4 +1,4 @@
-"""What is said of a chain's inputs to people: how far behind they are, and which holds the watermark back."""
+"""Describes a chain's inputs for people: their lag, and the input that holds the watermark back."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from streamjob.client.models import ChainView, InputView, JobView
 
 
 def behind(chain: ChainView, source: InputView) -> str:
-    """Return how far an input's watermark lies behind the clock; unknown until the chain has run a batch."""
+    """Return an input's watermark lag; unknown until the chain has run a batch."""
     if source.lag_ms is None and chain.last_batch_ms is None:
         return formatting.UNKNOWN
     return formatting.lag(source.lag_ms, source.watermark_ms)
 
 
 def unread_records(job: JobView, source: InputView) -> str:
-    """Return how many records of a Kafka source are not read yet; nothing for other inputs."""
+    """Return the number of unread records of a Kafka source; empty for other inputs."""
     if source.lag_records is not None:
         return formatting.count(source.lag_records)
     of_kafka = {each["uid"] for each in job.graph.get("sources", ()) if each.get("format") == "kafka"}
@@ -22,7 +22,7 @@ def unread_records(job: JobView, source: InputView) -> str:
 
 
 def holding_back(source: InputView) -> str:
-    """Return that an idle input holds the watermark back; nothing if it does not."""
+    """Return a note if an idle input holds the watermark back; otherwise nothing."""
     if not source.holds_watermark_back:
         return ""
     return f"idle for {formatting.duration(source.idle_seconds or 0.0)}, holds the watermark back"

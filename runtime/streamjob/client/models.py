@@ -1,8 +1,8 @@
-"""What the control API says and understands; the server and its clients share these models.
+"""The JSON models of the control API, shared by the server and its clients.
 
-JSON names are camelCase; the checkpoints' statistics keep Flink's REST names. Where a name carries no unit, a time is
-in seconds since 1970, a duration in seconds and a size in bytes. Clients ignore fields that they do not know; the
-server refuses them in requests.
+JSON names are camelCase; the statistics of checkpoints keep Flink's REST names. Unless a name has a unit, times are in
+seconds since 1970, durations in seconds and sizes in bytes. Clients ignore unknown fields; the server refuses them in
+requests.
 """
 
 from __future__ import annotations
@@ -150,11 +150,11 @@ class JobView(View):
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
 
     def kind_of(self, entry: CheckpointDetail) -> SnapshotKind:
-        """Return what a snapshot of the history is in the job's log, as far as the views tell."""
+        """Return the kind of a snapshot in the job's log, as far as the views tell."""
         if entry.is_savepoint:
             return SnapshotKind.SAVEPOINT
         last = self.last_checkpoint
-        # The statistics have Flink's kinds, which know no final record.
+        # The statistics have Flink's kinds, which do not include the final record.
         is_last = last is not None and last.id == entry.id and entry.class_name == "completed"
         return last.kind if last is not None and is_last else SnapshotKind.CHECKPOINT
 
@@ -183,7 +183,7 @@ class CheckpointingView(View):
 
 
 JobPart = Literal["checkpoints", "checkpointing"]
-"""What an answer to `GET /v1/job` holds besides, if it is asked for."""
+"""The parts that `GET /v1/job` can include on request."""
 
 
 class JobReport(JobView):
@@ -245,7 +245,7 @@ _Count = Annotated[int, Field(strict=True, le=1_000_000)]
 
 
 class Request(BaseModel):
-    """Base of request bodies: a field that is not known is refused."""
+    """Base of request bodies: unknown fields are refused."""
 
     model_config = ConfigDict(
         frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, extra="forbid"
@@ -280,7 +280,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class CheckpointingChanges(Request):
-    """Body of `PATCH /v1/checkpointing`: only the fields that are sent change; durations are written like `10s`."""
+    """Body of `PATCH /v1/checkpointing`: only the given fields change; durations are written like `10s`."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -293,7 +293,7 @@ class CheckpointingChanges(Request):
     num_retained: _Count = Field(default=3, ge=1)
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that were sent, by their Python names; durations in seconds."""
+        """Return the given fields by their Python names; durations in seconds."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
@@ -316,7 +316,7 @@ class Problem(View):
 
 
 class ControlFile(View):
-    """`<workdir>/control.json`: how to reach the job that runs there."""
+    """`<workdir>/control.json`: the address of the job that runs there."""
 
     url: str
     pid: int

@@ -1,7 +1,7 @@
-"""Where each chain of a job begins: whose state, positions and streams of a snapshot it takes over.
+"""Finds each chain's origin in a snapshot: the state, source positions and stream positions that it takes over.
 
-State moves with the operators that keep it, a source's position with the source, and what is in flight between two
-chains with the operators that hand it out and read it. What keeps no state may move from chain to chain.
+State follows its operators, and a source's position follows the source. Data in flight between two chains follows the
+operators that write and read it. Stateless parts may move from chain to chain.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from streamjob.snapshot.manifest import ChannelState
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What the placing found.
+    """The result of the search.
 
     Args:
-        origins: where each chain begins.
-        refusals: what keeps it from that, by the uid of the part that is concerned.
-        lost: channels with data in flight that nobody reads any more.
+        origins: the origin of each chain.
+        refusals: the reasons why a part has no origin, by its uid.
+        lost: channels with data in flight that no chain reads any more.
     """
 
     origins: Mapping[ChainUid, Origin]
@@ -41,7 +41,7 @@ class Placed:
 
 
 def place(plan: Plan, former: Former) -> Placed:
-    """Return where the chains of a plan begin."""
+    """Return the origins of a plan's chains."""
     placing = _Placing(plan, former)
     origins = {chain.uid: placing.origin(chain) for chain in plan.chains}
     return Placed(origins, placing.refusals, tuple(placing.lost()))
@@ -84,13 +84,13 @@ class _Placing:
         return Origin(base=base, state=None if whole else numbers, positions=positions, consumed=consumed)
 
     def lost(self) -> Iterator[ChannelState]:
-        """Yield the channels with data in flight that no chain reads on."""
+        """Yield the channels whose data in flight no chain continues to read."""
         for channel in self._former.manifest.channels:
             if records_in_flight(channel) and (channel.source, channel.target) not in self._read_on:
                 yield channel
 
     def _assign_state(self) -> dict[ChainUid, dict[ChainUid, set[int]]]:
-        """Return which state goes where: by chain of the job, by chain of the snapshot, the numbers of its owners."""
+        """Return the state for each chain of the job: the snapshot's chains, and numbers of stateful operators."""
         assigned: dict[ChainUid, dict[ChainUid, set[int]]] = defaultdict(lambda: defaultdict(set))
         for uid, chain in self._former.chains.items():
             for number, keepers in chain.keepers.items():
@@ -108,13 +108,13 @@ class _Placing:
         return assigned
 
     def _ran_in(self, chain: ChainPlan) -> list[ChainUid]:
-        """Return the chains of the snapshot that have run, without state, what the chain runs and reads by channel."""
+        """Return the snapshot's chains that have run, without state, this chain's parts or its inputs by channel."""
         readers = [each for each in chain.operators if set(inputs_of(each)) & {c.name for c in chain.channels}]
         found = [self._former.chain_of[each.uid] for each in readers if each.uid in self._former.chain_of]
         return [uid for uid in found if uid in self._former.chains and self._former.chains[uid].has_run]
 
     def _position(self, chain: ChainPlan, producer: OperatorUid) -> int:
-        """Return where a chain goes on in a stream: where its readers stood, or else behind all that was written."""
+        """Return a chain's position in a stream: that of its readers, or the end of the stream."""
         channels = self._former.channels_of(ChainUid(producer))
         name = next(each.name for each in chain.channels if each.uid == producer)
         before = {self._former.chain_of.get(each.uid) for each in chain.operators if name in inputs_of(each)}
@@ -154,5 +154,5 @@ class _Placing:
 
 
 def _workers(chain: ChainPlan) -> tuple[OperatorUid, ...]:
-    """Return the uids of the sources and operators of a chain."""
+    """Return the uids of a chain's sources and operators."""
     return tuple(each.uid for each in (*chain.sources, *chain.operators))

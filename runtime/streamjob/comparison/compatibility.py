@@ -1,4 +1,4 @@
-"""What a job is restored from, and whether it can be: operators are matched by uid."""
+"""Checks whether a job can be restored from a snapshot; operators are matched by uid."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from streamjob.snapshot.manifest import ChainState, Manifest
 class Restored:
     """The snapshot that an epoch starts from.
 
-    `fork` says that the log has gone on since: what was published behind the snapshot stays published. `origins` has
-    where each chain of the job begins, `undecided` the chains whose state only Spark can compare with the job; `allow`:
-    state that the job has no place for is given up.
+    `fork` means that the log has continued since: output that was published after the snapshot stays published.
+    `origins` has the origin of each chain of the job. `undecided` names the chains whose state only Spark can compare
+    with the job. `allow` discards state for which the job has no operator.
     """
 
     manifest: Manifest
@@ -30,30 +30,30 @@ class Restored:
     allow: bool = False
 
     def origin(self, chain: ChainUid) -> Origin:
-        """Return where a chain of the job begins."""
+        """Return the origin of a chain."""
         return self.origins.get(chain, Origin())
 
     def base(self, chain: ChainUid) -> ChainState | None:
-        """Return the state that a chain of the job takes over; None if it begins anew."""
+        """Return the state that a chain takes over; None if it starts without one."""
         base = self.origin(chain).base
         return next((each for each in self.manifest.chains if each.uid == base), None)
 
     def finished(self, chain: ChainUid) -> bool:
-        """Return whether a chain's work is done for good."""
+        """Return whether a chain's work is finished for good."""
         return self.origin(chain).finished
 
 
 def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_restored_state: bool) -> Comparison:
-    """Check that the job can start from a snapshot, as far as the graphs show; return what becomes of its parts.
+    """Check from the graphs alone whether the job can start from a snapshot; return the findings for its parts.
 
     Args:
         spec: the job.
-        plan: how it runs.
+        plan: its plan.
         restored: the snapshot.
-        allow_non_restored_state: state of operators that the job does not have is given up.
+        allow_non_restored_state: discard the state of operators that the job does not have.
 
     Raises:
-        CannotRestore: it cannot; the first of the causes in `streamjob.comparison.refusals`.
+        CannotRestore: it cannot; raises the first of the causes in `streamjob.comparison.refusals`.
     """
     comparison = compare(spec, plan, restored.manifest, restored.uri, allow_non_restored_state)
     comparison.check()

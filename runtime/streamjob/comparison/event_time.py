@@ -1,4 +1,4 @@
-"""What becomes of a job's event time when watermarks or output modes change over state that is kept."""
+"""Finds out how kept state and results change if a job's watermarks or output modes change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOSSES: Mapping[tuple[str, str], str] = {
     ("append", "complete"): "groups that were already emitted are no longer in the state, and would be missing",
     ("update", "complete"): "groups that a watermark has closed are no longer in the state, and would be missing",
 }
-"""What would get lost of an aggregation in another output mode, of which Spark says nothing."""
+"""The results that an aggregation would lose in another output mode; Spark does not report this."""
 
 _REPEATS: Mapping[tuple[str, str], str] = {
     ("update", "append"): "which emits earlier results of open groups once more, as final",
@@ -20,12 +20,12 @@ _REPEATS: Mapping[tuple[str, str], str] = {
 
 
 def loss(before: str, after: str, *, ended: bool) -> str | None:
-    """Return what would get lost of an aggregation that goes on in another output mode; None if nothing would.
+    """Return what an aggregation would lose in another output mode; None if nothing.
 
     Args:
-        before: the mode in which its state was kept.
-        after: the mode in which it is to go on.
-        ended: whether groups may have ended, as they do by a watermark.
+        before: the output mode in which the state was kept.
+        after: the output mode in which the aggregation continues.
+        ended: whether groups may have ended by a watermark.
     """
     if (before, after) == ("update", "complete") and not ended:
         return None
@@ -33,18 +33,18 @@ def loss(before: str, after: str, *, ended: bool) -> str | None:
 
 
 def mode_changed(before: str, after: str) -> str:
-    """Return in words that an output mode has changed, and what follows."""
+    """Return the change of an output mode, and its consequence, in words."""
     words = f"its output mode was {before}, and is {after}"
     repeats = _REPEATS.get((before, after))
     return words if repeats is None else f"{words}, {repeats}"
 
 
 def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str | None:
-    """Return in words how a source's watermark has changed, and what follows; None if it has not.
+    """Return the change of a source's watermark, and its consequence, in words; None if it has not changed.
 
     Args:
         before: the watermark in the snapshot's graph: column and delay.
-        after: that in the job's graph.
+        after: the watermark in the job's graph.
     """
     if before == after:
         return None

@@ -1,4 +1,4 @@
-"""Compares a job with a snapshot: what becomes of each part, from the two graphs alone."""
+"""Compares the graphs of a job and a snapshot, and finds out whether each part is restored, dropped, new or refused."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ALLOW = "or give it up with --allow-non-restored-state"
 
 
 def compare(spec: JobSpec, plan: Plan, manifest: Manifest, uri: str, allow_non_restored_state: bool) -> Comparison:
-    """Return what becomes of each part of a job that starts from a snapshot.
+    """Return the findings for a job that starts from a snapshot.
 
     Args:
         spec: the job.
-        plan: how it runs.
+        plan: its plan.
         manifest: the snapshot.
-        uri: the snapshot's, for messages.
-        allow_non_restored_state: what the job has no place for is given up.
+        uri: the snapshot's URI, for messages.
+        allow_non_restored_state: discard state for which the job has no operator.
     """
     return _Comparing(spec, plan, manifest, uri, allow_non_restored_state).compare()
 
@@ -175,7 +175,7 @@ class _Comparing:
         return _refused(Kind.CHANNEL, name, error)
 
     def _gone(self) -> Iterator[Finding]:
-        """Yield what the job does not have any more."""
+        """Yield findings for the parts that the job no longer has."""
         homeless = [uid for uid in self._former.parts if uid not in self._chain_of and self._holds(uid)]
         error = NonRestoredState(
             f"Snapshot {self._uri} has state for {', '.join(homeless)}, which the job does not have",
@@ -199,7 +199,7 @@ class _Comparing:
                 )
 
     def _holds(self, uid: OperatorUid) -> bool:
-        """Return whether the snapshot has something of a part that would be lost without it."""
+        """Return whether the snapshot has data of a part that would be lost without it."""
         if uid in self._former.finished:
             return False
         return uid in self._former.stateful or uid in self._former.positions
@@ -214,12 +214,12 @@ class _Comparing:
             )
         placed = self._placed.refusals.get(uid)
         if self._unfinished and isinstance(placed, FinishedAndUnfinished):
-            # The other cause says it better.
+            # The other cause explains it better.
             placed = None
         return self._unfinished.get(uid) or placed
 
     def _new_state(self, operator: OperatorSpec, chain: ChainPlan) -> CannotRestore | None:
-        """What has state for the first time must not be in a chain that has run: Spark has no empty state for it."""
+        """An operator with its first state must not be in a chain that has run: Spark has no empty state for it."""
         origin = self._placed.origins[chain.uid]
         if origin.base is None or origin.finished or operator.uid in self._former.stateful:
             return None
@@ -228,7 +228,7 @@ class _Comparing:
         return begins_to_keep(operator.uid, origin.base)
 
     def _other_mode(self, uid: OperatorUid, chain: ChainPlan) -> CannotRestore | None:
-        """Spark compares the output mode of `transformWithState` alone."""
+        """Of all output modes, Spark compares only that of `transformWithState`."""
         base, former = self._placed.origins[chain.uid].base, self._former
         if base is None or uid in former.finished or not former.aggregates(uid):
             return None
@@ -256,13 +256,13 @@ class _Comparing:
         return "it begins without state"
 
     def _moved(self, uid: OperatorUid) -> Verdict:
-        """Return whether a part goes on from Spark's checkpoint as it is, or from one that is put together anew."""
+        """Return whether a part continues from Spark's checkpoint as it is, or from a newly assembled one."""
         chain = self._chain_of[uid]
         origin = self._placed.origins[chain.uid]
         if origin.base is None:
             return Verdict.RESTORED
         before = set(inputs_read(self._former.manifest, self._former.chains[origin.base].state))
-        # A source may come from a chain of its own, and what came from a chain be read by others' positions.
+        # A source may come from a chain of its own, and other readers' positions may be used for a chain's output.
         sources = {(each.uid, None) for each in chain.sources}
         now = sources | {(each.uid, origin.consumed.get(each.source, 0)) for each in chain.channels}
         return Verdict.RESTORED if before == now and origin.state is None else Verdict.REWRITTEN
@@ -305,10 +305,10 @@ class _Comparing:
         return next(each for each in parts if each["uid"] == uid)
 
     def _before_finished(self) -> Iterator[tuple[OperatorUid, CannotRestore]]:
-        """What is finished is never run again, so nothing may come its way (FLIP-147)."""
+        """Finished parts never run again, so no part before them may be unfinished (FLIP-147)."""
         spec, finished = self._spec, self._former.finished
         uids = {name: node.uid for name, node in spec.inputs().items()}
-        # Feedback counts as well: the operators of a loop finish all at once, so this one has just been closed.
+        # Feedback counts, too: the operators of a loop finish together, so this loop has just been closed.
         edges = [(each.name, operator) for operator in spec.operators for each in operator.inputs]
         for name, reader in (*edges, *((sink.input, sink) for sink in spec.sinks)):
             if reader.uid in finished and uids[name] not in finished:
@@ -324,7 +324,7 @@ class _Comparing:
 
 
 def begins_to_keep(operator: OperatorUid, chain: ChainUid) -> NewStateInOldChain:
-    """Return the error for an operator that is to keep state in a chain that has run without it."""
+    """Return the error for an operator that starts to keep state in a chain that has already run without it."""
     return NewStateInOldChain(
         f"Operator {operator!r} begins to keep state in chain {chain!r}, which has run: Spark has no empty state for "
         "it",
@@ -363,7 +363,7 @@ _WORDS = {
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return, in words, what of a part has changed; options alone may differ by the directory that they are below."""
+    """Return the changes of a part in words; options that differ only by the job's directory do not count."""
     words = [
         words
         for field, words in _WORDS.items()

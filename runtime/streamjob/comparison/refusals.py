@@ -1,4 +1,4 @@
-"""Why a job cannot start from a snapshot: a class per cause, each naming what of the job it is about."""
+"""The reasons why a job cannot start from a snapshot: one class per cause, each message naming the part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class NonRestoredState(CannotRestore):
 
 
 class UnfinishedBeforeFinished(CannotRestore):
-    """The job has an operator that is still to do its work before one that has done its own for good."""
+    """An unfinished operator of the job comes before one that has finished for good."""
 
 
 class FinishedAndUnfinished(CannotRestore):
@@ -22,27 +22,27 @@ class StateOfSeveralChains(CannotRestore):
 
 
 class StateDivided(CannotRestore):
-    """State would go to several chains, and the snapshot does not tell which of their operators it is of."""
+    """State would have to be divided between several chains, but the snapshot does not tell which operators own it."""
 
 
 class NewStateInOldChain(CannotRestore):
-    """An operator that begins to keep state is fused into a chain that has run: Spark has no empty state for it."""
+    """An operator that starts to keep state is fused into a chain that has run: Spark has no empty state for it."""
 
 
 class StateGone(CannotRestore):
-    """An operator does not keep the state any more that the snapshot has of it."""
+    """An operator no longer keeps the state that the snapshot has."""
 
 
 class StateNotTold(CannotRestore):
-    """The snapshot does not tell which of several operators a state is of, and they are others or in another order."""
+    """A state may belong to any of several operators, and these operators or their order have changed."""
 
 
 class StateChanged(CannotRestore):
-    """An operator keeps its state in another form, or by other keys, than the snapshot has it."""
+    """An operator keeps its state in another form, or by other keys, than in the snapshot."""
 
 
 class OutputModeChanged(CannotRestore):
-    """An aggregation is to go on in an output mode in which part of its result would get lost."""
+    """An aggregation would continue in an output mode that loses a part of its result."""
 
 
 class InFlightDataLost(CannotRestore):
@@ -50,8 +50,8 @@ class InFlightDataLost(CannotRestore):
 
 
 class SourceFormatChanged(CannotRestore):
-    """A source has another format: the position that the snapshot has of it means nothing there."""
+    """A source has another format, so its position in the snapshot is meaningless."""
 
 
 class PartChanged(CannotRestore):
-    """A uid is of a source, an operator or a sink, and was of another of these."""
+    """A uid that belonged to a source, an operator or a sink belongs to another kind of part now."""

@@ -1,4 +1,4 @@
-"""Which state can be rewritten for another number of partitions, and whether it came through unchanged."""
+"""Decides which state can be rewritten for another number of partitions, and verifies the result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ REWRITABLE = frozenset(
         "transformWithStateInPySparkExec",
     }
 )
-"""Spark's names of the operators whose state is rewritten: all that keep it by key."""
+"""Spark's names of the operators whose state is rewritten: all those with keyed state."""
 
 JOIN_FORMAT = 2
-"""The state format of joins that is rewritten as it is: Spark 4.3 reports success on format 4, and loses rows."""
+"""The state format of joins that is rewritten as is. With format 4, Spark 4.3 reports success and loses rows."""
 
 
 class StateNotRewritable(CannotRestore):
@@ -29,18 +29,18 @@ class StateNotRewritable(CannotRestore):
 
 
 class StateRewrittenWrongly(CannotRestore):
-    """Rewritten state is not what it was made of, or not where Spark looks for it."""
+    """Rewritten state differs from the original, or is in the wrong partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulOperator:
-    """What tells whether an operator's state can be rewritten.
+    """The facts that decide whether an operator's state can be rewritten.
 
     Args:
-        label: what messages call it: `symmetricHashJoin 0 of chain 'report'`.
-        name: what Spark calls it.
-        join_format: the format of joins that the chain's checkpoint is bound to.
-        keyed: whether its state is by key; a total over all rows is not.
+        label: its name in messages: `symmetricHashJoin 0 of chain 'report'`.
+        name: Spark's name for it.
+        join_format: the join format of the chain's checkpoint.
+        keyed: whether its state has keys; a total over all rows does not.
     """
 
     label: str
@@ -51,12 +51,12 @@ class StatefulOperator:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a column family of a state store.
+    """The content of a column family of a state store.
 
     Args:
-        rows: how many keys and values.
+        rows: the number of keys with values.
         checksum: the sum of the hashes of each key with its value.
-        misplaced: rows that are not in the partition in which Spark looks for their key.
+        misplaced: the number of rows outside the partition in which Spark looks for their key.
     """
 
     rows: int
@@ -65,10 +65,10 @@ class Contents:
 
 
 def check_rewritable(operators: Iterable[StatefulOperator], partitions: int) -> None:
-    """Refuse what cannot be rewritten.
+    """Raise an error if an operator's state cannot be rewritten.
 
     Raises:
-        StateNotRewritable: for the first such operator.
+        StateNotRewritable: names the first such operator.
     """
     for operator in operators:
         reason = _reason(operator)
@@ -82,15 +82,15 @@ def check_rewritable(operators: Iterable[StatefulOperator], partitions: int) -> 
 def check_unchanged(
     label: str, before: Mapping[tuple[str, str], Contents], after: Mapping[tuple[str, str], Contents]
 ) -> int:
-    """Check that rewritten state is what it was made of, where it belongs; return its rows.
+    """Check that rewritten state equals the original and is in the right partitions; return the number of rows.
 
     Args:
-        label: whose state it is, for messages.
-        before: what there was, by state store and column family.
-        after: what there is.
+        label: the operator, for messages.
+        before: the content before, by state store and column family.
+        after: the content after.
 
     Raises:
-        StateRewrittenWrongly: it is not.
+        StateRewrittenWrongly: it differs.
     """
     for place in sorted({*before, *after}):
         was, now = before.get(place, _NOTHING), after.get(place, _NOTHING)

@@ -1,4 +1,4 @@
-"""A job as a snapshot has it: its parts, the chains that they ran in, and whose state there is."""
+"""The job of a snapshot: its parts, their chains, and the owners of the state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
 from streamjob.stored.state_owners import KINDS, owners
 
 TAKEN_FROM = "takenFrom"
-"""The field of a graph that names what else its state was made by, where no job had made it: `spark:URI`."""
+"""The graph's field with the origin of state that no job made: `spark:URI`."""
 
 _STATE = re.compile(r"state/(\d+)/")
 _PARTS = {Kind.SOURCE: "sources", Kind.OPERATOR: "operators", Kind.SINK: "sinks"}
@@ -26,9 +26,9 @@ class FormerChain:
     """A chain of a snapshot.
 
     Args:
-        state: what the manifest says of it.
-        keepers: whose state each of its stateful operators is, by Spark's number; several uids where it is not known.
-        names: what Spark calls them; nothing in snapshots that do not tell.
+        state: its state in the manifest.
+        keepers: the owners of its stateful operators, by Spark's number; several uids if it is ambiguous.
+        names: Spark's names for them; empty in snapshots without names.
     """
 
     state: ChainState
@@ -37,18 +37,18 @@ class FormerChain:
 
     @property
     def has_run(self) -> bool:
-        """Whether it had a batch at the cut."""
+        """Whether it had run a batch at the cut."""
         return self.state.batch != NO_BATCH
 
 
 def inputs_read(manifest: Manifest, chain: ChainState) -> tuple[tuple[OperatorUid, int | None], ...]:
-    """Return a chain's inputs in their order, each with the position up to which it was read; None for a source."""
+    """Return a chain's inputs in order, each with the position up to which it was read; None for a source."""
     consumed = {each.source: each.consumed for each in manifest.channels if each.target == chain.uid}
     return tuple((each.uid, consumed.get(ChainUid(each.uid))) for each in chain.inputs)
 
 
 class Former:
-    """What a snapshot says of the job that it is of.
+    """The job of a snapshot.
 
     Args:
         manifest: the snapshot.
@@ -59,7 +59,7 @@ class Former:
 
     @cached_property
     def parts(self) -> Mapping[OperatorUid, tuple[Kind, Mapping[str, Any]]]:
-        """The parts of the graph by uid: what each is, and its fields."""
+        """The graph's parts by uid: their kinds and fields."""
         return {
             OperatorUid(each["uid"]): (kind, each)
             for kind, key in _PARTS.items()
@@ -68,22 +68,22 @@ class Former:
 
     @property
     def is_of_a_query(self) -> bool:
-        """Whether the state was made by a plain query, of which the graph only tells what it is to be in the job."""
+        """Whether a plain query made the state; then the graph only describes the job that takes it over."""
         return TAKEN_FROM in self.manifest.graph
 
     @cached_property
     def finished(self) -> frozenset[OperatorUid]:
-        """What has done its work for good."""
+        """The parts that have finished for good."""
         return frozenset(each.uid for each in self.manifest.operators if each.finished)
 
     @cached_property
     def chain_of(self) -> Mapping[OperatorUid, ChainUid]:
-        """The chain that each part ran in."""
+        """The chain of each part."""
         return {each.uid: each.chain for each in self.manifest.operators}
 
     @cached_property
     def positions(self) -> frozenset[OperatorUid]:
-        """The sources that had been read."""
+        """The sources that have positions."""
         return frozenset(each.uid for each in self.manifest.sources if each.position is not None)
 
     @cached_property
@@ -98,11 +98,11 @@ class Former:
 
     @cached_property
     def stateful(self) -> frozenset[OperatorUid]:
-        """The operators that have state, or may have it."""
+        """The operators that have or may have state."""
         return frozenset(uid for chain in self.chains.values() for keep in chain.keepers.values() for uid in keep)
 
     def aggregates(self, uid: OperatorUid) -> bool:
-        """Return whether an operator's state is that of an aggregation."""
+        """Return whether an operator's state belongs to an aggregation."""
         return any(
             KINDS.get(chain.names[number]) == "aggregation"
             for chain in self.chains.values()
@@ -111,21 +111,21 @@ class Former:
         )
 
     def output_mode(self, chain: ChainUid) -> str:
-        """Return the output mode that a chain ran in: only its last operator may have another one than append."""
+        """Return a chain's output mode: only its last operator can have one other than append."""
         modes = [self.parts[uid][1].get("outputMode", "append") for uid in self._operators(chain)]
         return next((mode for mode in modes if mode != "append"), "append")
 
     def has_event_time(self, chain: ChainUid) -> bool:
-        """Return whether a chain's rows may have had a watermark: that of a source, or of another chain's rows."""
+        """Return whether a chain's rows may have had a watermark, from a source or from another chain."""
         parts = [self.parts.get(each.uid) for each in self.chains[chain].state.inputs]
         return any(part is None or part[0] is not Kind.SOURCE or part[1].get("watermark") for part in parts)
 
     def channels_of(self, producer: ChainUid) -> tuple[ChannelState, ...]:
-        """Return the channels that a chain wrote."""
+        """Return the channels into which a chain wrote."""
         return tuple(each for each in self.manifest.channels if each.source == producer)
 
     def label(self, uid: OperatorUid) -> str:
-        """Return what messages call a part."""
+        """Return a part's name in messages."""
         part = self.parts.get(uid)
         return f"{part[0]} {uid!r}" if part else repr(uid)
 
@@ -149,11 +149,11 @@ class Former:
 
 
 def keeps_state(sql: str | None) -> bool | None:
-    """Return whether a query keeps state; None if only Spark can tell, as of a function."""
+    """Return whether a query keeps state; None if only Spark can tell, as for a function."""
     parts = stateful_parts(sql) if sql is not None else None
     return None if parts is None else bool(parts)
 
 
 def records_in_flight(channel: ChannelState) -> int:
-    """Return how many records a snapshot holds of a channel."""
+    """Return the number of records in flight in a channel of a snapshot."""
     return sum(segment.records for entry in channel.entries for segment in entry.segments)

@@ -1,7 +1,7 @@
-"""Whether a stateful operator can go on with state in the form in which a former one kept it.
+"""Compares the form of a stateful operator's state in the snapshot with the form that the job needs.
 
-Spark compares names and types of the columns of its state stores. It keeps what many aggregate functions collect as
-bytes, and windows as the times at which they begin, so it takes other bytes and other windows for the same.
+Spark compares names and types of the columns of its state stores. But it stores the buffers of many aggregate functions
+as bytes, and windows as their start times. So it would accept state of other functions or other windows.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ FREE: Mapping[str, Set[str]] = {
     "Percentile": {"percentageExpression", "reverse"},
     "PercentileDisc": {"percentageExpression", "reverse", "legacyCalculation"},
 }
-"""Parameters that a function uses only when it makes its result: its buffer is the same with any."""
+"""Parameters that a function uses only for its result; the buffer does not depend on them."""
 
 
 def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
-    """Return whether operators keep their state in forms that leave nothing to ask Spark."""
+    """Return whether two operators have equal forms, so that Spark need not be asked."""
     alike = [_comparable(each) for each in former] == [_comparable(each) for each in now]
     return alike and not any(misfits(before, after) for before, after in zip(former, now, strict=True))
 
 
 def tells_more(form: StateForm) -> bool:
-    """Return whether a form tells of state what Spark's own schemas do not."""
+    """Return whether a form has details that Spark's own schemas lack."""
     return any(each.opaque for each in form.aggregates) or any(each.window or each.samples for each in form.keys)
 
 
 def misfits(former: StateForm, now: StateForm) -> tuple[str, ...]:
-    """Return why an operator cannot go on with state of a form; nothing if it can, as far as Spark does not tell.
+    """Return why an operator cannot take over state of a form, apart from Spark's own checks; empty if it can.
 
     Args:
-        former: the form of the state.
-        now: that of the operator.
+        former: the form in the snapshot.
+        now: the operator's form.
     """
     if former.kind != now.kind:
         return (f"it is of the kind {former.kind}, and the operator keeps the kind {now.kind}",)
@@ -52,7 +52,7 @@ def misfits(former: StateForm, now: StateForm) -> tuple[str, ...]:
 def _comparable(form: StateForm) -> dict[str, Any]:
     fields = form.model_dump()
     for each in fields["aggregates"]:
-        # It names the operators that it reads, which may get other names.
+        # Compared without names: the operators that it reads may be renamed.
         del each["sql"]
     return fields
 

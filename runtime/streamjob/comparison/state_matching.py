@@ -1,4 +1,4 @@
-"""Matches the state of a chain with the stateful operators of its new query, which Spark has numbered anew."""
+"""Matches a chain's state with the stateful operators of its new query, which Spark has renumbered."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Keeper:
     """A stateful operator of a query.
 
     Args:
-        uids: the job's operator that it is of; several if it may be of any of them.
-        name: what Spark calls it.
+        uids: the job operator that owns it; several if it is ambiguous.
+        name: Spark's name for it.
     """
 
     uids: Set[OperatorUid]
@@ -23,12 +23,12 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Which state is whose.
+    """The result of the matching.
 
     Args:
-        numbers: by the number of an operator of the new query, the number of the one whose state it goes on with.
-        new: the numbers of those that have none.
-        gone: the former numbers of those whose state nobody goes on with.
+        numbers: maps the number of an operator in the new query to the number of the one whose state it takes over.
+        new: numbers in the new query of operators without previous state.
+        gone: previous numbers of operators whose state is not taken over.
     """
 
     numbers: Mapping[int, int]
@@ -37,7 +37,7 @@ class Matched:
 
 
 def match(former: Mapping[int, Keeper], planned: Mapping[int, Keeper]) -> Matched:
-    """Match by operator and by what Spark calls it; several of one operator and name, in their order."""
+    """Match by owner and Spark's name; several of the same owner and name are matched in order."""
     left = dict(sorted(former.items()))
     numbers: dict[int, int] = {}
     for number, keeper in sorted(planned.items()):
@@ -52,16 +52,16 @@ def match(former: Mapping[int, Keeper], planned: Mapping[int, Keeper]) -> Matche
 def not_told(
     matched: Matched, former: Mapping[int, Keeper], was: Sequence[OperatorUid], now: Sequence[OperatorUid]
 ) -> frozenset[OperatorUid]:
-    """Return the operators that may have been given the state of another one.
+    """Return the operators that may have received the state of another one.
 
-    Several states of the same name that may be of any of several operators are given to them in their order. That is
-    right as long as all of them are, and the operators are in the order in which they were.
+    Several states of the same name that may belong to any of several operators are assigned in order. This is right if
+    all of these operators are still there, in the same order.
 
     Args:
-        matched: what `match` has found.
-        former: what it was given.
-        was: the operators of the query that the snapshot is of, from its output towards its inputs.
-        now: those of the new query.
+        matched: the result of `match`.
+        former: the snapshot's stateful operators, as passed to `match`.
+        was: the operators of the snapshot's query, from output to inputs.
+        now: the operators of the new query, in the same direction.
     """
     found: set[OperatorUid] = set()
     for uids, name in {(frozenset(each.uids), each.name) for each in former.values() if len(each.uids) > 1}:

@@ -1,4 +1,4 @@
-"""What becomes of each part of a job that starts from a snapshot."""
+"""The findings of a comparison: one verdict for each part of a job that starts from a snapshot."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from streamjob.ids import ChainUid, OperatorUid
 
 
 class Verdict(StrEnum):
-    """What becomes of a part of the job."""
+    """What happens to a part of the job."""
 
     RESTORED = "restored"
-    """It goes on where it stood."""
+    """It continues from its position."""
     REWRITTEN = "rewritten"
-    """It goes on where it stood, from files that are rewritten for it."""
+    """It continues from its position, with rewritten files."""
     DROPPED = "dropped"
-    """The job does not have it any more, and what the snapshot holds of it is given up."""
+    """The job no longer has it, and its state is discarded."""
     NEW = "new"
-    """The snapshot does not have it: it begins anew."""
+    """The snapshot does not have it, so it starts empty."""
     REFUSED = "refused"
     """The job does not start."""
 
 
 class Kind(StrEnum):
-    """What a finding is about."""
+    """The kind of part that a finding is about."""
 
     JOB = "job"
     SOURCE = "source"
@@ -38,14 +38,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What becomes of one part of the job.
+    """The verdict on one part of the job.
 
     Args:
-        kind: what it is.
-        uid: its uid; of a channel, `producer -> consumer`.
-        verdict: what becomes of it.
+        kind: its kind.
+        uid: its uid; for a channel, `producer -> consumer`.
+        verdict: the verdict.
         why: the reason, without the part's name.
-        refusal: the error that ends a start; with REFUSED only.
+        refusal: the error that ends a start; set only for REFUSED.
     """
 
     kind: Kind
@@ -57,14 +57,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a chain of the job begins.
+    """The origin of a chain in the snapshot.
 
     Args:
-        base: the snapshot's chain whose state, batch and watermark it takes over; None if it begins anew.
+        base: the snapshot's chain whose state, batch and watermark it takes over; None if it starts empty.
         state: the numbers of the stateful operators of `base` whose state it takes over; None for all.
-        positions: the sources that it reads on, and the chains of the snapshot that had read them.
-        consumed: where it goes on in the streams of other chains.
-        finished: its work was done for good.
+        positions: the sources that it continues to read, with the snapshot's chains that had read them.
+        consumed: its positions in the streams of other chains.
+        finished: whether its work was finished for good.
     """
 
     base: ChainUid | None = None
@@ -79,11 +79,11 @@ class Comparison:
     """A job compared with a snapshot.
 
     Args:
-        findings: what becomes of each part, in the order of the job; what it does not have comes last.
-        origins: where each chain of the job begins.
-        max_parallelism: the number of state partitions to run with.
-        undecided: chains whose state only Spark can compare with what the job's operators keep, and why.
-        changed: those of them that have changed, as far as the graphs show.
+        findings: one for each part, in the order of the job; removed parts come last.
+        origins: the origin of each chain of the job.
+        max_parallelism: the number of state partitions to use.
+        undecided: chains whose state only Spark can compare with the job's operators, with the reasons.
+        changed: those of them that have changed according to the graphs.
     """
 
     findings: tuple[Finding, ...]
@@ -94,21 +94,21 @@ class Comparison:
 
     @property
     def refusals(self) -> tuple[StreamJobError, ...]:
-        """Why the job cannot start; none if it can. A cause that concerns several parts is there once.
+        """The reasons why the job cannot start; none if it can. A cause that concerns several parts appears once.
 
-        State without a place comes first: what is new is often what the snapshot has by another uid.
+        Removed state comes first: a new part is often a renamed one, whose state the snapshot has under another uid.
         """
         causes = dict.fromkeys(each.refusal for each in self.findings if each.refusal is not None)
         return tuple(sorted(causes, key=lambda cause: not isinstance(cause, NonRestoredState)))
 
     def decided(self, findings: Iterable[Finding]) -> Comparison:
-        """Return the comparison with what Spark has found of some parts in the place of what it said of them."""
+        """Return the comparison with some findings replaced by Spark's."""
         return replace(self.noting(findings), undecided={})
 
     def noting(self, findings: Iterable[Finding]) -> Comparison:
-        """Return the comparison with what was found of some parts in the place of what it said of them.
+        """Return the comparison with some findings replaced.
 
-        What it refuses it goes on to refuse; a part that it does not know comes last.
+        Refusals stay refusals. Findings for unknown parts are added at the end.
         """
         better = {(each.kind, each.uid): each for each in findings}
         merged = [better.pop((each.kind, each.uid), each) if each.refusal is None else each for each in self.findings]
@@ -116,7 +116,7 @@ class Comparison:
         return replace(self, findings=(*merged, *(each for key, each in better.items() if key not in known)))
 
     def adding(self, kind: Kind, notes: Mapping[str, str]) -> Comparison:
-        """Return the comparison with a note, by uid, behind the reasons that it gives for parts of a kind."""
+        """Return the comparison with notes, by uid, added to the reasons of parts of a kind."""
         told = [
             replace(each, why=f"{each.why}; {notes[each.uid]}") if each.kind is kind and each.uid in notes else each
             for each in self.findings
@@ -124,6 +124,6 @@ class Comparison:
         return replace(self, findings=tuple(told))
 
     def check(self) -> None:
-        """Raise the first of the refusals; return if the job can start."""
+        """Raise the first refusal, if there is any."""
         for error in self.refusals:
             raise error

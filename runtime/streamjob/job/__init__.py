@@ -1,4 +1,4 @@
-"""The job: its model, the ways to write it down, what can be told about it before Spark starts, and its plan."""
+"""The job: its model, its file formats, the checks that need no Spark, and its plan."""
 
 from streamjob.job.dsl import Feedback, Handle, Job, OperatorHandle, feedback
 from streamjob.job.graph import graph_of

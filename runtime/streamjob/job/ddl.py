@@ -1,6 +1,6 @@
 """Reads a schema as Spark does: `name TYPE [NOT NULL] [COMMENT 'text'], …`, types nested to any depth.
 
-Spark itself needs a JVM to tell whether a schema is one; a job is checked without.
+Spark itself needs a JVM to parse a schema, but a job is checked without one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TYPES = sorted(_PLAIN | _SIZED.keys() | _NESTED | {"interval"})
 
 
 class NotASchema(Exception):
-    """A text is not a schema.
+    """A text is not a valid schema.
 
     Args:
-        what: what is wrong with it, and where.
-        fix: what was perhaps meant.
+        what: the problem and its position.
+        fix: the probable intention.
     """
 
     def __init__(self, what: str, fix: str = "") -> None:
@@ -56,10 +56,10 @@ class _Token:
 
 
 def columns(schema: str) -> dict[str, str]:
-    """Return the columns of a schema: their names, and their types in lower case without what is nested in them.
+    """Return the names of a schema's columns, with their types in lower case and without nested types.
 
     Raises:
-        NotASchema: Spark would not take it.
+        NotASchema: Spark would refuse the schema.
     """
     try:
         return _Reader(schema).columns()
@@ -94,7 +94,7 @@ class _Reader:
         name = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
         if token.kind == "word" and name.isdigit():
             raise self._error("a column name")
-        # Spark takes a colon inside of STRUCT<…> only.
+        # Spark accepts a colon only inside STRUCT<…>.
         if nested:
             self._skip(":")
         kind = self._type(f"the column {name!r}")

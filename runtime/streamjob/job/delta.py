@@ -1,4 +1,4 @@
-"""The options of the Delta sink, as a job's file gives them; the rest is checked at the table, at the start."""
+"""Checks the options of the Delta sink in a job file. The rest is checked at the table, when the job starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STORAGE = "storage."
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    """Yield problems with a sink's options, with fixes; values are not shown."""
     if not option(options, "path"):
         yield "lacks the option 'path'", "add path: a directory, or s3://bucket/path"
     for name in options:
@@ -22,5 +22,5 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return what gives access to the table's files."""
+    """Return the options for access to the table's files."""
     return {name.removeprefix(_STORAGE): value for name, value in options.items() if name.startswith(_STORAGE)}

@@ -1,4 +1,4 @@
-"""Shows a plan: as text for a terminal, as JSON for programs, as a Mermaid diagram for documents."""
+"""Renders a plan: as text for a terminal, as JSON for programs, as a Mermaid diagram for documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
 
 
 def as_mermaid(spec: JobSpec, plan: Plan) -> str:
-    """Return the plan as a Mermaid flowchart: chains as boxes, channels as thick arrows that say why, or dotted."""
+    """Return the plan as a Mermaid flowchart: chains are boxes, channels thick arrows, feedback dotted ones."""
     ids = {node.name: f"n{index}" for index, node in enumerate(spec.nodes())}
     lines = ["flowchart LR"]
     for index, chain in enumerate(plan.chains):

@@ -1,4 +1,4 @@
-"""The Python way to write a job: sources, operators and sinks are declared on a `Job`, functions become operators."""
+"""Defines jobs in Python: sources, operators and sinks are declared on a `Job`; functions become operators."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streamjob.job.reading import read_spec
 from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Delivery, JobSpec, OutputMode, Spec, Watermark
 
 Function = Callable[..., Any]
-"""What an operator runs: a DataFrame for each input, in their order, to one DataFrame."""
+"""The code of an operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
 
 
 class Handle:
-    """A source or operator of a job, to be named as an input."""
+    """A source or operator of a job, for use as an input."""
 
     def __init__(self, job: Job, name: str) -> None:
         self.job = job
@@ -38,7 +38,7 @@ class OperatorHandle(Handle):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function itself, as a test of it would."""
+        """Call the function itself, for tests."""
         return self.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
 
 
@@ -51,10 +51,10 @@ class Feedback:
 
 
 def feedback(input: Handle | str, schema: str) -> Feedback:  # noqa: A002 - the file's word
-    """Mark an input of an operator as the edge that closes a cycle.
+    """Mark an operator's input as the edge that closes a cycle.
 
     Args:
-        input: the operator whose rows come back, by name as long as it is not declared yet.
+        input: the operator whose rows come back; by name if it is not declared yet.
         schema: the columns of its rows, as `name TYPE, …`.
     """
     return Feedback(input, schema)
@@ -67,8 +67,8 @@ class Job:
         name: the job's name.
         parallelism: task slots.
         max_parallelism: state partitions; default twice the parallelism.
-        checkpointing: the policy, or its fields by name, durations as `10s`.
-        channels: what channels between chains may hold: the policy, or its fields by name.
+        checkpointing: the policy, or its fields by name; durations like `10s`.
+        channels: limits of the channels between chains: the policy, or its fields by name.
         spark_conf: Spark's configuration.
     """
 
@@ -110,16 +110,16 @@ class Job:
         """Add a source.
 
         Args:
-            name: what operators and sinks call it; the table's name in SQL.
+            name: its name for operators and sinks; also the table's name in SQL.
             format: Spark's name of the source.
             schema: the columns, as `name TYPE, …`.
             options: Spark's options.
-            bounded: the source ends with the files, or the records of Kafka, that are there at the first start.
+            bounded: the source ends with the files or Kafka records that exist at the first start.
             watermark: the event-time column and the delay: `("departed", "1 hour")`.
             uid: its identity in snapshots; default the name.
 
         Returns:
-            A handle that operators and sinks take as an input.
+            A handle for use as an input of operators and sinks.
         """
         if isinstance(watermark, tuple):
             watermark = dict(zip(("column", "delay"), watermark, strict=True))
@@ -145,14 +145,14 @@ class Job:
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Callable[[Function], OperatorHandle]:
-        """Make a function an operator; it takes a DataFrame for each input, in their order, and returns one.
+        """Make a function an operator. It takes a DataFrame for each input, in order, and returns one.
 
         Args:
             inputs: sources and operators, by handle or name.
-            name: what the job calls it; default the function's name.
+            name: its name in the job; default the function's name.
             uid: its identity in snapshots; default the name.
             output_mode: Spark's output mode.
-            chain: may be fused with its neighbours into one Spark query.
+            chain: whether it may be fused with its neighbours into one Spark query.
         """
 
         def add(function: Function) -> OperatorHandle:
@@ -174,7 +174,7 @@ class Job:
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Handle:
-        """Add an operator written as a query over its inputs; the arguments are those of `operator`."""
+        """Add an operator written as a SQL query over its inputs. The arguments are those of `operator`."""
         self._add_operator(name, inputs, uid, output_mode, chain, sql=sql)
         return Handle(self, name)
 
@@ -192,12 +192,12 @@ class Job:
         """Add a sink.
 
         Args:
-            name: what the job calls it.
+            name: its name in the job.
             input: the operator or source whose rows it writes.
             format: a format of Spark, or `module:Class` of your own `streamjob.sink.Sink`.
             options: the sink's options.
-            delivery: `exactly-once` or `at-least-once`; default exactly-once where the format can.
-            partition_by: columns that become directories; file formats only.
+            delivery: `exactly-once` or `at-least-once`; default exactly-once if the format supports it.
+            partition_by: columns that become directories; for file formats only.
             uid: its identity in snapshots; default the name.
         """
         self._sinks.append(
@@ -213,7 +213,7 @@ class Job:
         )
 
     def data(self) -> dict[str, Any]:
-        """Return the job as the content of a job file."""
+        """Return the job in the form of a job file."""
         return {**self._head, "sources": self._sources, "operators": self._operators, "sinks": self._sinks}
 
     def functions(self) -> Mapping[OperatorUid, Function]:
@@ -224,7 +224,7 @@ class Job:
         """Return the job's model.
 
         Raises:
-            InvalidJob: a field is missing or cannot be what it is.
+            InvalidJob: a field is missing or has an invalid value.
         """
         reading = read_spec(self.data())
         if reading.problems or reading.spec is None:

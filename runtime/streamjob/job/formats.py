@@ -1,4 +1,4 @@
-"""What is known of Spark's formats: their names, and what each needs and can do."""
+"""Facts about Spark's formats: their names, requirements and abilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SELF_DESCRIBING_FILES = frozenset({"text"})
 """File formats whose columns are known without a schema."""
 
 BOUNDED_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
-"""File formats whose end can be fixed: by the list of files at the first start."""
+"""File formats whose end can be fixed by the list of files at the first start."""
 
 BOUNDED_FORMATS = BOUNDED_FILES | {"kafka"}
 """Formats whose end can be fixed; Kafka's by an offset for each partition."""
@@ -41,14 +41,14 @@ FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "timestamp": "timestamp", "timestampType": "int", "headers": "array",
     },
 }  # fmt: skip
-"""Columns of the sources that have no say in them."""
+"""Columns of the sources that define their own schema."""
 
 _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)+")
 _PYTHON_SINK = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def is_class_name(name: str) -> bool:
-    """Return whether `name` is a Java class, which only Spark can judge."""
+    """Return whether `name` is a Java class; only Spark can check it."""
     return _CLASS.fullmatch(name) is not None
 
 
@@ -63,12 +63,12 @@ def can_exactly_once(name: str) -> bool:
 
 
 def names_catalog(options: Iterable[str]) -> bool:
-    """Return whether the names of options tell a catalog of tables: then the sink is streamjob's own, not Spark's."""
+    """Return whether option names configure a table catalog; then the sink is streamjob's own, not Spark's."""
     return any(option.startswith("catalog.") for option in options)
 
 
 def default_delivery(name: str, options: Iterable[str] = ()) -> Literal["exactly-once", "at-least-once"]:
-    """Return the delivery of a sink that names none, from its format and the names of its options."""
+    """Return the default delivery of a sink, from its format and the names of its options."""
     if name == "iceberg" and not names_catalog(options):
         return "at-least-once"
     return "exactly-once" if can_exactly_once(name) else "at-least-once"

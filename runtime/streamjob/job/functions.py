@@ -1,4 +1,4 @@
-"""Finds the Python function of an operator: `module:function`, the module next to the job file first."""
+"""Finds the Python function of an operator by `module:function`; modules next to the job file come first."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streamjob.job.suggest import did_you_mean
 
 
 class NotFound(Exception):
-    """A function cannot be had; carries the problem, without the operator's name.
+    """A function cannot be loaded; carries the problem, without the operator's name.
 
     Args:
-        what: what is wrong.
-        fix: what its author can do.
+        what: the problem.
+        fix: advice for the author.
     """
 
     def __init__(self, what: str, fix: str) -> None:
@@ -27,12 +27,12 @@ class NotFound(Exception):
         self.fix = fix
 
     def problem(self, where: str) -> Problem:
-        """Return it as a problem of the part `where`."""
+        """Return the error as a problem of the part `where`."""
         return Problem(where, self.what, self.fix)
 
 
 def make_importable(directory: Path) -> None:
-    """Put `directory` before all else that Python imports from."""
+    """Put `directory` at the front of Python's import path."""
     entry = str(directory.absolute())
     if sys.path[:1] != [entry]:
         sys.path.insert(0, entry)
@@ -48,10 +48,10 @@ def module_file(directory: Path, module: str) -> Path | None:
 
 
 def find_function(reference: str, directory: Path) -> Any:
-    """Import what `module:function` names.
+    """Import the function named by `module:function`.
 
     Args:
-        reference: module and function, with a colon between.
+        reference: module and function, separated by a colon.
         directory: the job file's directory.
 
     Raises:
@@ -67,7 +67,7 @@ def find_function(reference: str, directory: Path) -> Any:
                 f"{module_name} has no function {attribute!r}", did_you_mean(attribute, functions, "functions")
             )
         found = getattr(found, step)
-    # A function that the DSL made an operator stays usable as a function.
+    # A function that the DSL turned into an operator can still be used as a function.
     found = getattr(found, "__wrapped__", found) if type(found).__name__ == "OperatorHandle" else found
     if not callable(found):
         raise NotFound(f"{reference} is not a function", "name a function that takes DataFrames and returns one")
@@ -101,7 +101,7 @@ def _is_file_of(module: ModuleType, file: Path) -> bool:
 
 
 def describe(error: BaseException, file: Path | None) -> str:
-    """Return an exception as `line 3: NameError: …`, the line being the last one in `file`."""
+    """Return an exception as `line 3: NameError: …`, with the last line in `file`."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     if line is None and file is not None:
         trace = error.__traceback__

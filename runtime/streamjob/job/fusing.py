@@ -1,8 +1,9 @@
-"""Decides which operators are fused: which edges of a job's graph become channels, and why.
+"""Decides which operators are fused, that is, which edges of a job's graph become channels, and why.
 
-As few as possible. After the edges that have to be channels whatever the rest looks like (several readers,
-`chain: false`), every source and operator has at most one reader that it may be fused with, so the rest is trees. In a
-tree, the edges are looked at from the sources on; an edge becomes a channel at the operator where it has to.
+The result has as few channels as possible. Some edges must be channels in any case (several readers, `chain: false`).
+Without them, every source and operator has at most one reader that it may be fused with, so the graph consists of
+trees. In each tree, edges are examined from the sources on, and an edge becomes a channel at the first operator that
+requires it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, OperatorSpec, OutputMode, SourceSpec
 
 Edge = tuple[str, str]
-"""The name of what is read, and of the operator that reads it."""
+"""The name of the part that is read, and of the operator that reads it."""
 
 Reason = NewType("Reason", str)
-"""Why an edge is a channel, for people."""
+"""Why an edge is a channel, in words."""
 
 
 def channel_edges(
@@ -27,10 +28,10 @@ def channel_edges(
     """Return the edges between operators that cannot be fused, with the reasons.
 
     Args:
-        spec: the job; feedback aside, its graph has no cycle.
+        spec: the job; apart from feedback, its graph has no cycle.
         ordered: its operators, each after its inputs.
-        fits: whether an operator of append mode can be part of a query that has another output mode; asked only where
-            there is such a query.
+        fits: whether an operator of append mode can be part of a query with another output mode; called only if there
+            is such a query.
     """
     channels: dict[Edge, tuple[Reason, ...]] = {}
     loops = loops_of(spec)
@@ -42,7 +43,7 @@ def channel_edges(
             if reasons := _fed_back(name, operator) or [*_into_loop(name, operator, loops), *others]:
                 channels[name, operator.name] = tuple(reasons)
     unending = {each.name for each in spec.sources if not each.bounded}
-    # What is fused into a chain whose inputs all are bounded sources, read by the chain itself.
+    # The operators fused into a chain whose inputs are all bounded sources that the chain itself reads.
     ending = {each.name for each in spec.sources if each.bounded}
     for operator in ordered:
         names = inputs_of(operator)
@@ -66,7 +67,7 @@ def channel_edges(
 
 
 def inputs_of(operator: OperatorSpec) -> tuple[str, ...]:
-    """Return what an operator reads, each once."""
+    """Return an operator's inputs, each once."""
     return tuple(dict.fromkeys(edge.name for edge in operator.inputs))
 
 
@@ -81,7 +82,7 @@ def _into_loop(name: str, reader: OperatorSpec, loops: Mapping[str, tuple[str, .
 
 
 def _readers(spec: JobSpec) -> Mapping[str, list[str]]:
-    """Return what reads each source and operator, operators first."""
+    """Return the readers of each source and operator, operators first."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for operator in spec.operators:
         for name in inputs_of(operator):

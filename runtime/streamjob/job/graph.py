@@ -1,4 +1,4 @@
-"""The job's graph as JSON: what a manifest keeps of a job, so that a restore can be checked against it."""
+"""The job's graph as JSON: the description of a job in its manifests, which restores are checked against."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValu
             from the graph alone.
 
     Returns:
-        JSON-able values under the job file's field names. References like `${env:NAME}` stay as they are written.
+        JSON values under the job file's field names. References like `${env:NAME}` stay unresolved.
     """
     graph: dict[str, Any] = spec.model_dump(mode="json", by_alias=True, include={"name", "parallelism"})
     graph["maxParallelism"] = spec.max_parallelism
@@ -33,6 +33,6 @@ def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValu
 def _part(part: SourceSpec | SinkSpec, directory: Path | None) -> dict[str, Any]:
     dumped = part.model_dump(mode="json", by_alias=True, exclude_none=True)
     options = absolute_options(part, directory) if directory else part.options
-    # Validation refuses secrets in plain text; a graph is kept for long and read by many, so it does not rely on that.
+    # Validation refuses plain-text secrets, but graphs are kept for long and have many readers, so do not rely on it.
     dumped["options"] = {key: "***" if is_secret(key, value) else value for key, value in options.items()}
     return dumped

@@ -1,4 +1,4 @@
-"""The options of the Iceberg sink, as a job's file gives them; the rest is checked in the catalog, at the start."""
+"""Checks the options of the Iceberg sink in a job file. The rest is checked in the catalog, when the job starts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class IcebergOptions(Spec):
 
 
 def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Return what pyiceberg's catalog is loaded with."""
+    """Return the properties for pyiceberg's catalog."""
     return {
         name.removeprefix(_CATALOG): value
         for name, value in options.items()
@@ -70,21 +70,21 @@ def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_options(options: Mapping[str, str], sink: str = "the sink") -> IcebergOptions:
-    """Return a sink's options, checked.
+    """Return the validated options of a sink.
 
     Args:
         options: by name.
-        sink: what to call the sink in a message.
+        sink: the sink's name in messages.
 
     Raises:
-        UnusableOptions: one is unknown, missing, or cannot have its value.
+        UnusableOptions: an option is unknown, missing or has an invalid value.
     """
     refuse(UnusableOptions, f"{sink}:", problems(options))
     return IcebergOptions.model_validate(_own(options))
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Return what is wrong with a sink's options, with the fix; no value is shown."""
+    """Return problems with a sink's options, with fixes; values are not shown."""
 
     def further(parsed: IcebergOptions) -> Iterator[tuple[str, str]]:
         return _further_problems(parsed, catalog_properties(options))
@@ -95,7 +95,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def delivery_problems(
     options: Mapping[str, str], delivery: str, partition_by: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink: exactly once it is streamjob's own, at least once it is Spark's."""
+    """Yield problems with a sink's delivery: exactly-once uses streamjob's own sink, at-least-once Spark's."""
     if delivery == "exactly-once":
         yield from problems(options)
         if partition_by:

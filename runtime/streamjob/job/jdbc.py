@@ -1,6 +1,6 @@
-"""The options of a JDBC sink, as a job's file gives them; the rest is checked on the database, at the start.
+"""Checks the options of a JDBC sink in a job file. The rest is checked on the database, when the job starts.
 
-They are Spark's, and what Spark does not know goes to the driver: so none is unknown.
+The options are Spark's. Spark passes unknown ones to the driver, so no option is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"jdbc:|\$\{env:")
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    """Yield problems with a sink's options, with fixes; values are not shown."""
     url, table = option(options, "url"), option(options, "dbtable")
     if not url:
         yield "lacks the option 'url'", "add url: jdbc:postgresql://host:5432/database, or another URL of the driver"

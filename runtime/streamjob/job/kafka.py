@@ -1,6 +1,6 @@
-"""The options of a Kafka source, as a job's file gives them; what only the brokers know is checked at the start.
+"""Checks the options of a Kafka source in a job file. The brokers are asked when the job starts.
 
-They are those of Spark's connector, whose mistakes are told here before anything starts, and two of our own.
+The options are those of Spark's connector, whose errors are found here before anything starts, and two of our own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamjob.job.spec import Spec
 
 FORMAT = "kafka"
 CLIENT = "kafka."
-"""What the options of Kafka's client begin with."""
+"""The prefix of options for Kafka's client."""
 SERVERS = CLIENT + "bootstrap.servers"
 SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
 CONSUMER_GROUP = "consumerGroup"
@@ -37,7 +37,7 @@ _OTHERS = (
     *("minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "groupIdPrefix"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
-"""Options of the connector that the reference leaves to Spark's."""
+"""Options of the connector that our reference leaves to Spark's."""
 _REFUSED = {
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
     "kafka.key.deserializer": "keys arrive as bytes: convert them in an operator, for example with CAST",
@@ -45,12 +45,12 @@ _REFUSED = {
     "kafka.enable.auto.commit": f"leave it out: positions are in checkpoints, and reported to {CONSUMER_GROUP}",
     "kafka.interceptor.classes": "leave it out",
 }
-"""What Spark's connector sets itself, and refuses to be told."""
+"""Options that Spark's connector sets itself and refuses."""
 _BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
 
 
 class KafkaFields(Spec):
-    """Options that sources and sinks have in common."""
+    """Options that sources and sinks share."""
 
     bootstrap_servers: str = Field(
         alias="kafka.bootstrap.servers", description="The brokers, as `host:9092,host:9092`."
@@ -58,8 +58,7 @@ class KafkaFields(Spec):
 
 
 class KafkaSourceFields(KafkaFields):
-    """Options of `format: kafka`, in addition to `kafka.…`, any setting of Kafka's consumer, and to other options of
-    Spark's connector."""
+    """Options of `format: kafka`, in addition to `kafka.…` settings and other options of Spark's connector."""
 
     subscribe: str | None = Field(default=None, description="Topics, separated by commas.")
     subscribe_pattern: str | None = Field(default=None, description="As an alternative: a Java pattern for topics.")
@@ -95,7 +94,7 @@ _KNOWN = (*option_names(KafkaSourceFields), *_OTHERS)
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a source's options, as written in a file, with the fix; none of them shows a secret."""
+    """Yield problems with a source's options, with fixes; secrets are not shown."""
     yield from _places(options)
     yield from _beginnings(options)
     for name, fix in _REFUSED.items():
@@ -111,22 +110,22 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def fails_on_data_loss(options: Mapping[str, str]) -> bool:
-    """Return whether the job is to end where records are gone that it has not read."""
+    """Return whether the job fails if records were deleted before it could read them."""
     return (option(options, FAIL_ON_DATA_LOSS) or "true").lower() != "false"
 
 
 def reports_offsets(options: Mapping[str, str]) -> bool:
-    """Return whether positions are to be reported to a consumer group."""
+    """Return whether positions are reported to a consumer group."""
     return (option(options, REPORT_OFFSETS) or "true").lower() != "false"
 
 
 def consumer_group(options: Mapping[str, str], namespace: str, job: str, uid: str) -> str:
-    """Return the consumer group that positions are reported to."""
+    """Return the consumer group to which positions are reported."""
     return option(options, CONSUMER_GROUP) or f"streamjob-{namespace}-{job}-{uid}"
 
 
 def subscription(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
-    """Return the topics that a source names, and the pattern of those that it reads if it names none."""
+    """Return a source's topics, and the pattern of its topics if it names none."""
     topics = option(options, "subscribe")
     if topics is not None:
         return tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip())), None
@@ -137,7 +136,7 @@ def subscription(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | Non
 
 
 def is_count(value: str) -> bool:
-    """Return whether a value is a whole number above 0."""
+    """Return whether a value is a positive whole number."""
     return value.isascii() and value.isdecimal() and int(value) > 0
 
 
@@ -184,7 +183,7 @@ def _checked(
 
 
 def _misspelt(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """An option that nobody knows is left to the connector, but for one that is nearly the name of another."""
+    """Return whether an unknown option is probably a misspelt one. Other unknown options are left to the connector."""
     known = {name.lower() for name in _KNOWN}
     for key in options:
         if key.lower() not in known and not key.lower().startswith(CLIENT):

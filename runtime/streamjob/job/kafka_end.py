@@ -1,4 +1,4 @@
-"""Where a bounded Kafka source ends, as a job's file says it; the offsets themselves are fixed at the job's start."""
+"""Parses the end of a bounded Kafka source. The offsets themselves are fixed at the job's first start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATEST = -1
 
 
 class NotEndingOffsets(InvalidInput):
-    """The option `endingOffsets` says no end."""
+    """The option `endingOffsets` has an invalid value."""
 
 
 class TopicPartition(NamedTuple):
@@ -29,11 +29,11 @@ class TopicPartition(NamedTuple):
 
 
 def ending_offsets(text: str | None) -> Mapping[TopicPartition, int | None] | None:
-    """Return the offset behind the last record of each partition, None for the latest one; None for all the latest.
+    """Return the offset after the last record of each partition, None for the latest; None alone if all are the latest.
 
     Args:
-        text: the option, as Spark's batch source takes it: `latest`, or offsets by topic and partition in JSON, where
-            -1 is the latest.
+        text: the option in the form of Spark's batch source: `latest`, or JSON with offsets by topic and partition,
+            where -1 is the latest.
 
     Raises:
         NotEndingOffsets: it is neither.
@@ -62,7 +62,7 @@ def _offset(value: object) -> int:
 
 
 def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the end of a Kafka source, each with what to do about it."""
+    """Yield problems with the end of a Kafka source, with fixes."""
     if not bounded:
         if given := [name for name in (ENDING_OFFSETS, *_OF_TIMES) if option(options, name) is not None]:
             yield f"has {given[0]}, and is not bounded", "give bounded: true, or leave the option out"

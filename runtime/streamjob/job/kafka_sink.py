@@ -1,4 +1,4 @@
-"""The options of the exactly-once Kafka sink, as a job's file gives them; the rest is checked on the brokers."""
+"""Checks the options of the exactly-once Kafka sink in a job file. The rest is checked on the brokers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 LONGEST_REQUEST = "max.request.size"
 
 _DEFAULTS: Mapping[str, str] = {
-    # What brokers allow at most if they are not told otherwise.
+    # The maximum that brokers allow by default.
     TRANSACTION_TIMEOUT: "900000",
     LONGEST_REQUEST: "1048576",
-    # Rows come as fast as they can be read: larger batches than the client's own are worth it.
+    # Rows are produced as fast as they are read, so batches larger than the client's default pay off.
     "batch.size": "262144",
     "linger.ms": "5",
     "buffer.memory": "33554432",
@@ -47,7 +47,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaSinkFields(KafkaFields):
-    """Options of `format: kafka` with exactly-once delivery, besides any setting `kafka.…` of the producer."""
+    """Options of `format: kafka` with exactly-once delivery. Any `kafka.…` setting of the producer is allowed, too."""
 
     topic: str | None = Field(
         default=None, description="The topic for all rows. Default: the column `topic` of each row."
@@ -61,12 +61,12 @@ class KafkaSinkFields(KafkaFields):
 
 @dataclass(frozen=True, slots=True)
 class KafkaSinkOptions:
-    """Options of `format: kafka` that delivers exactly once.
+    """Validated options of `format: kafka` with exactly-once delivery.
 
     Args:
-        client: settings of Kafka's client, without `kafka.` before their names, defaults included.
-        topic: where all rows go; None for the rows' own column.
-        commits_topic: where the sink records what it has committed.
+        client: settings of Kafka's client including defaults, without the prefix `kafka.`.
+        topic: the topic for all rows; None to use the rows' own column.
+        commits_topic: the topic in which the sink records its commits.
     """
 
     client: Mapping[str, str]
@@ -75,24 +75,24 @@ class KafkaSinkOptions:
 
     @property
     def transaction_timeout(self) -> float:
-        """How long a transaction may take, in seconds."""
+        """Maximum duration of a transaction, in seconds."""
         return int(self.client[TRANSACTION_TIMEOUT]) / 1000
 
     @property
     def longest_request(self) -> int:
-        """The bytes that a row may have at most, with what goes along with it."""
+        """Maximum size of a row in bytes, including overhead."""
         return int(self.client[LONGEST_REQUEST])
 
 
 def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
-    """Return a sink's options, checked.
+    """Return the validated options of a sink.
 
     Args:
-        options: as the sink gets them.
-        sink: what to call it in a message.
+        options: the options as the sink receives them.
+        sink: the sink's name in messages.
 
     Raises:
-        UnusableOptions: one is unknown, missing, or cannot have its value; says all that is wrong.
+        UnusableOptions: an option is unknown, missing or has an invalid value; lists all problems.
     """
     refuse(UnusableOptions, f"{sink}:", problems(options))
     given = {name.removeprefix(CLIENT): value for name, value in options.items() if name.startswith(CLIENT)}
@@ -104,7 +104,7 @@ def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    """Yield problems with a sink's options, with fixes; values are not shown."""
     if not options.get(SERVERS, "").strip():
         yield f"lacks the option {SERVERS!r}", f"add {SERVERS}: host:9092"
     for name, value in options.items():

@@ -28,19 +28,19 @@ _OVERLAID = ("parallelism", "maxParallelism")
 _MERGED = ("checkpointing", "sparkConf")
 
 SparkParser = Callable[[str], str | None]
-"""Judges a query as Spark does: why it does not parse, or None if it does."""
+"""Returns why Spark cannot parse a query, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job with what its file's place gives it.
+    """A job and the context of its file.
 
     Args:
         spec: the job.
         directory: the file's directory, absolute: paths and modules are relative to it.
-        origin: the file, as it was named.
-        functions: functions of operators that were written in Python, by uid.
-        namespace: the resource's namespace, where the file is one that names it.
+        origin: the file as the user named it.
+        functions: functions of Python operators, by uid.
+        namespace: the namespace in a resource file; otherwise None.
     """
 
     spec: JobSpec
@@ -50,7 +50,7 @@ class LoadedJob:
     namespace: str | None = None
 
     def resolve(self, operator: OperatorSpec) -> Function:
-        """Return the function of an operator; modules are imported on the first call.
+        """Return the function of an operator; the first call imports its module.
 
         Raises:
             InvalidJob: it cannot be imported.
@@ -64,7 +64,7 @@ class LoadedJob:
         return found
 
     def options(self, part: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the options that a connector is opened with; they may hold secrets.
+        """Return the resolved options for a connector; they may contain secrets.
 
         Raises:
             MissingVariable: an option refers to an environment variable that is not set.
@@ -72,11 +72,11 @@ class LoadedJob:
         return resolve_options(part, self.directory, environ)
 
     def spark_conf(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the job's Spark configuration; it may hold secrets. Raises MissingVariable like `options`."""
+        """Return the job's Spark configuration; it may contain secrets. Raises MissingVariable like `options`."""
         return {key: substitute(value, environ) for key, value in self.spec.spark_conf.items()}
 
     def location(self) -> str | None:
-        """Return where the file wants its checkpoints: an absolute path or a URI, or None."""
+        """Return the checkpoint location in the file as an absolute path or a URI, or None."""
         location = self.spec.checkpointing.location
         return absolute_path(location, self.directory) if location is not None else None
 
@@ -105,12 +105,12 @@ def load_job(
 
     Args:
         path: a YAML file (a bare job, or a StreamJob resource) or a Python file that defines `job`.
-        overrides: `PATH=VALUE` each, applied before the job is read.
-        spark_parser: asked about queries that sqlglot does not read, before they are refused.
-        environ: if given, references to variables that it lacks are problems.
+        overrides: overrides of the form `PATH=VALUE`, applied before the job is read.
+        spark_parser: asked about queries that sqlglot cannot read, before they are refused.
+        environ: if given, references to missing variables are problems.
 
     Raises:
-        InvalidJob: with every problem of the job that can be told without Spark.
+        InvalidJob: lists every problem that can be found without Spark.
         InvalidInput: the file cannot be read.
     """
     file = Path(path)
@@ -124,7 +124,7 @@ def load_job(
         raise InvalidJob(origin, by_part(problems))
     loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
-    # What a part seems to lack was perhaps among the fields of it that could not be read.
+    # A field that a part seems to lack may be among its fields that could not be read.
     problems += [each for each in examine(subject) if each.where not in reading.broken]
     if environ is not None:
         problems += loaded.missing_variables(environ)
@@ -177,7 +177,7 @@ def _read_yaml(file: Path, origin: str) -> _Content:
 
 
 def _resource(document: dict[str, Any], origin: str) -> _Content:
-    """Return the job of a StreamJob, with the fields of its spec that go before the job's own."""
+    """Return the job of a StreamJob, with the fields of its spec that override the job's own."""
     kind, version = document.get("kind"), document.get("apiVersion")
     problems = []
     if kind != "StreamJob":
@@ -209,7 +209,7 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:
-    """Return what is wrong with the schedule of a StreamJob's savepoints; its other fields are the API server's."""
+    """Return problems with the schedule of a StreamJob's savepoints; the API server checks its other fields."""
     savepoints = spec.get("savepoints") if isinstance(spec, dict) else None
     schedule = savepoints.get("schedule") if isinstance(savepoints, dict) else None
     if not isinstance(schedule, str):

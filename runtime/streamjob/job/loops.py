@@ -1,4 +1,4 @@
-"""Which operators are in loops: each reads, directly or through others, what comes of its own rows."""
+"""Finds the operators in loops: those that read, directly or through others, results of their own rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def loops_of(spec: JobSpec) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name in readers:
         if name not in found:
-            # What is on a way from an operator and on one to it is on a cycle with it.
+            # An operator that is on a path both from and to another one is on a cycle with it.
             members = _reached(name, readers) & _reached(name, read)
             loop = tuple(each for each in readers if each in members)
             found |= dict.fromkeys(loop, loop)
@@ -22,7 +22,7 @@ def loops_of(spec: JobSpec) -> dict[str, tuple[str, ...]]:
 
 
 def closes_a_cycle(spec: JobSpec, name: str, reader: str) -> bool:
-    """Return whether what the operator `reader` hands on comes to the operator `name`, or is the same one's."""
+    """Return whether the rows of `reader` reach the operator `name`, or both are the same operator."""
     return name == reader or name in _reached(reader, _readers(spec, feedback=False))
 
 
@@ -36,7 +36,7 @@ def _readers(spec: JobSpec, *, feedback: bool) -> dict[str, list[str]]:
 
 
 def _on_cycles(readers: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return the graph without what leads into no cycle: most jobs have no loop."""
+    """Return the graph without the parts that lead into no cycle; most jobs have no loop."""
     read = _reversed(readers)
     number = {name: len(list(each)) for name, each in readers.items()}
     ends = [name for name, each in number.items() if each == 0]

@@ -1,4 +1,4 @@
-"""How deeply a value of a file or a resource may be nested: beyond, Python's own functions end by a RecursionError."""
+"""Limits the depth of files and resources: beyond it, Python's own functions fail with a RecursionError."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_LEVELS = 64
-"""Levels of mappings and lists that a job or a spec may have; a pod template has about 12."""
+"""Maximum depth of mappings and lists in a job or a spec; a pod template has about 12 levels."""
 
 
 def too_deep(value: Any) -> str | None:
-    """Return the field below which a value of mappings and lists has more than `MOST_LEVELS` levels; None if none has.
+    """Return the field below which a value has more than `MOST_LEVELS` levels of mappings and lists, or None.
 
-    It does not recurse, so it takes any depth.
+    It does not recurse, so it accepts any depth.
     """
     waiting: list[tuple[Any, int, str]] = [(value, 0, "")]
     while waiting:
@@ -30,5 +30,5 @@ def too_deep(value: Any) -> str | None:
 
 
 def _below(field: str, key: str, level: int) -> str:
-    # Three names are enough to find it.
+    # Three names are enough to find the place.
     return field if level > 2 else f"{field}.{key}".lstrip(".")

@@ -1,4 +1,4 @@
-"""Options that are the fields of a model: their names, and what is wrong with them."""
+"""Validates options by a pydantic model: names and values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def option_names(model: type[BaseModel]) -> list[str]:
-    """Return the names of a model's fields, as a file has them."""
+    """Return the names of a model's fields as they appear in files."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -23,13 +23,13 @@ def problems_of(
     advice: Mapping[str, str],
     further: Callable[[_Model], Iterable[tuple[str, str]]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with options, with the fix; no value is shown.
+    """Yield problems with options, with fixes; values are not shown.
 
     Args:
-        model: what they are to become.
+        model: the model of the options.
         options: by name.
-        advice: the fix for an option that is missing, or cannot have its value.
-        further: yields what is wrong with options that each have a value they can have.
+        advice: the fix for an option that is missing or has an invalid value.
+        further: yields further problems of options that are valid one by one.
     """
     try:
         parsed = model.model_validate(dict(options))

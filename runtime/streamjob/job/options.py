@@ -1,6 +1,7 @@
-"""Options as a connector gets them: paths absolute, and `${env:NAME}` replaced by the environment's value.
+"""Resolves options for connectors: makes paths absolute and replaces `${env:NAME}` by the variable's value.
 
-Secrets enter a job this way alone. They are looked up when a connector is opened and never stored in the model.
+This is the only way in which secrets enter a job. They are resolved when a connector is opened, and never stored in the
+model.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SECRET = re.compile(
     r"|jaas[._-]config|connection[._-]?string"
     r"|(?<![a-z])(pwd|dsn|sas|pem|auth(?!or(?!iz)|enticator)[a-z]*([._-](header|string|data|info|params?))?))"
     r"([._-]?(key|value))?$"
-    # Azure's names end with the account, and a header's name can be anything.
+    # Azure's option names end with the account, and header names are arbitrary.
     r"|account[._-]key[._-]|sas[._-]fixed[._-]token|(?<![a-z])headers?([._-].*)?$"
 )
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -32,9 +33,9 @@ _USERINFO = re.compile(r"://([^/?#\s]+)@")
 _ASSIGNED = re.compile(r"""(?:password|secret)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^"'&;\s][^&;\s]*))""", re.IGNORECASE)
 _MASK = "***"
 _SHORT = 4
-"""Characters of a secret below which it is taken for one only where it stands by itself."""
+"""A secret shorter than this is redacted only where it stands alone."""
 
-# A name, not a place in a file system.
+# This is a name, not a path.
 _PATHLESS = {"iceberg"}
 
 
@@ -43,11 +44,11 @@ class MissingVariable(InvalidInput):
 
 
 class UnusableOptions(InvalidInput):
-    """The options of a source or sink cannot be used."""
+    """The options of a source or sink are invalid."""
 
 
 def option(options: Mapping[str, str], name: str) -> str | None:
-    """Return an option, whatever the case of its name, as Spark does; None if it is not given."""
+    """Return the value of an option, or None; like Spark, ignores the case of its name."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)
 
 
@@ -76,22 +77,22 @@ def substitute(value: str, environ: Mapping[str, str]) -> str:
 
 
 def is_secret(key: str, value: str) -> bool:
-    """Return whether an option holds a secret in plain text, judged by its name and by logins in its value."""
+    """Return whether an option contains a plain-text secret, judged by its name and by logins in its value."""
     if _LOGIN.search(_REFERRED_LOGIN.sub("://", _REFERENCE.sub("${env:}", value))):
         return True
     return _is_named_for_secret(key, value) and _REFERENCE.search(value) is None
 
 
 def _is_named_for_secret(key: str, value: str) -> bool:
-    # `header: true` of a CSV file is none.
+    # `header: true` of a CSV file is not a secret.
     return _SECRET.search(_WORD_BEGINS.sub("_", key).lower()) is not None and _BOOLEAN.fullmatch(value) is None
 
 
 def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
-    """Return what no message may show: the values of options named for a secret, and the passwords within others.
+    """Return the texts that messages must not show: values of secret options, and passwords inside others.
 
     Args:
-        options: as a connector gets them, with the environment's values.
+        options: the options with environment variables resolved.
     """
     found = {value for name, value in options.items() if _is_named_for_secret(name, value)}
     for value in options.values():
@@ -105,7 +106,7 @@ def secrets_in(options: Mapping[str, str]) -> frozenset[str]:
 
 
 def redacted(text: str, secrets: Collection[str]) -> str:
-    """Return a text with `***` in place of each secret; line breaks and spaces within one count as the same."""
+    """Return a text with each secret replaced by `***`; different whitespace inside a secret counts as equal."""
     patterns = []
     for secret in sorted(filter(str.strip, secrets), key=len, reverse=True):
         pattern = r"\s+".join(map(re.escape, secret.split()))
@@ -114,19 +115,19 @@ def redacted(text: str, secrets: Collection[str]) -> str:
 
 
 def absolute_path(path: str, directory: Path) -> str:
-    """Return a path relative to the job file's directory as an absolute one; URIs and absolute paths as they are."""
+    """Return a relative path as an absolute one below `directory`; return URIs and absolute paths unchanged."""
     if _URI.match(path) or path.startswith("/"):
         return path
     return str(directory.absolute() / path)
 
 
 def resolve_options(part: SourceSpec | SinkSpec, directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that a source's or sink's connector is opened with.
+    """Return the resolved options for the connector of a source or sink.
 
     Args:
         part: the source or sink.
         directory: the job file's directory; a relative `path` is below it.
-        environ: the environment that `${env:NAME}` refers to.
+        environ: the environment for `${env:NAME}`.
 
     Raises:
         MissingVariable: a variable is not set.
@@ -140,7 +141,7 @@ def resolve_options(part: SourceSpec | SinkSpec, directory: Path, environ: Mappi
 
 
 def absolute_options(part: SourceSpec | SinkSpec, directory: Path) -> dict[str, str]:
-    """Return the options for the record: paths absolute, references to the environment as they are written."""
+    """Return the options for the manifest: paths are absolute, references to the environment stay unresolved."""
     return {
         key: absolute_path(value, directory)
         if key.lower() == "path" and part.format not in _PATHLESS and not value.startswith("${env:")

@@ -1,7 +1,7 @@
 """`--set PATH=VALUE`: changes one field of a job before it is read.
 
-A path is field names with dots in between; an element of a list goes by its name: `sources.flights.options.path`.
-Below `options` and `sparkConf` the rest of the path is one key, since such keys have dots of their own.
+A path consists of field names separated by dots. List elements are addressed by name: `sources.flights.options.path`.
+Below `options` and `sparkConf`, the rest of the path is one key, since such keys contain dots themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPEN = {"options", "sparkConf"}
 
 
 def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a copy of the job file's content with the overrides applied, and the problems of those that cannot be."""
+    """Return a copy of the job file's content with the overrides applied, and problems with the others."""
     changed = copy.deepcopy(data)
     problems: list[Problem] = []
     for override in overrides:

@@ -1,7 +1,7 @@
-"""Plans a job: which operators are fused into which chain, and which channels stand between the chains.
+"""Plans a job: fuses operators into chains, and places channels between the chains.
 
-A chain is a run of operators that one Spark query computes. A channel stands between two chains where one query cannot
-do it, see `streamjob.job.fusing`.
+A chain is a group of operators that one Spark query computes. A channel connects two chains where one query cannot
+compute both; see `streamjob.job.fusing`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from streamjob.job.sql import NotAQuery, read_query
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """The way of rows from one chain to another.
+    """A channel from one chain to another.
 
     Args:
         source: the chain that writes it.
         target: the chain that reads it.
-        name: what its rows are called in the job, which is the table's name in the SQL of the chain that reads it.
-        uid: the uid of the operator or source of that name.
-        reason: why it is there, for people.
-        feedback: it closes a cycle.
+        name: the name of its rows in the job, which is the table's name in the reader's SQL.
+        uid: the uid of the operator or source with that name.
+        reason: why the channel exists, in words.
+        feedback: whether it closes a cycle.
         schema_ddl: the columns of a feedback channel.
     """
 
@@ -41,18 +41,18 @@ class ChannelPlan:
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A run of operators fused into one Spark query.
+    """A group of operators fused into one Spark query.
 
     Args:
         uid: the chain's identity: the uid of the operator or source whose rows leave it.
-        sources: what it reads from outside of the job.
-        operators: what it computes, each after its inputs.
-        sinks: what it writes; they all read `output`.
-        output: name of the operator or source whose rows leave the chain: to its sinks, and to the chains that read it.
+        sources: the sources that it reads.
+        operators: its operators, each after its inputs.
+        sinks: its sinks, which all read `output`.
+        output: name of the operator or source whose rows leave the chain, for its sinks and for other chains.
         output_mode: Spark's output mode of the query.
-        channels: what it reads from other chains.
-        bounded: everything that it reads, directly and through channels, will end.
-        loop: the operators of the loop that it is a part of; none if it is in no loop.
+        channels: the channels that it reads.
+        bounded: whether all its inputs end, directly and through channels.
+        loop: the operators of the loop that it belongs to; empty if it is in no loop.
     """
 
     uid: ChainUid
@@ -66,41 +66,41 @@ class ChainPlan:
     loop: tuple[str, ...] = ()
 
     def uids(self) -> tuple[OperatorUid, ...]:
-        """Return the uids of all that runs in the chain: sources, operators, sinks."""
+        """Return the uids of all parts in the chain: sources, operators, sinks."""
         nodes: tuple[Node, ...] = (*self.sources, *self.operators, *self.sinks)
         return tuple(each.uid for each in nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a job runs.
+    """The plan of a job.
 
     Args:
-        chains: its chains, each after those that it reads, feedback aside.
-        channels: the channels between them, by the chain that reads, in the order of the chains.
+        chains: its chains, each after those that it reads, apart from feedback.
+        channels: the channels between them, by the reading chain, in the order of the chains.
     """
 
     chains: tuple[ChainPlan, ...]
     channels: tuple[ChannelPlan, ...] = ()
 
     def chain(self, uid: ChainUid) -> ChainPlan:
-        """Return the chain of that uid; KeyError if there is none."""
+        """Return the chain with this uid; KeyError if there is none."""
         for chain in self.chains:
             if chain.uid == uid:
                 return chain
         raise KeyError(uid)
 
     def readers(self, uid: ChainUid) -> tuple[ChainUid, ...]:
-        """Return the chains that read what the chain `uid` writes into its channels; none if it has none."""
+        """Return the chains that read the channels of the chain `uid`; empty if there are none."""
         return tuple(each.target for each in self.channels if each.source == uid)
 
     def feeds_back(self, uid: ChainUid) -> bool:
-        """Return whether a feedback channel leads away from a chain."""
+        """Return whether a feedback channel starts at a chain."""
         return any(each.feedback for each in self.channels if each.source == uid)
 
 
 def plan(spec: JobSpec) -> Plan:
-    """Return how a valid job runs, in as few chains as possible."""
+    """Return the plan of a valid job, with as few chains as possible."""
     ordered = in_order(spec)
     edges = channel_edges(spec, ordered, _is_the_same_in)
     fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
@@ -114,9 +114,9 @@ def plan(spec: JobSpec) -> Plan:
 
 
 def in_order(spec: JobSpec) -> tuple[OperatorSpec, ...]:
-    """Return the operators, each after its inputs but for feedback, otherwise in the order of the file.
+    """Return the operators, each after its inputs apart from feedback, and otherwise in the order of the file.
 
-    Those of a cycle that no feedback input closes are left out.
+    Operators of a cycle without a feedback input are left out.
     """
     done = {each.name for each in spec.sources}
     waiting = list(spec.operators)
@@ -133,7 +133,7 @@ def _is_ready(operator: OperatorSpec, done: Set[str]) -> bool:
 
 
 def consumers(spec: JobSpec, name: str) -> list[str]:
-    """Return what reads the source or operator `name`: `operator 'a'`, `sink 'b'`."""
+    """Return the readers of the source or operator `name`: `operator 'a'`, `sink 'b'`."""
     operators = [each.name for each in spec.operators if any(edge.name == name for edge in each.inputs)]
     return [f"operator {each!r}" for each in operators] + [f"sink {s.name!r}" for s in spec.sinks if s.input == name]
 
@@ -146,7 +146,7 @@ def _chain(
     earlier: dict[str, ChainPlan],
     loops: Mapping[str, tuple[str, ...]],
 ) -> ChainPlan:
-    """Return the chain whose rows are those of `last`: all that is fused with it."""
+    """Return the chain that outputs the rows of `last`, with everything fused with it."""
     members = {last.name}
     for operator in reversed(ordered):
         if operator.name in members:
@@ -170,7 +170,7 @@ def _chain(
         output_mode=last.output_mode if isinstance(last, OperatorSpec) else "append",
         channels=tuple(
             ChannelPlan(
-                # A chain has the uid of what leaves it, also one that comes later.
+                # Every chain has the uid of its output; chains that are created later follow the same rule.
                 source=ChainUid(parts[name].uid),
                 target=uid,
                 name=name,
@@ -187,7 +187,7 @@ def _chain(
 
 
 def _is_the_same_in(operator: OperatorSpec, mode: OutputMode) -> bool:
-    """Return whether an operator surely gives the rows of append mode in a query of another output mode."""
+    """Return whether an operator certainly yields its append-mode rows in a query of another output mode."""
     if operator.sql is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The options of the PostgreSQL sink, as a job's file gives them; the rest is checked on the server, at the start."""
+"""Checks the options of the PostgreSQL sink in a job file. The rest is checked on the server, when the job starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _names(value: Any) -> Any:
 
 
 class PostgresqlOptions(Spec):
-    """Options of `format: postgresql`: the table, and how to write to it."""
+    """Options of `format: postgresql`: the table and the way of writing to it."""
 
     url: str = Field(
         min_length=1,
@@ -56,27 +56,27 @@ class PostgresqlOptions(Spec):
     )
 
     def table_name(self) -> tuple[str | None, str]:
-        """Return the table's schema, None for the first one of the search path that has it, and its name."""
+        """Return the table's schema, or None for the first in the search path that has it, and the table's name."""
         schema, dot, table = self.table.partition(".")
         return (schema, table) if dot else (None, schema)
 
 
 def parse_options(options: Mapping[str, str], sink: str = "the sink") -> PostgresqlOptions:
-    """Return a sink's options, checked.
+    """Return the validated options of a sink.
 
     Args:
         options: by name.
-        sink: what to call the sink in a message.
+        sink: the sink's name in messages.
 
     Raises:
-        UnusableOptions: one is unknown, missing, or cannot have its value.
+        UnusableOptions: an option is unknown, missing or has an invalid value.
     """
     refuse(UnusableOptions, f"{sink}:", problems(options))
     return PostgresqlOptions.model_validate(dict(options))
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Return what is wrong with a sink's options, as written in a file, with the fix; no value is shown."""
+    """Return problems with a sink's options, with fixes; values are not shown."""
     return problems_of(PostgresqlOptions, options, _ADVICE, _further_problems)
 
 

@@ -1,4 +1,4 @@
-"""A problem of a job: which part has it, what is wrong, and what its author can do."""
+"""A problem of a job: the part, the problem and the fix."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _PARTS = ("--set", "file", "spec", "job", "checkpointing", "channels", "source",
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a job.
+    """One problem of a job.
 
     Args:
-        where: the part of the job, as its author calls it: `operator 'delays'`, `checkpointing`, `job`.
-        what: what is wrong with it.
-        fix: what to write instead; empty where nothing can be said.
+        where: the part of the job in the author's terms: `operator 'delays'`, `checkpointing`, `job`.
+        what: the problem.
+        fix: what to write instead; empty if there is no advice.
     """
 
     where: str
@@ -27,7 +27,7 @@ class Problem:
 
 
 def by_part(problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems without repetitions, in the order in which a job file has its parts."""
+    """Return problems without duplicates, in the order of the parts in a job file."""
     unique = list(dict.fromkeys(problems))
     first = {problem.where: index for index, problem in reversed(list(enumerate(unique)))}
     return sorted(unique, key=lambda problem: (_part(problem.where), first[problem.where]))

@@ -1,4 +1,4 @@
-"""Turns the content of a job file into the model, and what the model refuses into problems in the author's words."""
+"""Parses the content of a job file into the model, and reports validation errors in the author's terms."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read.
+    """The result of reading a job file.
 
     Args:
-        spec: the model without the fields that were refused; None if too little is left.
-        problems: why each was refused.
-        broken: the parts that have such problems, as their `where`: what they lack was perhaps refused.
+        spec: the model without invalid fields; None if too little is left.
+        problems: the problem of each invalid field.
+        broken: the parts with such problems, as their `where`: a field that they seem to lack may be an invalid one.
         unread: names of the parts that are missing in `spec` altogether.
-        complete: no part and no edge is missing in `spec`, named or not.
+        complete: no part and no edge is missing in `spec`, with or without a name.
     """
 
     spec: JobSpec | None
@@ -83,7 +83,7 @@ class Reading:
 def read_spec(data: Any) -> Reading:
     """Read a job from the content of a job file: names in camelCase, durations as `10s`.
 
-    Never raises for wrong content. Where fields are wrong, the rest is still read, so that the rest can be checked too.
+    Never raises for invalid content. Valid fields are read in any case, so that they can be checked, too.
     """
     if not isinstance(data, Mapping):
         return Reading(None, (Problem("job", "is not a mapping", "begin with `name:`, `sources:` and `sinks:`"),))
@@ -94,7 +94,7 @@ def read_spec(data: Any) -> Reading:
     problems: dict[Problem, None] = {}
     unread: set[str] = set()
     complete = True
-    # Taking out what is wrong can uncover what pydantic did not reach, so it takes a few rounds.
+    # Removing invalid fields can reveal others that pydantic had not reached, so it takes a few rounds.
     for _ in range(4):
         try:
             spec = JobSpec.model_validate(rest, by_alias=True, by_name=False)
@@ -118,7 +118,7 @@ def _touches_graph(location: Location) -> bool:
 
 
 def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location]:
-    """Return what the author calls the part at `location`, and the location below it."""
+    """Return the author's name for the part at `location`, and the location below it."""
     head = location[0] if location else ""
     if head in _KINDS and len(location) > 1 and isinstance(location[1], int):
         part = data[str(head)][location[1]]
@@ -142,7 +142,7 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
         return Problem(where, f"lacks {path!r}", _description(location))
     subject = path or "it"
     if kind == "literal_error":
-        # No part of the model that takes one of a few words can hold a secret.
+        # Fields of the model that take one of a few words never hold a secret.
         words = _expected(location)
         meant = nearest(str(error["input"]), words)
         fix = f"did you mean {meant!r}?" if meant else ""
@@ -219,14 +219,14 @@ def _dotted(location: Iterable[int | str]) -> str:
 
 
 def _without(data: dict[str, Any], wrong: Iterable[Location]) -> tuple[dict[str, Any], list[Any]]:
-    """Return `data` without the fields that are wrong, and the parts of the graph that had to go with them.
+    """Return `data` without the invalid fields, and the graph parts that had to be removed with them.
 
-    Where a field cannot be missing, what is around it goes; the job itself gets a name in place of a wrong one.
+    If a field is required, its parent is removed; the job itself gets a placeholder for an invalid name.
     """
     rest = copy.deepcopy(data)
     doomed = {_removable(location) for location in wrong}
     gone = []
-    # From the back: positions in a list stay valid.
+    # Backwards, so that positions in a list stay valid.
     for location in sorted(doomed, key=lambda each: [(isinstance(part, str), part) for part in each], reverse=True):
         if len(location) == 2 and location[0] in _KINDS:
             gone.append(rest[str(location[0])][location[1]])

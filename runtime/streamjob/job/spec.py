@@ -1,7 +1,7 @@
 """The model of a job: one for the Python DSL, for a YAML file and for the StreamJob resource.
 
-Files use the camelCase names, Python the snake_case ones. What can be said about one field alone is checked here; what
-needs more than one field is checked by `streamjob.job.validate`.
+Files use the camelCase names, Python the snake_case ones. Rules about a single field are checked here; rules about
+several fields are checked by `streamjob.job.validate`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ OutputMode = Literal["append", "update", "complete"]
 CheckpointingMode = Literal["aligned", "unaligned"]
 
 MOST_PARTS = 500
-"""Sources that a job may have, and as many operators, and as many sinks: to check and plan so many takes seconds."""
+"""Maximum number of sources, of operators and of sinks in a job; checking and planning that many takes seconds."""
 MOST_INPUTS = 100
-"""The most inputs of one operator."""
+"""Maximum number of inputs of one operator."""
 MOST_PARTITIONS = 32_768
-"""Task slots and state partitions that a job may have, as in Flink."""
+"""Maximum number of task slots and of state partitions, as in Flink."""
 
 
 def _scalars(value: Any) -> Any:
-    """Spark's options are text; a file may write numbers and booleans plainly."""
+    """Accept plain numbers and booleans in files; Spark's options are text."""
     if not isinstance(value, Mapping):
         return value
     return {key: _text(each) for key, each in value.items()}
@@ -57,7 +57,7 @@ _SPARK_INTERVAL = re.compile(r"(?:interval\s+)?((?:\d+\s+[a-z]+\s*)+)", re.IGNOR
 
 
 def _spark_interval(value: Any) -> Any:
-    """Accept Spark's spelling of a delay beside ours: `1 hour`, `2 minutes 30 seconds`."""
+    """Accept Spark's notation of a duration in addition to ours: `1 hour`, `2 minutes 30 seconds`."""
     match = _SPARK_INTERVAL.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return value
@@ -87,7 +87,7 @@ def _name(data: dict[str, Any]) -> Any:
 
 
 class Spec(BaseModel):
-    """Base of the job's parts: immutable, camelCase in files, unknown fields refused, null stands for the default."""
+    """Base of the job's parts: immutable, camelCase in files, no unknown fields; null means the default."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
@@ -100,7 +100,7 @@ class Spec(BaseModel):
 
 
 class CheckpointingPolicy(Spec):
-    """When and how checkpoints are taken, and how many are kept."""
+    """When and how checkpoints are taken, and how many are retained."""
 
     # The default is never None: in a running job, the control API can switch periodic checkpoints off.
     interval: Seconds | None = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
@@ -163,7 +163,7 @@ class ChannelPolicy(Spec):
 
 
 class Watermark(Spec):
-    """Event time of a source, and how late its rows may be."""
+    """Event time of a source, and the maximum delay of its rows."""
 
     column: str = Field(min_length=1, description="The event-time column, a TIMESTAMP of the source's schema.")
     delay: Delay = Field(
@@ -194,7 +194,7 @@ class SourceSpec(Node):
 
 
 def _dedented(text: str) -> str:
-    """The same query is the same text, whatever it was indented by."""
+    """Remove common indentation, so that equal queries have equal text."""
     return textwrap.dedent(text).strip()
 
 
@@ -278,7 +278,7 @@ class JobSpec(Spec):
     spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")
 
     def inputs(self) -> dict[str, SourceSpec | OperatorSpec]:
-        """Return what can be read, by name."""
+        """Return sources and operators by name."""
         parts: tuple[SourceSpec | OperatorSpec, ...] = (*self.sources, *self.operators)
         return {each.name: each for each in parts}
 
@@ -287,19 +287,19 @@ class JobSpec(Spec):
         return (*self.sources, *self.operators, *self.sinks)
 
     def source(self, name: str) -> SourceSpec:
-        """Return the source of that name; KeyError if there is none."""
+        """Return the source with this name; KeyError if there is none."""
         return _named(self.sources, name)
 
     def operator(self, name: str) -> OperatorSpec:
-        """Return the operator of that name; KeyError if there is none."""
+        """Return the operator with this name; KeyError if there is none."""
         return _named(self.operators, name)
 
     def sink(self, name: str) -> SinkSpec:
-        """Return the sink of that name; KeyError if there is none."""
+        """Return the sink with this name; KeyError if there is none."""
         return _named(self.sinks, name)
 
     def max_parallelism_is_given(self) -> bool:
-        """Return whether the author chose `max_parallelism`; a restored job otherwise keeps its snapshot's."""
+        """Return whether the author set `max_parallelism`; otherwise a restored job keeps its snapshot's."""
         return "max_parallelism" in self.model_fields_set
 
 

@@ -1,4 +1,4 @@
-"""What can be told of a query without Spark: whether it parses, what it reads, and what in it keeps state."""
+"""Analyses a query without Spark: whether it parses, its inputs, and its stateful parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_OPEN_JOINS = 8
 
 
 class NotAQuery(Exception):
-    """A text is not one query; the message says why, in a few words."""
+    """A text is not a single query; the message explains why in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Join:
     """A join of inputs.
 
     Args:
-        kind: as it is written: `LEFT JOIN`.
-        inputs: the inputs on its sides, in lower case.
+        kind: as written: `LEFT JOIN`.
+        inputs: the inputs on both sides, in lower case.
     """
 
     kind: str
@@ -41,15 +41,15 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a query does, as far as it can be told.
+    """The properties of a query, as far as they are known.
 
     Args:
-        tables: what it reads, in lower case; None where only Spark can read the query.
-        aggregation: the words that aggregate, such as `GROUP BY`; None if nothing does.
-        state_joins: its joins that Spark takes on streams with a watermark only.
-        unsupported: the words that no streaming query takes, such as `ORDER BY`.
-        modes: the output modes of Spark in which it gives the rows that it gives in append mode.
-        sets_watermark: it sets a watermark of its own; nothing else is then told of it.
+        tables: its inputs, in lower case; None if only Spark can read the query.
+        aggregation: the keywords that aggregate, such as `GROUP BY`; None if it does not aggregate.
+        state_joins: its joins that Spark accepts on streams only with a watermark.
+        unsupported: keywords that streaming queries do not support, such as `ORDER BY`.
+        modes: Spark's output modes in which it yields the same rows as in append mode.
+        sets_watermark: whether it sets a watermark itself; then nothing more is known about it.
     """
 
     tables: frozenset[str] | None = None
@@ -61,14 +61,14 @@ class Query:
 
 
 def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None) -> Query:
-    """Read a query.
+    """Analyse a query.
 
     Args:
         sql: a query in Spark's SQL.
-        spark_parser: asked if sqlglot does not read it: why Spark does not either, or None if it does.
+        spark_parser: called if sqlglot cannot read the query; returns why Spark cannot either, or None if it can.
 
     Raises:
-        NotAQuery: it does not parse, or is something else than one query.
+        NotAQuery: it does not parse, or is not exactly one query.
     """
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return Query(sets_watermark=True)
@@ -87,7 +87,7 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
 
 
 def stateful_parts(sql: str) -> tuple[str, ...] | None:
-    """Return what keeps state in a query over streams: `aggregation`, `join`, `limit`; None if that cannot be told."""
+    """Return the stateful parts of a streaming query: `aggregation`, `join`, `limit`; None if unknown."""
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return None
     try:
@@ -117,7 +117,7 @@ def _stateful_parts(tree: exp.Query) -> tuple[str, ...] | None:
 
 
 class _Unread(Exception):
-    """sqlglot does not read a text as a query; the message says why."""
+    """sqlglot cannot read a text as a query; the message explains why."""
 
 
 def _parse(sql: str) -> exp.Query:
@@ -131,7 +131,7 @@ def _parse(sql: str) -> exp.Query:
         reason = _TOKEN_REPR.sub(r"\1", str(first["description"])).rstrip(".")
         raise _Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
     except RecursionError:
-        # Spark's own parser recurses as well, and ends by a StackOverflowError.
+        # Spark's own parser recurses, too, and fails with a StackOverflowError.
         raise NotAQuery(_TOO_DEEP) from None
     except TokenError:
         raise _Unread("it is cut off, or a quote is not closed") from None
@@ -154,7 +154,7 @@ def _parse(sql: str) -> exp.Query:
 
 
 def _check_joins(tokens: Iterable[Token]) -> None:
-    """Refuse many joins without a condition: sqlglot reads all that follows one of them twice."""
+    """Refuse many joins without a condition: sqlglot parses everything after such a join twice."""
     from sqlglot import TokenType
 
     without, before = 0, None
@@ -173,14 +173,14 @@ def _trees(sql: str) -> list[exp.Expr | None]:
     from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
 
-    # It warns of statements that it keeps as text; here they are errors.
+    # sqlglot only warns about statements that it keeps as text; here they are errors.
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     dialect = Spark()
     tokens = dialect.tokenize(sql)
     _check_joins(tokens)
     for index, token in enumerate(tokens):
         following = [each.token_type for each in tokens[index + 2 : index + 4]]
-        # The window of an event time is a function or a column, which sqlglot takes for the clause.
+        # `window` of event time is a function or a column, but sqlglot takes it for the clause.
         if token.token_type == TokenType.WINDOW and following != [TokenType.ALIAS, TokenType.L_PAREN]:
             token.token_type = TokenType.VAR
     return dialect.parser().parse(tokens, sql)
@@ -201,7 +201,7 @@ def _describe(tree: exp.Query) -> Query:
 
 
 def _table(table: exp.Table) -> str | None:
-    """Return a table's name; None for a function that makes rows."""
+    """Return a table's name; None for a table function."""
     from sqlglot import exp
 
     if not isinstance(table.this, exp.Identifier):
@@ -210,7 +210,7 @@ def _table(table: exp.Table) -> str | None:
 
 
 def _aggregation(tree: exp.Query) -> str | None:
-    """Return what makes Spark aggregate a stream; what only concerns rows of the query itself does not count."""
+    """Return the keywords that make Spark aggregate a stream; aggregates over rows of the query itself do not count."""
     from sqlglot import exp
 
     for query in tree.find_all(exp.Query):
@@ -230,7 +230,7 @@ def _aggregation(tree: exp.Query) -> str | None:
 
 
 def _aggregate(query: exp.Select) -> exp.AggFunc | None:
-    """Return an aggregate of the query itself that makes one row of several."""
+    """Return an aggregate of the query itself that turns several rows into one."""
     from sqlglot import exp
 
     for call in query.find_all(exp.AggFunc):
@@ -264,10 +264,10 @@ def _state_joins(tree: exp.Query) -> list[Join]:
 
 
 def _modes(tree: exp.Query) -> frozenset[OutputMode]:
-    """Return the output modes in which a query without aggregation gives one and the same rows.
+    """Return the output modes in which a query without aggregation yields the same rows.
 
-    What Spark 4.3 refuses outside of append mode, and what it takes and computes otherwise, is told in
-    docs/decisions/fuse-what-one-query-can-hold.md.
+    docs/decisions/fuse-what-one-query-can-hold.md lists what Spark 4.3 refuses outside of append mode, and what it
+    accepts but computes differently.
     """
     from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""Finds the name that was meant."""
+"""Suggests the intended name for an unknown one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name closest to `name`, or None if nothing is close; case and `_` or `-` count for nothing."""
+    """Return the known name closest to `name`, or None if none is close; ignores case, `_` and `-`."""
     plain = {_plain(each): each for each in known}
     close = get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else None
@@ -17,9 +17,9 @@ def did_you_mean(name: str, known: Iterable[str], kind: str) -> str:
     """Return the advice for an unknown name.
 
     Args:
-        name: what was written.
-        known: the names that can be written.
-        kind: what they are, in the plural: `formats`, `inputs`.
+        name: the name in the file.
+        known: the valid names.
+        kind: the kind of name, in the plural: `formats`, `inputs`.
     """
     names = list(known)
     if (match := nearest(name, names)) is not None:

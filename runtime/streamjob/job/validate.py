@@ -1,4 +1,4 @@
-"""Checks a job as a whole, before Spark starts: every problem at once."""
+"""Checks a job as a whole before Spark starts, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamjob.job.spec import JobSpec
 
 Check = Callable[[Subject], Iterable[Problem]]
 _MOST_PROBLEMS = 1000
-"""Nobody reads more, and each takes time to tell what was perhaps meant."""
+"""Nobody reads more, and finding suggestions for each takes time."""
 _TOO_DEEP = "is nested too deeply to be checked"
 
 
@@ -25,24 +25,24 @@ def validate(
     *,
     spark_parser: Callable[[str], str | None] | None = None,
 ) -> list[Problem]:
-    """Return the problems of a job; none if it can be run, as far as that can be told without Spark.
+    """Return the problems of a job; none if it can run, as far as can be told without Spark.
 
     Args:
         spec: the job.
         directory: the job file's directory: paths and modules are relative to it.
-        functions: functions of operators that were written in Python, by uid.
-        spark_parser: asked about a query that sqlglot does not read: why Spark does not either, or None if it does.
+        functions: functions of Python operators, by uid.
+        spark_parser: called for a query that sqlglot cannot read; returns why Spark cannot either, or None if it can.
     """
     return examine(Subject(spec, directory, functions or {}, spark_parser))
 
 
 def examine(subject: Subject) -> list[Problem]:
-    """Return the problems of a job, of which parts may be missing, since they could not be read."""
+    """Return the problems of a job, some of whose parts may be missing because they could not be read."""
     return by_part(run_checks(subject, CHECKS))
 
 
 def run_checks(subject: Subject, checks: Iterable[Check]) -> list[Problem]:
-    """Return what some of the checks find. What is nested too deeply for one of them is a problem as well."""
+    """Return the findings of some checks. Content that is nested too deeply for a check is a problem, too."""
     found: list[Problem] = []
     for check in checks:
         try:

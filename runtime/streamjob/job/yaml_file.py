@@ -1,7 +1,7 @@
-"""Reads YAML as a job's author means it: the scalars of YAML 1.2, no key twice, and nothing that grows without bound.
+"""Reads YAML as authors mean it: scalars as in YAML 1.2, no duplicate keys, and no unbounded growth.
 
 PyYAML's own rules turn `no` into false, `10:30` into 630 and a date into an object, and its constructor follows aliases
-and depth wherever they lead. So only its events are used, and each limit is checked before the work is done.
+and nesting without limit. So only its events are used, and each limit is checked before the work is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 MOST_BYTES = 1 << 20
-"""A file may be this large: more than the API server of Kubernetes stores in one resource."""
+"""Maximum size of a file: more than the Kubernetes API server stores in one resource."""
 _MOST_DEPTH = 100
 _MOST_VALUES = 100_000
 _MOST_CHARACTERS = 4 * MOST_BYTES
@@ -41,7 +41,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 class YamlError(Exception):
-    """A text is not YAML, or is more than a job file may be; the message says where, without quoting it."""
+    """A text is not YAML, or exceeds the limits of a job file; the message gives the position but no text."""
 
 
 def read_documents(text: str) -> list[Any]:
@@ -56,20 +56,20 @@ def read_documents(text: str) -> list[Any]:
 
 
 def read_scalar(text: str) -> Any:
-    """Return the value that `text` stands for in YAML; raises YamlError like `read_documents`."""
+    """Return the YAML value of `text`; raises YamlError like `read_documents`."""
     documents = read_documents(text)
     return documents[0] if documents else None
 
 
 @dataclass(slots=True)
 class _Anchored:
-    """What an anchor names.
+    """The value of an anchor.
 
     Args:
-        value: a tree of its own.
-        values: how many values it holds.
-        characters: how long its texts are together.
-        height: how many levels it has.
+        value: the value; not shared with other places.
+        values: number of values in it.
+        characters: total length of its texts.
+        height: number of its levels.
     """
 
     value: Any
@@ -129,7 +129,7 @@ class _Reader:
         if depth + named.height - 1 > _MOST_DEPTH:
             raise _error(event, f"it is nested deeper than {_MOST_DEPTH} levels, aliases included")
         self._count(event, named.values, named.characters)
-        # A copy: a change of one place must not reach the others.
+        # A copy, so that a change in one place does not affect the others.
         return copy.deepcopy(named.value), named.height
 
     def _sequence(self, start: Any, depth: int) -> tuple[list[Any], int]:
@@ -168,12 +168,12 @@ class _Reader:
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Yield the events of a text; whatever PyYAML raises becomes a YamlError."""
+    """Yield the events of a text; errors of PyYAML become YamlError."""
     if (found := _NOT_TEXT.search(text)) is not None:
         raise YamlError(f"{_place_in(text, found.start())}the character U+{ord(found[0]):04X} cannot be in it")
     loader: Any = None
     try:
-        # Its parser keeps its own stack: depth costs no recursion.
+        # The parser keeps its own stack, so depth causes no recursion.
         loader = yaml.SafeLoader(text)
         while loader.check_event():
             yield loader.get_event()
@@ -185,7 +185,7 @@ def _events(text: str) -> Iterator[Any]:
         code = error.character if isinstance(error.character, int) else ord(error.character)
         raise YamlError(f"{_place_in(text, error.position)}the character U+{code:04X} cannot be in it") from None
     except (yaml.YAMLError, ValueError, OverflowError):
-        # An escape such as "\UFFFFFFFF" names no character.
+        # An escape such as "\UFFFFFFFF" is not a character.
         place = f"line {loader.line + 1}, column {loader.column + 1}: " if loader else ""
         raise YamlError(f"{place}it cannot be read") from None
 
@@ -219,7 +219,7 @@ def _scalar(event: Any) -> Any:
 
 
 def _resolved(event: Any, text: str) -> Any:
-    """Return what a text without quotes stands for."""
+    """Return the value of an unquoted text."""
     if text in _WORDS:
         return _WORDS[text]
     integer = _INTEGER.fullmatch(text)
@@ -245,7 +245,7 @@ def _plain(value: Any) -> Any:
 
 
 def _merge(event: Any, value: Any) -> dict[Any, Any]:
-    """Return what `<<` brings into a mapping: of several mappings the first that has a key."""
+    """Return the entries that `<<` merges into a mapping; the first of several mappings wins."""
     mappings = value if isinstance(value, list) else [value]
     if not all(isinstance(each, dict) for each in mappings):
         raise _error(event, "the value of `<<` must be a mapping or a list of mappings")

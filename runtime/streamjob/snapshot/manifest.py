@@ -51,9 +51,7 @@ class OperatorState(Part):
 
 
 class InputState(Part):
-    """One input of a chain at the cut, with its own watermark in ms since 1970; Spark itself stores only the smallest
-    one.
-    """
+    """One input of a chain at the cut, with its watermark in ms since 1970; Spark stores only the smallest one."""
 
     uid: OperatorUid
     watermark_ms: int | None = None
@@ -102,8 +100,7 @@ class ChannelEntry(Part):
 
 
 class ChannelState(Part):
-    """In-flight data of a channel: the entries that the producer's cut has emitted and the consumer's cut has not
-    consumed.
+    """In-flight data of a channel: entries that the producer's cut emitted and the consumer's has not consumed.
 
     `consumed` is the index of the entry that the consumer reads next, and `next` that of the entry that the producer
     appends next; `entries` are those in between. `ended` means that the producer appends no more.
@@ -133,9 +130,7 @@ class SourceState(Part):
 
 
 class SinkState(Part):
-    """The committables that a sink staged since the last completed checkpoint; published once the log names this
-    manifest.
-    """
+    """A sink's committables since the last completed checkpoint; published once the log names this manifest."""
 
     uid: OperatorUid
     committables: tuple[JsonValue, ...] = ()
@@ -176,9 +171,7 @@ class Manifest(Part):
         yield from self._segments({channel.source for channel in self.channels})
 
     def files_of(self, chain: ChainUid) -> Iterator[FileRef]:
-        """Yield a chain's files, the segments in flight from it, and those that it reads, including segments for other
-        readers.
-        """
+        """Yield a chain's files, its segments in flight, and those that it reads, also if others read them, too."""
         for state in self.chains:
             if state.uid == chain:
                 yield from state.files

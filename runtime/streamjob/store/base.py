@@ -65,9 +65,7 @@ class Store(Protocol):
         ...
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
-        shorter.
-        """
+        """Return `length` bytes from `offset`. Raises ObjectMissing, and StoreError if the object is shorter."""
         ...
 
     def download(self, key: Key, target: Path) -> None:

@@ -67,9 +67,7 @@ class LocalStore:
             return path.read_bytes()
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
-        shorter.
-        """
+        """Return `length` bytes from `offset`. Raises ObjectMissing, and StoreError if the object is shorter."""
         path = self._path(key)
         with self._reading(path), path.open("rb") as file:
             file.seek(offset)

@@ -84,9 +84,7 @@ class S3Store:
         return b"".join(self._read(key))
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
-        shorter.
-        """
+        """Return `length` bytes from `offset`. Raises ObjectMissing, and StoreError if the object is shorter."""
         if length == 0:
             self._do("read", key, lambda: self._client.head_object(Bucket=self._bucket, Key=self._key(key)))
             return b""

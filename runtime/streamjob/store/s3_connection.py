@@ -108,9 +108,7 @@ _MAKING = threading.Lock()
 
 @functools.cache
 def _session_for_all() -> boto3.Session:
-    """Return the session for clients with explicit credentials. It is shared, since each session holds 12 MB of AWS's
-    service descriptions.
-    """
+    """Return the shared session for clients with explicit credentials: each session holds 12 MB."""
     return boto3.Session()
 
 

@@ -157,9 +157,7 @@ def _manifest_of(references: References, record: LogRecord) -> Manifest:
 
 
 def _note_holes(snapshots: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
-    """Tell deletion from loss: jobs delete their oldest checkpoints first, so a missing one with an older one present
-    was lost.
-    """
+    """Tell deletion from loss: jobs delete oldest checkpoints first, so one missing above another was lost."""
     noted: list[StoredSnapshot] = []
     older = False
     for each in snapshots:

@@ -53,9 +53,7 @@ class MemoryStore:
         return self._read(self._uri + key)
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset` of an object. Raises ObjectMissing, and StoreError if the object is
-        shorter.
-        """
+        """Return `length` bytes from `offset`. Raises ObjectMissing, and StoreError if the object is shorter."""
         part = self.get(key)[offset : offset + length]
         if len(part) != length:
             raise StoreError(f"{self._uri}{key} ends before byte {offset + length}")

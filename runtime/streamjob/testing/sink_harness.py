@@ -43,8 +43,7 @@ class SinkHarness:
         raise NotImplementedError
 
     def visible_rows(self, place: Path) -> Sequence[Row]:
-        """Return the rows that a reader sees at the place, as tuples in the order of `schema`; none if the place is
-        empty.
+        """Return the rows that a reader sees at the place, as tuples in the order of `schema`; maybe none.
 
         `self.spark` is the Spark session.
         """
@@ -63,9 +62,7 @@ class SinkHarness:
         pytest.skip("the kit's subclass does not say what is staged")
 
     def lose_staged(self, place: Path) -> None:
-        """Remove everything that is staged, like an accident. Leave published rows and the records of their
-        publication.
-        """
+        """Remove everything that is staged, like an accident. Keep published rows and the records of them."""
         pytest.skip("the kit's subclass does not say how staged rows are lost")
 
     def row(self, number: int) -> Row:
@@ -82,9 +79,7 @@ class SinkHarness:
         )
 
     def keep(self, place: Path) -> Callable[[], None]:
-        """Return a function that restores the current state of the place. This one works for files; override it for
-        others.
-        """
+        """Return a function that restores the current state of the place; this one works for files."""
         kept = place.with_name(f"kept-{uuid4().hex}")
         shutil.copytree(place, kept)
 

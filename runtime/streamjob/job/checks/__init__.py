@@ -1,4 +1,4 @@
-"""What is checked of a job as a whole, one module for each of its parts."""
+"""The checks of a job as a whole, one module per subject."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,4 +1,4 @@
-"""Loops: feedback inputs close cycles, say what they carry, and nothing in a cycle waits for event time."""
+"""Checks loops: feedback inputs close cycles and have schemas, and no operator in a cycle waits for time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def feedback(subject: Subject) -> Iterator[Problem]:
 
 
 def event_time(subject: Subject) -> Iterator[Problem]:
-    """No operator of a loop waits for event time, or for any other: it would wait for ever, or be forgotten."""
+    """No operator of a loop waits for event time or processing time: it would wait for ever, or lose its timers."""
     loops = subject.loops
     for operator in subject.spec.operators:
         if operator.name not in loops:
@@ -83,7 +83,7 @@ def _uses(code: Any, name: str) -> bool:
 
 
 def _timed_in(reference: str | None, directory: Path) -> str | None:
-    """Look at the source of a function beside the file; importing it would import Spark."""
+    """Inspect the source of a function next to the job file; importing it would import Spark."""
     module, _, name = (reference or "").partition(":")
     file = module_file(directory, module) if module else None
     if file is None:

@@ -1,4 +1,4 @@
-"""The graph itself: names and uids, edges, cycles, parts that nothing uses."""
+"""Checks the graph itself: names and uids, edges, cycles, unused parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamjob.job.suggest import did_you_mean, nearest
 
 
 def unique_names(subject: Subject) -> Iterator[Problem]:
-    """No two parts have one name or one uid; names are tables, and Spark does not tell their case."""
+    """No two parts share a name or uid. Names become tables, and Spark ignores their case."""
     nodes = subject.spec.nodes()
     for twin, first in _twins(nodes, lambda node: node.name.lower()):
         yield Problem(where(twin), f"has the name of the {where(first)}", "give each part a name of its own")
@@ -53,7 +53,7 @@ def known_inputs(subject: Subject) -> Iterator[Problem]:
 
 
 def no_cycle(subject: Subject) -> Iterator[Problem]:
-    """A cycle has an edge that is marked as feedback."""
+    """Every cycle has an edge marked as feedback."""
     known = subject.spec.inputs()
     ordered = {each.name for each in in_order(subject.spec)}
     edges = {
@@ -73,7 +73,7 @@ def no_cycle(subject: Subject) -> Iterator[Problem]:
 
 
 def _cycle(start: str, edges: dict[str, list[str]]) -> list[str]:
-    """Return the operators on a way from `start` back to it against the flow, or nothing."""
+    """Return the operators on a path from `start` back to it against the data flow, or nothing."""
     waiting = [start]
     readers: dict[str, str] = {}
     while waiting:
@@ -91,7 +91,7 @@ def _cycle(start: str, edges: dict[str, list[str]]) -> list[str]:
 
 
 def all_used(subject: Subject) -> Iterator[Problem]:
-    """There is a source and a sink, and everything else leads to one."""
+    """There are a source and a sink, and every other part leads to a sink."""
     if not subject.complete:
         return
     spec = subject.spec

@@ -1,4 +1,4 @@
-"""Operators: their code, what their queries read and need, their output modes."""
+"""Checks operators: their code, their inputs, and their output modes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def code(subject: Subject) -> Iterator[Problem]:
 
 
 def queries(subject: Subject) -> Iterator[Problem]:
-    """A query parses, reads its inputs and nothing else, and can be computed on streams."""
+    """A query parses, reads its inputs and nothing more, and can run on streams."""
     for operator in subject.spec.operators:
         if operator.sql is None:
             continue
@@ -90,7 +90,7 @@ def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed
 
 
 def functions(subject: Subject) -> Iterator[Problem]:
-    """A function is where its operator says, takes its inputs, and sets no watermark."""
+    """A function exists at the given place, takes the operator's inputs, and sets no watermark."""
     for operator in subject.spec.operators:
         if (function := subject.functions.get(operator.uid)) is not None:
             yield from _written(operator, function)
@@ -118,7 +118,7 @@ def _uses(code_of: Any, name: str) -> bool:
 
 
 def _referred(operator: OperatorSpec, reference: str, directory: Path) -> Iterator[Problem]:
-    """Look at the source of a module beside the file; importing it would import Spark."""
+    """Inspect the source of a module next to the job file; importing it would import Spark."""
     module, _, name = reference.partition(":")
     file = module_file(directory, module)
     if file is None:
@@ -155,7 +155,7 @@ def _installed(module: str) -> bool:
 
 
 def _binds(tree: ast.Module, name: str) -> bool:
-    """Return whether a module may define `name` by other means than a plain function."""
+    """Return whether a module may define `name` in another way than as a plain function."""
     for each in ast.walk(tree):
         if isinstance(each, ast.Import | ast.ImportFrom) and any(
             alias.name == "*" or (alias.asname or alias.name) == name for alias in each.names
@@ -181,7 +181,7 @@ def _wrong_arguments(operator: OperatorSpec, takes: int) -> Problem:
 
 
 def output_modes(subject: Subject) -> Iterator[Problem]:
-    """Only what goes straight to sinks may be updated."""
+    """Only operators that lead directly to sinks may use update or complete mode."""
     readers: dict[str, str] = {}
     for operator in subject.spec.operators:
         for edge in operator.inputs:

@@ -1,4 +1,4 @@
-"""Places in a file system: every file source and sink has one, and no sink has that of another."""
+"""Checks paths: every file source and sink has one, and no sink shares its path."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _GLOB = re.compile(r"[*?\[{]")
 
 
 def paths(subject: Subject) -> Iterator[Problem]:
-    """Files are somewhere."""
+    """File sources and sinks have a path."""
     for part in _parts(subject):
         if part.format in FILE_FORMATS and not option(part.options, "path"):
             yield Problem(where(part), "lacks the option 'path'", "give options: {path: …}; it is relative to the file")
 
 
 def apart(subject: Subject) -> Iterator[Problem]:
-    """A sink writes neither where another writes nor where a source reads."""
+    """No sink writes where another sink writes or a source reads."""
     placed = [(part, place) for part in _parts(subject) if (place := _place(subject, part)) is not None]
     for index, (part, place) in enumerate(placed):
         if not isinstance(part, SinkSpec):
@@ -43,7 +43,7 @@ def _parts(subject: Subject) -> tuple[SourceSpec | SinkSpec, ...]:
 
 
 def _place(subject: Subject, part: SourceSpec | SinkSpec) -> str | None:
-    """Return where a part has its files, one spelling for one place; None if it has none or it cannot be told."""
+    """Return the path of a part's files in canonical form; None if it has no files or the path cannot be determined."""
     path = option(part.options, "path")
     if not path or (part.format not in FILE_FORMATS and part.format != "delta"):
         return None

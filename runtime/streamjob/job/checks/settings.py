@@ -1,4 +1,4 @@
-"""What holds for the whole job: Spark's configuration, secrets, parallelism."""
+"""Checks settings of the whole job: Spark's configuration, secrets, parallelism."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def spark_conf(subject: Subject) -> Iterator[Problem]:
-    """The job leaves alone what the runtime sets."""
+    """The job does not override settings of the runtime."""
     for key in subject.spec.spark_conf:
         fix = next((fix for pattern, fix in _OWNED if pattern.fullmatch(key)), None)
         if fix is not None:
@@ -39,7 +39,7 @@ def spark_conf(subject: Subject) -> Iterator[Problem]:
 
 
 def secrets(subject: Subject) -> Iterator[Problem]:
-    """No secret is in the file; the value is never shown."""
+    """The file contains no secret. The message never shows the value."""
     parts = [(where(each), each.options) for each in subject.spec.sources]
     parts += [(where(each), each.options) for each in subject.spec.sinks]
     parts.append(("sparkConf", subject.spec.spark_conf))
@@ -52,7 +52,7 @@ def secrets(subject: Subject) -> Iterator[Problem]:
 
 
 def parallelism(subject: Subject) -> Iterator[Problem]:
-    """There is a state partition for each task."""
+    """There are at least as many state partitions as tasks."""
     spec = subject.spec
     if spec.max_parallelism < spec.parallelism:
         what = f"maxParallelism is {spec.max_parallelism}, but parallelism is {spec.parallelism}"

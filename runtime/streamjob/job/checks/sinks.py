@@ -1,4 +1,4 @@
-"""Sinks: formats, what each can deliver."""
+"""Checks sinks: their formats, deliveries and options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def formats(subject: Subject) -> Iterator[Problem]:
 
 
 def deliveries(subject: Subject) -> Iterator[Problem]:
-    """Exactly-once is asked of what can do it, and is given rows that do not change."""
+    """Only formats that support exactly-once are asked for it, and they receive only append-mode rows."""
     inputs = subject.spec.inputs()
     exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
@@ -70,7 +70,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
 
 
 def partitions(subject: Subject) -> Iterator[Problem]:
-    """Only files and the tables of some formats can be partitioned."""
+    """Only files and tables of some formats can be partitioned."""
     for sink in subject.spec.sinks:
         if sink.partition_by and sink.format in SINK_FORMATS - FILE_FORMATS - {"delta", "iceberg"}:
             what = f"has partitionBy, which the format {sink.format!r} does not know"

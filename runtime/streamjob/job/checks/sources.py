@@ -1,4 +1,4 @@
-"""Sources: formats, schemas, watermarks, ends."""
+"""Checks sources: formats, schemas, watermarks, ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def formats(subject: Subject) -> Iterator[Problem]:
 
 
 def schemas(subject: Subject) -> Iterator[Problem]:
-    """Files have a schema, and a schema is one that Spark reads."""
+    """File sources have a schema, and every schema is one that Spark can read."""
     for source in subject.spec.sources:
         if source.schema_ddl is None:
             if source.format in FILE_FORMATS - SELF_DESCRIBING_FILES:
@@ -75,7 +75,7 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
-    """The options of a Kafka source are those of the connector, and none of the ones that it refuses."""
+    """The options of a Kafka source belong to the connector, and are not among those that it refuses."""
     for source in subject.spec.sources:
         if source.format == kafka.FORMAT:
             for what, fix in kafka.problems(source.options):
@@ -83,7 +83,7 @@ def connections(subject: Subject) -> Iterator[Problem]:
 
 
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
-    """Return a source's columns, or None where they cannot be told."""
+    """Return a source's columns, or None if they are unknown."""
     if source.format in FIXED_COLUMNS:
         return FIXED_COLUMNS[source.format]
     if source.format in FILE_FORMATS and source.schema_ddl is None:
@@ -97,7 +97,7 @@ def _columns(source: SourceSpec) -> Mapping[str, str] | None:
 
 
 def bounds(subject: Subject) -> Iterator[Problem]:
-    """A bounded source can be."""
+    """The format of a bounded source supports an end."""
     for source in subject.spec.sources:
         if source.bounded and source.format in SOURCE_FORMATS - BOUNDED_FORMATS:
             what = f"is bounded, and where {source.format!r} ends is unknown"

@@ -1,4 +1,4 @@
-"""What the checks look at: a job, and what they need to ask about it."""
+"""The input of the checks: a job and its surroundings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
 
 @dataclass(frozen=True)
 class Subject:
-    """A job under examination.
+    """A job to check.
 
     Args:
         spec: the job.
         directory: the job file's directory.
-        functions: functions of operators that were written in Python, by uid.
-        spark_parser: Spark's opinion on a query: why it does not parse, or None.
-        unread: names of parts that exist, but could not be read into `spec`.
-        complete: nothing was left out of `spec`, named or not.
+        functions: functions of Python operators, by uid.
+        spark_parser: returns why Spark cannot parse a query, or None.
+        unread: names of parts that exist but could not be read into `spec`.
+        complete: nothing is missing in `spec`, with or without a name.
     """
 
     spec: JobSpec
@@ -35,24 +35,24 @@ class Subject:
 
     @cached_property
     def loops(self) -> dict[str, tuple[str, ...]]:
-        """The operators that are in loops, each with all of its loop."""
+        """The operators in loops, each with all operators of its loop."""
         return loops_of(self.spec)
 
     @cached_property
     def unknown_inputs(self) -> set[str]:
-        """The names that are read and do not exist; they are a problem of their own."""
+        """Names that are read but do not exist; they are a problem of their own."""
         named = {edge.name for operator in self.spec.operators for edge in operator.inputs}
         named |= {sink.input for sink in self.spec.sinks}
         return named - self.spec.inputs().keys() - self.unread
 
     def sources_of(self, names: Iterable[str]) -> list[SourceSpec]:
-        """Return the sources whose rows reach one of some sources and operators; without event time through loops."""
+        """Return the sources whose rows reach the given parts; rows that pass through loops have no event time."""
         reached: dict[bool, set[str]] = {False: set(names), True: set()}
         waiting = [(name, False) for name in reached[False]]
         while waiting:
             current, looped = waiting.pop()
             beyond = looped or current in self.loops
-            # Sets, since each operator with a window asks, and may be behind all others.
+            # Sets, since each operator with a window asks, and may depend on all others.
             found = self._read_by.get(current, frozenset()) - reached[beyond]
             reached[beyond] |= found
             waiting.extend((each, beyond) for each in found)
@@ -68,6 +68,6 @@ class Subject:
 
 
 def where(node: Node) -> str:
-    """Return what a problem calls a part of the graph: `operator 'delays'`."""
+    """Return the name of a graph part in messages: `operator 'delays'`."""
     kind = {SourceSpec: "source", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
     return f"{kind} {node.name!r}"
