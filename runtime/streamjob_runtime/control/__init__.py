@@ -1,1 +1,1 @@
-"""The running job as its users see it: the control API and the terminal view."""
+"""Access to the running job: the control API and the terminal view."""

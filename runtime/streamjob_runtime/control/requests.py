@@ -1,4 +1,4 @@
-"""What was asked of the job by trigger id, for as long as the process lives."""
+"""Remembers requests to the job by trigger id, for the lifetime of the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEMBERED = 1000
 
 
 class Requests:
-    """Remembers the kind of each request; what became of it is the coordinator's to say. Any thread may ask.
+    """Remembers the kind of each request; the coordinator knows the outcomes. Thread-safe.
 
     Args:
         triggers: the coordinator's memory.
@@ -27,7 +27,7 @@ class Requests:
         self._lock = threading.Lock()
 
     def note(self, trigger_id: TriggerId, kind: RequestKind) -> None:
-        """Remember a request before it is handed to the coordinator."""
+        """Record a request before it is passed to the coordinator."""
         with self._lock:
             self._kinds[trigger_id] = kind
             while len(self._kinds) > _REMEMBERED:
@@ -39,7 +39,7 @@ class Requests:
             self._kinds.pop(trigger_id, None)
 
     def view(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return what became of a request, or None if the id is unknown."""
+        """Return the state of a request, or None if the id is unknown."""
         with self._lock:
             kind = self._kinds.get(trigger_id)
         if kind is None:

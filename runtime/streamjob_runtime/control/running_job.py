@@ -1,4 +1,4 @@
-"""The running job as the control API sees it: views of what is known, and requests put to the coordinator."""
+"""Implements the control API's interface to the job: builds views, and passes requests to the coordinator."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RunningJob:
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
 
     def observe(self, metrics: Metrics | None = None) -> None:
-        """Read what Spark reports of the queries; called about once a second by one thread."""
+        """Read Spark's reports about the queries; one thread calls this about once a second."""
         epoch = self._runner.epoch
         publication = epoch.publication if epoch else None
         if epoch is None or publication is None:
@@ -82,11 +82,11 @@ class RunningJob:
             return _last_checkpoint(runner.statistics, has_final=runner.ledger is not None and runner.ledger.finished)
 
     def job(self) -> JobView:
-        """Return the job as it stands."""
+        """Return the current state of the job."""
         return self.report()
 
     def report(self, include: Collection[JobPart] = (), triggers: Collection[TriggerId] = ()) -> JobReport:
-        """Return the job as it stands, the parts that are asked for and what became of requests."""
+        """Return the current state of the job, the requested parts, and the state of requests."""
         runner = self._runner
         now = runner.job.clock()
         with runner.lock:
@@ -179,7 +179,7 @@ class RunningJob:
             return self._runner.statistics.overview()
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointDetail | None:
-        """Return one checkpoint with its tasks, or None if the history does not hold it."""
+        """Return one checkpoint with its tasks, or None if it is not in the history."""
         with self._runner.lock:
             return self._runner.statistics.details(checkpoint)
 
@@ -198,7 +198,7 @@ class RunningJob:
         self._take(trigger_id, lambda: self._runner.post(event), "takes no savepoints")
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
-        """Ask the job to stop behind a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
+        """Request a stop with a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
         if location is not None and not savepoint:
             raise InvalidChange("location", "is the place of a savepoint, and none is asked for", "add savepoint: true")
         place = _savepoint_location(location)
@@ -223,28 +223,29 @@ class RunningJob:
             raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
-        """Change the fields that were sent, and return the policy in force."""
-        # A copy, for null in a job's file stands for the default; the changes have the ranges of the policy.
+        """Change the given fields; return the resulting policy."""
+        # Applied by a copy of the policy, since null in a job file means the default. The changes have the same valid
+        # ranges.
         policy = self._runner.policy.model_copy(update=changes.changed())
         self._runner.change_policy(policy)
         return _policy_view(policy)
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return what became of a request, or None if the id is unknown."""
+        """Return the state of a request, or None if the id is unknown."""
         return self._requests.view(trigger_id)
 
     def healthy(self) -> tuple[bool, str]:
-        """Return whether the process does its work."""
+        """Return whether the process works."""
         state = self._runner.lifecycle.state
         return (False, f"the job is {state}") if state in (JobState.FAILED, JobState.SUPERSEDED) else (True, "")
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the job processes records, or ends in order."""
+        """Return whether the job processes records, or is ending in order."""
         return readiness(self._runner.lifecycle.state)
 
 
 def readiness(state: JobState) -> tuple[bool, str]:
-    """Return whether a job in a state is ready, and why not: a stop that was asked for fails no probe."""
+    """Return whether a job in this state is ready, and the reason if not. A requested stop fails no probe."""
     return (True, "") if state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER else (False, f"the job is {state}")
 
 
@@ -253,7 +254,7 @@ def _policy_view(policy: CheckpointingPolicy) -> CheckpointingView:
 
 
 def _savepoint_location(location: str | None) -> str | None:
-    """Return where savepoints are to go, as a URI; whoever asks does not know this process's directory."""
+    """Return the savepoint location as a URI. Callers do not know this process's directory, so it must be absolute."""
     if location is None:
         return None
     if "://" not in location and not location.startswith(("/", "file:")):
@@ -283,7 +284,7 @@ def _last_checkpoint(statistics: StatisticsTracker, *, has_final: bool) -> LastC
     if last is None:
         return None
     details = statistics.details(CheckpointId(last.id))
-    # Nothing starts behind the final record; while one is under way, the last completed one is still what it was.
+    # Nothing starts after the final record. While that is being written, the last completed checkpoint has not changed.
     is_final = has_final and not overview.counts.in_progress
     kind = SnapshotKind.FINAL if is_final else SnapshotKind.CHECKPOINT
     return last_checkpoint_view(

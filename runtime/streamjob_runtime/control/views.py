@@ -1,4 +1,4 @@
-"""Makes the control API's views of chains, channels and sinks from their figures; pure functions."""
+"""Builds the control API's views of chains, channels and sinks from figures; pure functions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from streamjob_runtime.monitoring.progress import Positions
 from streamjob_runtime.sinks.meter import SinkFigures
 
 _STANDING = 0.5
-"""Records per second below which a chain counts as standing."""
+"""Records per second below which a chain counts as standing still."""
 _IDLE = 10.0
 """Seconds without a record after which an input counts as idle."""
 _TARGETS = ("path", "table", "dbtable", "topic")
-"""Options that say where a sink writes to."""
+"""Options with a sink's target."""
 
 
 def chain_view(
@@ -51,13 +51,13 @@ def chain_view(
 
     Args:
         plan: the chain.
-        figures: what was seen of it.
+        figures: figures observed for it.
         batch: its last published batch.
-        finished: whether all its work is done.
-        ended: the chains of which nothing more comes, among those that it reads.
+        finished: whether its work is finished.
+        ended: those of its input chains that will send no more rows.
         now_ms: ms since 1970.
-        report_failures: how often positions of a source could not be reported, by its uid.
-        graph: the job's graph; tells which operator has which state.
+        report_failures: number of failed position reports by source uid.
+        graph: the job's graph, which assigns state to operators.
     """
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
@@ -103,12 +103,12 @@ def chain_view(
 def held_back_by(
     watermarks: Mapping[OperatorUid, int], idle_seconds: Mapping[OperatorUid, float], ended: Collection[OperatorUid]
 ) -> frozenset[OperatorUid]:
-    """Return the inputs that bring no records and hold the watermark of their chain back.
+    """Return the idle inputs that hold back the watermark of their chain.
 
     Args:
-        watermarks: of the inputs that have one, in ms since 1970; 0 before the first.
-        idle_seconds: how long each has brought no record.
-        ended: those of which nothing more comes.
+        watermarks: the inputs' watermarks in ms since 1970; 0 before the first one.
+        idle_seconds: seconds since the last record of each input.
+        ended: the inputs that will bring no more records.
     """
     lowest, highest = min(watermarks.values(), default=0), max(watermarks.values(), default=0)
     if lowest == highest:
@@ -126,7 +126,7 @@ def _by_operator(
     whose = owners(graph, plan.uids(), [name for name, _ in dropped])
     found: dict[OperatorUid, int] = {}
     for uids, (_, rows) in zip(whose, dropped, strict=True):
-        # Where it cannot be told which of several operators has dropped them, all are named.
+        # If several operators may have dropped them, all are named.
         name = OperatorUid(" or ".join(uids))
         found[name] = found.get(name, 0) + rows
     return found
@@ -149,12 +149,12 @@ def channel_view(
 
     Args:
         channel: the channel.
-        backlog: what is in flight in it.
+        backlog: its in-flight data.
         policy: its capacity.
-        writer: what was seen of the chain that writes.
-        reader: what was seen of the chain that reads.
+        writer: figures of the writing chain.
+        reader: figures of the reading chain.
     """
-    # Nobody waits for room in a feedback channel: its capacity is the quota of its loop.
+    # Writers never wait for room in a feedback channel: its capacity is the quota of its loop.
     most_records = None if channel.feedback else policy.capacity_records
     most_bytes = policy.feedback_bytes if channel.feedback else policy.capacity_bytes
     by_records = backlog.records / most_records if most_records else 0.0
@@ -178,8 +178,8 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
 
     Args:
         sink: the sink.
-        options: its options as the job's graph has them, without secrets.
-        figures: what was seen of it.
+        options: its options in the job's graph, without secrets.
+        figures: figures observed for it.
     """
     targets = (option(options, name) for name in _TARGETS)
     last = figures.last if sink.delivery == "exactly-once" else None
@@ -207,8 +207,8 @@ def last_checkpoint_view(
 
     Args:
         last: its statistics.
-        kind: what it is in the log.
-        tasks: the part of each chain, as far as it is known.
+        kind: its kind in the log.
+        tasks: each chain's part, if known.
     """
     triggered = last.trigger_timestamp / 1000
     return LastCheckpointView(
@@ -228,13 +228,13 @@ def last_checkpoint_view(
 
 
 def total(figures: Iterable[int | None]) -> int | None:
-    """Return the sum, None if one of the figures is unknown."""
+    """Return the sum; None if one of the figures is unknown."""
     known = list(figures)
     return None if None in known else sum(figure or 0 for figure in known)
 
 
 def _is_time(watermark_ms: int | None) -> bool:
-    """Return whether a watermark is a time: Spark's first one, 0, stands for none, and the last for the end."""
+    """Return whether a watermark is a time: Spark's initial 0 means none, and the maximum means the end."""
     return watermark_ms is not None and 0 < watermark_ms < END_OF_TIME_MS
 
 

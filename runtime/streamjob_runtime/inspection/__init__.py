@@ -1,4 +1,4 @@
-"""Reads the state and the data in flight of a stored snapshot as tables, without its job."""
+"""Reads state and in-flight data of a stored snapshot as tables, without its job."""
 
 from streamjob_runtime.inspection.tables import read_tables
 

@@ -1,4 +1,4 @@
-"""Reads the segments in flight in a channel, which are Arrow streams: no Spark is needed."""
+"""Reads the in-flight segments of a channel. They are Arrow streams, so no Spark is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def columns(folder: Path, segments: Sequence[ChannelSegment]) -> list[str]:
-    """Return the names of the columns; none if nothing is in flight."""
+    """Return the column names; empty if nothing is in flight."""
     from pyarrow import ipc
 
     if not segments:
@@ -26,12 +26,12 @@ def columns(folder: Path, segments: Sequence[ChannelSegment]) -> list[str]:
 
 
 def read_rows(folder: Path, segments: Sequence[ChannelSegment], limit: int) -> list[dict[str, Any]]:
-    """Return the first rows in flight, JSON-able, in the order in which they will be read.
+    """Return the first rows in flight as JSON values, in reading order.
 
     Args:
-        folder: where the segments' files are.
+        folder: the directory with the segments' files.
         segments: the segments.
-        limit: how many rows at most.
+        limit: maximum number of rows.
     """
     rows: list[dict[str, Any]] = []
     for batch in _batches(folder, segments):
@@ -42,7 +42,7 @@ def read_rows(folder: Path, segments: Sequence[ChannelSegment], limit: int) -> l
 
 
 def read_table(folder: Path, segments: Sequence[ChannelSegment]) -> pa.Table:
-    """Return everything that is in flight, of which there is something."""
+    """Return everything that is in flight; there must be something."""
     import pyarrow as pa
 
     return pa.Table.from_batches(_batches(folder, segments))

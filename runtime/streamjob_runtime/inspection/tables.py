@@ -1,4 +1,4 @@
-"""Reads state and data in flight into tables: fetches what is needed of a snapshot, and asks an embedded Spark."""
+"""Reads state and in-flight data into tables: downloads the files that are needed, and queries an embedded Spark."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 _SLOTS = 4
 IN_FLIGHT = "in_flight"
-"""The view of a channel's data in flight."""
+"""The view with a channel's in-flight data."""
 
 
 class UnusableQuery(InvalidInput):
-    """Spark cannot run the query over the tables that were asked for."""
+    """Spark cannot run the query over the requested tables."""
 
 
 def read_tables(request: TablesRequest, spark: SparkSession | None = None) -> Iterator[StateTable]:
-    """Yield what a request asks for. Everything local is in a scratch directory, which is gone in the end.
+    """Yield the tables of a request. Local files are in a scratch directory that is removed at the end.
 
     Args:
-        request: what is asked for.
-        spark: a session to use; None to start one if it is needed.
+        request: the request.
+        spark: a session to use; None to start one if needed.
 
     Raises:
         SnapshotFileMissing, SnapshotFileCorrupt: the snapshot is damaged.
         StateUnreadable: Spark cannot read the state.
         UnusableQuery: Spark cannot run the query.
-        NoJava: no Java that Spark can run on was found.
+        NoJava: no suitable Java was found.
         StoreError: the store failed.
     """
     manifest = request.snapshot.manifest
@@ -95,7 +95,7 @@ def _read(
 
 
 def _files(request: TablesRequest, chain: ChainState) -> list[FileRef]:
-    """Return the files that Spark needs to read the state of a chain's operators that are asked for."""
+    """Return the files that Spark needs to read the state of the requested operators of a chain."""
     wanted = tuple(f"state/{operator.id}/" for operator in request.operators if operator.chain == chain.uid)
     if not wanted:
         return []
@@ -129,7 +129,7 @@ def _fetch(files: Mapping[Path, Sequence[FileRef]], locate: Locate, request: Tab
 def _session(
     given: SparkSession | None, scratch: Path, *, needed: bool
 ) -> Iterator[Callable[[], SparkSession | None] | None]:
-    """Yield what returns the session, which starts beside all else; or None if none is needed."""
+    """Yield a function that returns the session, which starts in the background; None if no session is needed."""
     if not needed or given is not None:
         yield (lambda: given) if needed else None
         return
@@ -155,9 +155,9 @@ def _frame(spark: SparkSession, view: View, manifest: Manifest, scratch: Path) -
 
 
 def _with_declared_fields(frame: DataFrame) -> DataFrame:
-    """Return the rows of one side of a join without the field that they have beyond their schema.
+    """Return the rows of one side of a join without the extra field that their schema lacks.
 
-    Spark keeps behind each row whether it has met a partner, and what takes a row as a whole stumbles over it.
+    Spark stores after each row whether it has found a partner; code that handles rows as a whole fails on it.
     """
     from pyspark.sql.functions import struct
 
@@ -194,7 +194,7 @@ def _query(
 def _table(frame: DataFrame, view: str | None, title: str, limit: int) -> StateTable:
     from pyspark.sql.functions import struct, to_json
 
-    # Several columns of a query may have one name.
+    # Several columns of a query may share a name.
     named = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
     texts = named.select(to_json(struct("*"), {"ignoreNullFields": "false"})).limit(limit + 1).collect()
     columns = tuple(_columns(frame.schema))
@@ -206,7 +206,7 @@ def _table(frame: DataFrame, view: str | None, title: str, limit: int) -> StateT
 
 
 def _columns(schema: StructType, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the columns, structs taken apart; those of no type are left out, with which Spark pads empty values."""
+    """Yield the columns, with structs flattened; omit void columns, with which Spark pads empty values."""
     for field in schema.fields:
         path = (*above, field.name)
         if field.dataType.typeName() == "struct":

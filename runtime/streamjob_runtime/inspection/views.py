@@ -1,4 +1,4 @@
-"""Which tables Spark can make of a stateful operator's state, and under which names queries see them."""
+"""Lists the tables that Spark can make of a stateful operator's state, and their names in queries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class View:
     """A table of an operator's state.
 
     Args:
-        name: what queries call it.
-        title: what it is, for people.
-        operator: whose state it is.
-        options: what Spark's reader of state stores needs to be told.
-        internal: whether it only shows how Spark keeps what another view has.
+        name: its name in queries.
+        title: a title for people.
+        operator: the operator with the state.
+        options: options for Spark's state store reader.
+        internal: whether it only shows how Spark stores the content of another view.
     """
 
     name: str
@@ -33,17 +33,17 @@ class View:
 
     @property
     def chain(self) -> ChainUid:
-        """The chain that it belongs to."""
+        """The operator's chain."""
         return self.operator.chain
 
     @property
     def is_side_of_join(self) -> bool:
-        """Whether it has the rows that wait on one side of a join."""
+        """Whether it holds the rows that wait on one side of a join."""
         return any(name == _SIDE for name, _ in self.options)
 
 
 def views_of(operators: Sequence[StateOperator]) -> tuple[View, ...]:
-    """Return the tables of some operators: `state`, or where there are several, `state_<which>`."""
+    """Return the tables of some operators: `state`, or `state_<which>` if there are several."""
     several = len(operators) > 1
     views: list[View] = []
     for operator in operators:

@@ -1,1 +1,1 @@
-"""What the runtime asks of Kafka itself, beside what Spark's connector reads and writes."""
+"""Kafka beyond the records that Spark's connector reads and writes: metadata, offsets, consumer groups."""

@@ -1,10 +1,10 @@
-"""What sources and sinks ask of Kafka's brokers beside records.
+"""An admin client for Kafka's brokers, for sources and sinks.
 
 with KafkaAdmin.open(spark, options, "Source 'orders'") as admin:
     partitions = admin.partitions(["orders"])
     ends = admin.end_offsets(partitions)
 
-Its client is the one in Java: options `kafka.*` mean to it what they mean to Spark's connector.
+The client is Kafka's Java client, so `kafka.*` options mean the same as to Spark's connector.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_SECONDS = 20.0
-"""How long an answer may take."""
+"""Maximum seconds for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the brokers describe it; its settings are empty where they may not be asked for."""
+    """A topic as described by the brokers; its settings are empty if reading them is not permitted."""
 
     partitions: int
     readable: bool
@@ -39,17 +39,17 @@ class Topic:
 
 
 class KafkaAdmin:
-    """An admin client, closed on exit. All that it is asked raises what `streamjob_runtime.kafka.explaining` says.
+    """An admin client, closed on exit. Its methods raise the errors of `streamjob_runtime.kafka.explaining`.
 
     Args:
-        spark: a session that has Kafka's jars.
-        settings: of the client, secrets included; what other clients than this one know is left out.
-        who: on whose behalf, as it begins a sentence: `Source 'orders'`.
-        timeout: seconds within which each answer must come.
+        spark: a session with Kafka's jars.
+        settings: client settings, including secrets; settings of other clients are ignored.
+        who: the part that asks, at the beginning of a message: `Source 'orders'`.
+        timeout: maximum seconds for each answer.
 
     Raises:
-        KafkaUnreachable: no name of a server can be resolved.
-        UnusableOptions: the settings fit no client.
+        KafkaUnreachable: no server name can be resolved.
+        UnusableOptions: the client cannot use the settings.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class KafkaAdmin:
     def open(
         cls, spark: SparkSession, options: Mapping[str, str], who: str, timeout: float = TIMEOUT_SECONDS
     ) -> KafkaAdmin:
-        """Return a client for the brokers of a source, from the source's options; else as the class itself."""
+        """Return a client for a source's brokers, from the source's options; otherwise like the constructor."""
         return cls(spark, client_settings(options), who, timeout)
 
     def __enter__(self) -> KafkaAdmin:
@@ -78,33 +78,33 @@ class KafkaAdmin:
         self.close()
 
     def close(self) -> None:
-        """End it at once: nothing is asked any more."""
+        """Close the client at once."""
         self._client.close()
 
     def matching(self, pattern: str) -> frozenset[str]:
-        """Return the topics whose whole name a pattern of Java's matches, internal ones left out."""
+        """Return the topics whose full name matches a Java pattern, without internal ones."""
         with self._explained("list topics"):
             return frozenset(json.loads(self._client.topics(pattern)))
 
     def partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Return the partitions of those of the topics that exist."""
+        """Return the partitions of those topics that exist."""
         with self._explained("describe topics"):
             found = json.loads(self._client.partitions(list(topics)))
         return sorted(TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition still has; the partitions have to exist."""
+        """Return the first available offset of each partition; the partitions must exist."""
         with self._explained("ask where partitions begin"):
             return read_offsets(self._client.beginnings(assignment(partitions)))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition; the partitions have to exist.
+        """Return the offset after the last record of each partition; the partitions must exist.
 
         Args:
-            partitions: which ones.
-            committed: whether the end is where the first open transaction begins.
+            partitions: the partitions.
+            committed: whether the end is the start of the first open transaction.
         """
         with self._explained("ask where partitions end"):
             return read_offsets(self._client.ends(assignment(partitions), committed))
@@ -115,19 +115,19 @@ class KafkaAdmin:
             self._client.report(group, write_offsets(offsets))
 
     def describe(self, topic: str) -> Topic | None:
-        """Return what is known of a topic; None if there is none."""
+        """Return the description of a topic; None if it does not exist."""
         with self._explained(f"describe topic {topic}"):
             found = self._client.describe(topic)
         return None if found is None else Topic(**json.loads(found))
 
     def makes_topics(self) -> bool | None:
-        """Return whether brokers make a topic that is written to; None where that may not be asked for."""
+        """Return whether brokers create a missing topic on write; None if reading this setting is not permitted."""
         with self._explained("ask for the brokers' settings"):
             found = self._client.makesTopics()
         return None if found is None else bool(found == "true")
 
     def make(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
-        """Make a topic, unless it is there."""
+        """Create a topic, unless it exists."""
         with self._explained(f"make topic {topic}"):
             self._client.make(topic, partitions, dict(settings))
 

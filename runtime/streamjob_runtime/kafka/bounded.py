@@ -1,7 +1,7 @@
-"""Where a bounded Kafka source ends: at an offset for each partition that its topics had at the first start.
+"""The end of a bounded Kafka source: an offset for each partition that its topics had at the first start.
 
-Spark's stream of a topic has no end. `io.streamjob.BoundedKafkaSource` is that stream with positions that go no further
-than the end, of exactly the partitions that have one.
+Spark's stream of a topic has no end. `io.streamjob.BoundedKafkaSource` is that stream limited to the partitions that
+have an end, and to positions up to it.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ if TYPE_CHECKING:
 FORMAT = "io.streamjob.BoundedKafkaSource"
 
 Latest = Callable[[Mapping[str, str]], Offsets]
-"""Tells where the partitions end now that a stream with these options would read."""
+"""Returns the current ends of the partitions that a stream with these options would read."""
 
 _SUBSCRIPTIONS = frozenset(each.lower() for each in SUBSCRIPTIONS)
 _BEGINNINGS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
 
 
 class EndingOffsetsDoNotFit(InvalidInput):
-    """The option `endingOffsets` does not fit the topics as they are."""
+    """The option `endingOffsets` does not fit the existing topics."""
 
 
 class RecordsBeforeEndGone(CannotRestore):
-    """A topic ends before the end of a bounded source, which was not read so far."""
+    """A topic ends before the end of a bounded source that has not been read completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaEnd:
-    """The end of a bounded Kafka source; what is behind it, and in other partitions, is not read."""
+    """The end of a bounded Kafka source; later records and other partitions are not read."""
 
     offsets: Offsets
 
     def to_json(self) -> JsonValue:
-        """Return the form that manifests keep."""
+        """Return the form for manifests."""
         offsets: JsonValue = json.loads(write_offsets(self.offsets))
         return {"offsets": offsets}
 
     @staticmethod
     def from_json(value: Any) -> KafkaEnd:
-        """Read back what `to_json` returned."""
+        """Parse the form of `to_json`."""
         return KafkaEnd(read_offsets(value["offsets"]))
 
     def left(self, position: Offsets) -> dict[TopicPartition, int]:
-        """Return the ends of the partitions that were not read so far."""
+        """Return the ends of the partitions that have unread records."""
         return {each: end for each, end in sorted(self.offsets.items()) if position.get(each, 0) < end}
 
     def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
-        """Return what a query has not read that it should have, one thing of it; see `end_of_input.End`."""
+        """Return one thing that a query should have read but has not; see `end_of_input.End`."""
         position = None if batch is None else log_entry(checkpoint, batch).offsets()[line][1]
         left = self.left(read_offsets(position))
         return next((f"{each} up to offset {end}" for each, end in left.items()), None)
@@ -74,7 +74,7 @@ class KafkaEnd:
 
 @dataclass(frozen=True, slots=True)
 class BoundedTopics:
-    """How a Kafka source is read up to its end: the options are those of `FORMAT`."""
+    """Reads a Kafka source up to its end, with the options of `FORMAT`."""
 
     end: KafkaEnd
     options: Mapping[str, str]
@@ -83,30 +83,30 @@ class BoundedTopics:
 def bound_topics(
     uid: OperatorUid, options: Mapping[str, str], known: JsonValue, position: JsonValue, latest: Latest
 ) -> BoundedTopics:
-    """Return how a Kafka source is read up to its end, which is fixed if it is not known.
+    """Return the reader of a bounded Kafka source; fix the end if it is not known yet.
 
     Args:
         uid: the source, for errors.
-        options: of the source.
-        known: its end, as the restored manifest has it; None if it has none.
-        position: how far it was read, as the manifest has it; None for nothing.
-        latest: tells where topics end.
+        options: the source's options.
+        known: the end in the restored manifest; None if there is none.
+        position: the position in the manifest; None if nothing was read.
+        latest: returns the current ends of topics.
 
     Raises:
-        EndingOffsetsDoNotFit: the end that the options name is none of the topics.
-        KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not tell where the topics end.
-        RecordsBeforeEndGone: a topic ends before the end.
+        EndingOffsetsDoNotFit: the end in the options does not fit the topics.
+        KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not return the ends of the topics.
+        RecordsBeforeEndGone: a topic ends before the source's end.
     """
     others = {key: value for key, value in options.items() if key.lower() != ENDING_OFFSETS.lower()}
     if not any(option(others, each) is not None for each in _BEGINNINGS):
-        # As in a batch, and as it has to be: between the latest and the end there is nothing.
+        # As in a batch query, and necessary: there is nothing between the latest offset and the end.
         others["startingOffsets"] = "earliest"
     if known is None:
         end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
         left = end.offsets
     else:
         end = KafkaEnd.from_json(known)
-        # What is read may be gone, and Kafka is not asked for it.
+        # Records that were read may be gone, so Kafka is not asked about them.
         if left := end.left(read_offsets(position)):
             check_left(uid, left, latest(_assigned(others, left)))
     return BoundedTopics(end, {**_assigned(others, left), ENDING_OFFSETS: write_offsets(end.offsets)})
@@ -117,12 +117,12 @@ def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:
 
     Args:
         uid: the source, for the error.
-        latest: where its topics end now.
+        latest: the current ends of its topics.
         wanted: its option `endingOffsets`.
 
     Raises:
-        EndingOffsetsDoNotFit: the option names other partitions, or offsets that are not there yet.
-        NotEndingOffsets: the option is no end.
+        EndingOffsetsDoNotFit: the option names other partitions, or offsets that do not exist yet.
+        NotEndingOffsets: the option is not an end.
     """
     named = ending_offsets(wanted)
     if named is None:
@@ -144,15 +144,15 @@ def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:
 
 
 def check_left(uid: OperatorUid, left: Offsets, latest: Offsets) -> None:
-    """Check that what is to be read has not been taken away.
+    """Check that unread records still exist.
 
     Args:
         uid: the source, for the error.
-        left: where the partitions end that are to be read on.
-        latest: where they end now.
+        left: the ends of the partitions with unread records.
+        latest: their current ends.
 
     Raises:
-        RecordsBeforeEndGone: one ends before, or is gone.
+        RecordsBeforeEndGone: a partition ends before, or is gone.
     """
     for each, end in sorted(left.items()):
         if each not in latest or latest[each] < end:
@@ -164,12 +164,12 @@ def check_left(uid: OperatorUid, left: Offsets, latest: Offsets) -> None:
 
 
 def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Latest:
-    """Return what asks the brokers where topics end, as a stream sees it: for its isolation level.
+    """Return a function that asks the brokers for the ends of topics, as visible under a stream's isolation level.
 
     Args:
         spark: a session with the connector.
         uid: the source, for errors.
-        known: whether it has an end, so that a partition that is missing is gone, and left out.
+        known: whether the source has an end already; then a missing partition has been deleted and is left out.
     """
     who = f"Source {uid!r}"
 

@@ -1,4 +1,4 @@
-"""Kafka's own client, in Spark's Java: its settings, and what its errors mean."""
+"""Kafka's Java client inside Spark's JVM: its settings and errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streamjob_runtime.kafka.explaining import Cause, read_causes
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that a source's options have for the client: those that begin with `kafka.`, without that.
+    """Return the client settings in a source's options: those with the prefix `kafka.`, without the prefix.
 
-    Names may be in any case, as Spark's connector has them.
+    Names may be in any case, as in Spark's connector.
     """
     names = {key: key.lower() for key in options}
     return {name.removeprefix(CLIENT): options[key] for key, name in names.items() if name.startswith(CLIENT)}
@@ -26,12 +26,12 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
 def explaining(
     jvm: Any, secrets: Collection[str], explain: Callable[[tuple[Cause, ...]], StreamJobError]
 ) -> Iterator[None]:
-    """Raise what an error of the client means, instead of it.
+    """Translate errors of the client inside this context.
 
     Args:
-        jvm: Spark's Java.
-        secrets: what the error may not show.
-        explain: returns what the causes of an error mean, outermost first.
+        jvm: Spark's JVM.
+        secrets: texts that the error must not show.
+        explain: returns the error for a list of causes, outermost first.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions.captured import CapturedException

@@ -1,4 +1,4 @@
-"""What can go wrong between a job and its Kafka brokers."""
+"""Errors between a job and its Kafka brokers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 
 
 class KafkaUnreachable(StreamJobError):
-    """No broker answers in time, or not enough of them; the job continues from its checkpoint once they do."""
+    """No broker, or not enough of them, answered in time; the job will continue from its checkpoint once they do."""
 
 
 class KafkaRefuses(InvalidInput):
-    """The brokers answer, and do not let the job in, or not do what it has to do."""
+    """The brokers answer, but refuse the job's credentials or an operation."""
 
 
 class TopicMissing(InvalidInput):
-    """A topic is not there, or lacks a partition."""
+    """A topic or a partition of it does not exist."""
 
 
 class UnusableBeginning(InvalidInput):
-    """The option `startingOffsets` names other partitions than there are, or offsets that they do not have."""
+    """The option `startingOffsets` names partitions or offsets that do not exist."""
 
 
 class OffsetsGone(CannotRestore):
-    """Kafka no longer has the records at which a snapshot goes on."""
+    """Kafka no longer has the records at which a snapshot continues."""

@@ -1,4 +1,4 @@
-"""What an error of Kafka's client means; pure."""
+"""Translates errors of Kafka's client; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_MADE = ("Failed to construct kafka", "Failed to create new Kafka")
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An error of the client: the simple name of its class, and what it says."""
+    """An error of the client: the simple name of its class, and its message."""
 
     name: str
     message: str
@@ -22,12 +22,12 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What was going on when the client failed.
+    """The context in which the client failed.
 
     Args:
-        who: on whose behalf, as it begins a sentence: `Source 'orders'`.
+        who: the part that used the client, at the beginning of a message: `Source 'orders'`.
         servers: the brokers' addresses.
-        doing: what was tried, as in `could not …`.
+        doing: the attempted operation, as in `could not …`.
     """
 
     who: str
@@ -37,14 +37,14 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What some causes mean. In its sentences `{at}` is the circumstances, and `{said}` the client's own words.
+    """The meaning of some causes. In its texts, `{at}` is the context and `{said}` the client's own message.
 
     Args:
-        kinds: the causes, by their names; none for any.
+        kinds: the names of the causes; empty for any.
         error: the class of the error.
-        what: what was wrong, behind `could not …: `.
-        fix: what to do about it.
-        saying: what the cause has to say, too.
+        what: the problem, after `could not …: `.
+        fix: the fix.
+        saying: text that the cause's message must contain, too.
     """
 
     kinds: tuple[str, ...]
@@ -54,7 +54,7 @@ class Explanation:
     saying: str = ""
 
     def explains(self, cause: Cause) -> bool:
-        """Return whether a cause is one of these."""
+        """Return whether this explains a cause."""
         return (not self.kinds or cause.name in self.kinds) and self.saying in cause.message
 
     def of(self, said: str, at: Circumstances) -> StreamJobError:
@@ -122,11 +122,11 @@ EXPLANATIONS = (
         "make it, or name another one in the options",
     ),
 )
-"""Of the outermost cause that one of these explains the first one counts."""
+"""Ordered: for the outermost cause that can be explained, the first explanation counts."""
 
 
 def read_causes(lines: str) -> tuple[Cause, ...]:
-    """Return the causes of an error, outermost first, from a line for each: name, tab, message."""
+    """Parse the causes of an error, outermost first, from one line each: name, tab, message."""
     return tuple(Cause(*line.partition("\t")[::2]) for line in lines.splitlines())
 
 
@@ -136,13 +136,13 @@ def explained(
     explanations: Sequence[Explanation] = EXPLANATIONS,
     otherwise: type[StreamJobError] = KafkaUnreachable,
 ) -> StreamJobError:
-    """Return the error that says what an error of the client means, and what can be done.
+    """Return the error that explains an error of the client, with a fix.
 
     Args:
-        causes: of the error, outermost first.
-        at: what was going on.
-        explanations: what is known.
-        otherwise: the class of an error that nothing explains.
+        causes: the causes of the error, outermost first.
+        at: the context.
+        explanations: the known explanations.
+        otherwise: the class for an error without explanation.
     """
     for cause in causes:
         for explanation in explanations:

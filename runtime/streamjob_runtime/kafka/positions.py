@@ -1,4 +1,4 @@
-"""Positions in Kafka as Spark writes them, `{"topic": {"0": 97}}`, and what they tell beside what a broker has."""
+"""Parses Kafka positions as Spark writes them, `{"topic": {"0": 97}}`, and compares them with a broker's offsets."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from streamjob.job.kafka_end import TopicPartition as TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
-"""The offset behind the last record that counts, by partition."""
+"""By partition, the offset after the last record that counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records of a partition that a source was to read, and cannot.
+    """Records of a partition that a source still has to read, but cannot.
 
     Args:
-        partition: where.
-        position: where the source goes on.
-        beginning: the first offset that the partition has; None if it does not exist.
-        end: the offset behind its last record; None if it does not exist.
+        partition: the partition.
+        position: the position at which the source continues.
+        beginning: the partition's first offset; None if the partition does not exist.
+        end: the offset after its last record; None if it does not exist.
     """
 
     partition: TopicPartition
@@ -44,7 +44,7 @@ def read_offsets(value: Any) -> dict[TopicPartition, int]:
     """Return offsets by partition.
 
     Args:
-        value: what Spark writes, or its JSON; anything else has none.
+        value: Spark's object, or its JSON; empty for anything else.
     """
     if isinstance(value, str):
         try:
@@ -63,7 +63,7 @@ def read_offsets(value: Any) -> dict[TopicPartition, int]:
 
 
 def write_offsets(offsets: Offsets) -> str:
-    """Return offsets as Spark writes them."""
+    """Return offsets in Spark's form."""
     topics: dict[str, dict[str, int]] = {}
     for each, offset in sorted(offsets.items()):
         topics.setdefault(each.topic, {})[str(each.partition)] = offset
@@ -71,7 +71,7 @@ def write_offsets(offsets: Offsets) -> str:
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions as Spark's option `assign` has them, `{"topic": [0, 1]}`."""
+    """Return partitions in the form of Spark's option `assign`, `{"topic": [0, 1]}`."""
     topics: dict[str, list[int]] = {}
     for each in sorted(partitions):
         topics.setdefault(each.topic, []).append(each.partition)
@@ -81,13 +81,13 @@ def assignment(partitions: Iterable[TopicPartition]) -> str:
 def find_losses(
     positions: Offsets, wanted: Collection[TopicPartition], beginnings: Offsets, ends: Offsets
 ) -> list[Loss]:
-    """Return the partitions in which a source cannot go on, in their order.
+    """Return the partitions in which a source cannot continue, in order.
 
     Args:
-        positions: where it goes on.
-        wanted: the partitions that its options name; one without a position is read from offset 0.
-        beginnings: the first offset of each partition that exists.
-        ends: the offset behind the last record of each partition that exists.
+        positions: the positions at which it continues.
+        wanted: the partitions in its options; one without a position is read from offset 0.
+        beginnings: the first offset of each existing partition.
+        ends: the offset after the last record of each existing partition.
     """
     losses = []
     for partition in sorted({*positions, *wanted}):
@@ -98,5 +98,5 @@ def find_losses(
 
 
 def lags(positions: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """Return how many offsets each partition's position is behind its end; none for one whose end is not known."""
+    """Return each partition's lag in offsets; partitions with an unknown end are left out."""
     return {each: max(0, latest[each] - position) for each, position in positions.items() if each in latest}

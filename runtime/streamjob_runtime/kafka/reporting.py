@@ -1,8 +1,8 @@
-"""Reports the positions of completed checkpoints to Kafka's consumer groups, for people who watch those.
+"""Reports the positions of completed checkpoints to Kafka's consumer groups, for people who monitor those.
 
-As with Flink's Kafka source, nothing depends on it: a job goes on from its checkpoints and never reads a group back.
-Reports are made by a thread of their own. While one is under way only the newest checkpoint waits; its positions
-include those of the ones before.
+As with Flink's Kafka source, nothing depends on the reports: a job continues from its checkpoints and never reads a
+group's offsets. A separate thread makes the reports. During a report, only the newest checkpoint waits, since its
+positions include the earlier ones.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ log = logging.getLogger("streamjob")
 
 
 class OffsetReports:
-    """Counts, over the epochs of a process, the reports that failed; each source's first one is warned of."""
+    """Counts failed reports across the epochs of a process; logs a warning for the first one of each source."""
 
     def __init__(self) -> None:
         self._failures: dict[OperatorUid, int] = {}
 
     @property
     def failures(self) -> Mapping[OperatorUid, int]:
-        """How many reports of each source that reports have failed."""
+        """The number of failed reports of each reporting source."""
         return dict(self._failures)
 
     def begin(self, source: OperatorUid) -> None:
-        """Note that a source reports."""
+        """Register a source that reports."""
         self._failures.setdefault(source, 0)
 
     def failed(self, source: OperatorUid, reason: str) -> None:
-        """Note that a report failed."""
+        """Count a failed report."""
         self._failures[source] = self._failures.get(source, 0) + 1
         message = "The positions of source %r were not reported to Kafka; the job does not need that: %s"
         log.log(logging.WARNING if self._failures[source] == 1 else logging.DEBUG, message, source, reason)
@@ -57,9 +57,9 @@ class ReportedSource:
 
     Args:
         uid: the source.
-        name: what messages call it.
+        name: its name in messages.
         group: the consumer group.
-        options: the source's options, secrets included.
+        options: the source's options, including secrets.
     """
 
     uid: OperatorUid
@@ -69,7 +69,7 @@ class ReportedSource:
 
 
 def reported_sources(loaded: LoadedJob, namespace: str, job: str) -> Iterator[ReportedSource]:
-    """Yield the Kafka sources of a job that report, each with its group."""
+    """Yield the Kafka sources of a job that report positions, each with its group."""
     for source in loaded.spec.sources:
         if source.format == FORMAT:
             options = loaded.options(source)
@@ -82,9 +82,9 @@ class OffsetReporter:
     """Reports for one epoch; `note` may be called from any thread and returns at once.
 
     Args:
-        sources: what is reported.
-        connect: opens a client on behalf of a source.
-        reports: counts what fails.
+        sources: the sources that report.
+        connect: opens a client for a source.
+        reports: counts failed reports.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class OffsetReporter:
             self._thread.start()
 
     def note(self, manifest: Manifest) -> None:
-        """Report the positions of a completed checkpoint."""
+        """Schedule a report of a completed checkpoint's positions."""
         with self._changed:
             self._waiting = manifest
             self._changed.notify()
 
     def close(self) -> None:
-        """Report what was noted, unless that takes more than some seconds, and end."""
+        """Finish the pending report within a few seconds, and end."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -145,21 +145,21 @@ class OffsetReporter:
         except StreamJobError as error:
             self._reports.failed(source.uid, error.what)
         except Exception as error:
-            # Spark may be gone or going: whoever needs it is told by others.
+            # Spark may be stopping or gone; code that needs it reports that itself.
             self._reports.failed(source.uid, type(error).__name__)
 
 
 def report_offsets(
     spark: SparkSession, loaded: LoadedJob, namespace: str, job: str, reports: OffsetReports
 ) -> OffsetReporter:
-    """Return what reports the positions of a job's Kafka sources in an epoch.
+    """Return the reporter for a job's Kafka sources in an epoch.
 
     Args:
         spark: the session.
         loaded: the job.
         namespace: its namespace.
         job: its name in the store.
-        reports: counts what fails.
+        reports: counts failed reports.
     """
 
     def connect(source: ReportedSource) -> KafkaAdmin:

@@ -1,6 +1,6 @@
-"""What is asked of the brokers before a job's queries start: that its topics are there, and what it has yet to read.
+"""Asks the brokers before a job's queries start whether its topics and unread records exist.
 
-Spark would tell of the same in the middle of the first batch, as a failure that looks as if it could pass.
+Spark would report the same problems in the middle of the first batch, like a temporary failure.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaInput:
-    """A Kafka source that is about to be read.
+    """A Kafka source to be read.
 
     Args:
         name: the source.
-        options: its options, secrets included.
-        position: where it goes on; None if it begins anew.
-        end: where it ends, if it is bounded and that is known.
+        options: its options, including secrets.
+        position: its position; None if it starts from the beginning of its options.
+        end: its end, if it is bounded and the end is known.
     """
 
     name: str
@@ -48,17 +48,17 @@ class KafkaInput:
 
     @property
     def who(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"Source {self.name!r}"
 
 
 def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> Iterator[KafkaInput]:
-    """Yield the Kafka sources of the chains that have work to do, each with where it goes on.
+    """Yield the Kafka sources of the unfinished chains, each with its position.
 
     Args:
         loaded: the job.
         plan: its chains.
-        restored: the snapshot that it goes on from; None for a fresh start.
+        restored: the snapshot to restore; None for a fresh start.
     """
     states = {} if restored is None else {each.uid: each for each in restored.manifest.sources}
     for chain in plan.chains:
@@ -86,37 +86,37 @@ def check_sources(spark: SparkSession, loaded: LoadedJob, plan: Plan, restored: 
         spark: the session.
         loaded: the job.
         plan: its chains.
-        restored: the snapshot that it goes on from; None for a fresh start.
+        restored: the snapshot to restore; None for a fresh start.
     """
     for source in kafka_inputs(loaded, plan, restored):
         check_input(source, lambda each: KafkaAdmin.open(spark, each.options, each.who))
 
 
 def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin]) -> None:
-    """Check that a source can be read from where it begins.
+    """Check that a source can be read from its position.
 
     Args:
         source: the source.
-        connect: opens a client on its behalf.
+        connect: opens a client for it.
 
     Raises:
-        KafkaUnreachable: no broker answers in time.
-        KafkaRefuses: the client is not let in, or may not describe the topics.
-        UnusableOptions: the options fit no client.
-        TopicMissing: a topic is not there, and was not when the source was read before.
+        KafkaUnreachable: no broker answered in time.
+        KafkaRefuses: the client is not admitted, or may not describe the topics.
+        UnusableOptions: the client cannot use the options.
+        TopicMissing: a topic does not exist, and did not when the source was last read.
         UnusableBeginning: its `startingOffsets` do not fit the topics.
-        OffsetsGone: records that it has yet to read are gone, and `failOnDataLoss` is on.
+        OffsetsGone: unread records are gone, and `failOnDataLoss` is on.
     """
     read = positions = source.position or {}
     left: set[TopicPartition] | None = None
     if source.end is not None:
-        # What is read up to its end may be gone.
+        # Records up to the end of a completely read source may be gone.
         left = {each for each, end in source.end.items() if read.get(each, 0) < end}
         positions = {each: position for each, position in read.items() if each in left}
         if not left:
             return
     with connect(source) as admin:
-        # Partitions that are gone are told of by their positions.
+        # Deleted partitions are reported by their positions.
         wanted = subscribed(admin, source.options, source.who, {each.topic for each in read})
         if left is not None:
             wanted &= left
@@ -130,7 +130,7 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:
-    """Check offsets at which a source is to begin: Spark wants one for each partition, and one that is there."""
+    """Check starting offsets: Spark requires one for each partition, and it must exist."""
     named = read_offsets(option(source.options, "startingOffsets"))
     if not named or any(option(source.options, each) is not None for each in _INSTEAD):
         return

@@ -1,4 +1,4 @@
-"""Which partitions a source's options name, of those that Kafka has."""
+"""Finds the existing partitions that a source's options select."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from streamjob_runtime.kafka.positions import TopicPartition
 def subscribed(
     admin: KafkaAdmin, options: Mapping[str, str], who: str, read_before: Collection[str] = ()
 ) -> set[TopicPartition]:
-    """Return the partitions that a source's options name, and that exist.
+    """Return the existing partitions that a source's options select.
 
     Args:
         admin: asks the brokers.
-        options: of the source.
-        who: the source, as it begins a sentence.
-        read_before: topics that the source has read: whether they are gone is told by its positions.
+        options: the source's options.
+        who: the source, at the beginning of a message.
+        read_before: topics that the source has read; their positions show whether they are gone.
 
     Raises:
-        TopicMissing: one that the options name does not exist.
+        TopicMissing: a topic in the options does not exist.
     """
     names, pattern = subscription(options)
     topics = admin.matching(pattern) if pattern is not None else frozenset(names)

@@ -1,1 +1,1 @@
-"""The job's metrics, and the figures that they are computed from."""
+"""The job's metrics, and the figures behind them."""

@@ -1,4 +1,4 @@
-"""Follows a chain through the epochs of a process: what it has done, how fast it is, and how long it had to wait."""
+"""Measures a chain across the epochs of a process: its work, its rates, and its time under backpressure."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from streamjob_runtime.monitoring.progress import BatchProgress, Positions, Prog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainFigures:
-    """What was seen of a chain at one time; totals are of the process, rates of the last ten seconds.
+    """Figures of a chain at one moment; totals since the start of the process, rates over the last ten seconds.
 
     Args:
-        records_in: records read, from sources and other chains.
-        from_sources: those of them that came from sources.
-        records_out: records written; None once nothing could tell for a batch.
-        waited: seconds that it waited for its readers.
+        records_in: records read from sources and other chains.
+        from_sources: records read from sources.
+        records_out: records written; None if it was unknown for a batch.
+        waited: seconds of waiting for readers.
         in_rate: records read per second.
         from_sources_rate: records read from sources per second.
         out_rate: records written per second.
-        backpressured: share of the time that it waited for its readers, 0 to 1.
-        watermarks: of its inputs, in ms since 1970.
+        backpressured: fraction of the time spent waiting for readers, 0 to 1.
+        watermarks: its inputs' watermarks, in ms since 1970.
         last_batch_ms: duration of its last batch, in ms.
-        positions: how far it has read the partitions of its sources.
+        positions: its positions in the partitions of its sources.
         idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
-        dropped_late: for each operator that keeps state under a watermark, what Spark calls it, and the rows that it
-            dropped because they were late.
+        dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
+            it dropped.
     """
 
     records_in: int = 0
@@ -48,7 +48,7 @@ class ChainFigures:
 
 
 class ChainMeter:
-    """Reads a chain's figures; called by one thread, about once a second, while any thread may read `figures`."""
+    """Measures a chain; one thread calls it about once a second, while any thread may read `figures`."""
 
     def __init__(self) -> None:
         self.figures = ChainFigures()
@@ -60,15 +60,15 @@ class ChainMeter:
         self._in, self._from_sources, self._out, self._waits = Rate(), Rate(), Rate(), Rate()
 
     def observe(self, chain: Chain, publication: Publication, now: float) -> list[BatchProgress]:
-        """Look at the chain of the epoch that runs.
+        """Observe the chain in the running epoch.
 
         Args:
-            chain: the chain; another one than before if an epoch has begun since.
-            publication: knows how long it waited.
-            now: seconds, by a clock that does not jump.
+            chain: the chain; a new object if an epoch has begun since.
+            publication: knows how long the chain has waited.
+            now: monotonic time in seconds.
 
         Returns:
-            The batches that ended since the last look.
+            The batches that have ended since the last observation.
         """
         self._begin(chain, publication)
         batches = self._progress.new_batches(chain.queries)
@@ -88,7 +88,7 @@ class ChainMeter:
         return batches
 
     def rest(self, now: float) -> None:
-        """Note that the chain does not run in this epoch: its rates go down to 0."""
+        """Record that the chain does not run in this epoch; its rates drop to 0."""
         before = self.figures
         self._note(
             now,
@@ -143,7 +143,7 @@ class ChainMeter:
         self._from_sources.note(now, from_sources)
         self._out.note(now, records_out or 0)
         self._waits.note(now, waited)
-        # One assignment: whoever reads the figures meanwhile sees them all of one time.
+        # A single assignment, so that concurrent readers see consistent figures.
         self.figures = ChainFigures(
             records_in=records_in,
             from_sources=from_sources,
@@ -162,8 +162,8 @@ class ChainMeter:
 
 
 def _numbered(chain: Chain) -> dict[int, OperatorUid]:
-    """Return the inputs of a chain by the number under which Spark reports them."""
-    # Spark reports each source once, in the order of their directories.
+    """Return a chain's inputs by Spark's number in its reports."""
+    # Spark reports each source once, ordered by directory.
     return dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
 
 

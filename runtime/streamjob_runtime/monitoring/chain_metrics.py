@@ -1,4 +1,4 @@
-"""The metrics of chains and of what they read, in Prometheus' form."""
+"""The metrics of chains and their inputs, in Prometheus' form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamjob.client.models import JobView
 
 
 def chain_metrics(job: JobView) -> Iterator[Metric]:
-    """Yield what the views of chains say."""
+    """Yield metrics from the views of chains."""
     records_in = CounterMetricFamily("streamjob_records_in", "Records that a chain has read.", labels=["chain"])
     records_out = CounterMetricFamily("streamjob_records_out", "Records that a chain has written.", labels=["chain"])
     batch = GaugeMetricFamily(

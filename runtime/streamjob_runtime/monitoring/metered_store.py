@@ -1,4 +1,4 @@
-"""A store that counts what is asked of it."""
+"""A store that counts its calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ VERBS: tuple[Verb, ...] = ("get", "get_range", "download", "put", "put_if_absent
 
 @dataclass(frozen=True, slots=True)
 class VerbCount:
-    """What was asked of a store with one verb.
+    """The calls of one method of a store.
 
-    `requests` counts calls of the verb, also failed ones: a multipart upload or a long listing is one. `failures` are
-    calls without a usable answer; a missing object is an answer. `bytes` were read or written, `seconds` spent.
+    `requests` counts calls, including failed ones; a multipart upload or a long listing is one call. `failures` counts
+    calls without a usable answer; a missing object is an answer. `bytes` were read or written, and `seconds` is the
+    time spent.
     """
 
     requests: int = 0
@@ -32,11 +33,11 @@ class VerbCount:
 
 
 class MeteredStore:
-    """Passes every call on to another store, and counts it; may be called from any thread.
+    """Passes every call to another store and counts it; may be used from any thread.
 
     Args:
-        store: the store that does the work.
-        clock: seconds of a clock that never goes back.
+        store: the underlying store.
+        clock: monotonic time in seconds.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,7 +47,7 @@ class MeteredStore:
         self._counts: dict[Verb, VerbCount] = {verb: VerbCount() for verb in VERBS}
 
     def counts(self) -> dict[Verb, VerbCount]:
-        """Return what was counted so far; every verb is there."""
+        """Return the counts so far, for every method."""
         with self._lock:
             return dict(self._counts)
 
@@ -63,7 +64,7 @@ class MeteredStore:
         return content
 
     def get_range(self, key: Key, offset: int, length: int) -> bytes:
-        """Return a part of an object. Raises ObjectMissing; StoreError if it is shorter."""
+        """Return a part of an object. Raises ObjectMissing, and StoreError if the object is shorter."""
         with self._call("get_range") as call:
             content = self._store.get_range(key, offset, length)
             call.bytes = len(content)
@@ -78,7 +79,7 @@ class MeteredStore:
     def put(self, key: Key, content: bytes | Path) -> None:
         """Create or replace an object."""
         with self._call("put") as call:
-            # Before the call: a file of Spark's checkpoint may be given up the moment it is stored.
+            # Read the size before the call: Spark may delete a checkpoint file as soon as it is stored.
             size = content.stat().st_size if isinstance(content, Path) else len(content)
             self._store.put(key, content)
             call.bytes = size
@@ -91,7 +92,7 @@ class MeteredStore:
         return created
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects below a prefix, in key order; the time spent between two of them is the caller's."""
+        """Yield the objects below a prefix, in key order; time between two of them is the caller's."""
         with self._call("list"):
             objects = iter(self._store.list(prefix, start_after))
         while True:
@@ -107,7 +108,7 @@ class MeteredStore:
             self._store.delete(keys)
 
     def close(self) -> None:
-        """Close the store that does the work; the counts stay."""
+        """Close the underlying store; the counts stay."""
         self._store.close()
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""The job's metrics in Prometheus' form, units in their names.
+"""The job's metrics in Prometheus' form, with units in their names.
 
-What the control API's views know is read from them when Prometheus asks; only distributions are gathered as they
-happen. One process runs one job, so the job's name is on `streamjob_info` alone.
+Most values are read from the control API's views when Prometheus asks; only distributions are collected as events
+happen. A process runs a single job, so only `streamjob_info` carries its name.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Metrics:
     """All metrics of one job, in a registry of their own; may be used from any thread.
 
     Args:
-        job: returns the job as it stands.
-        checkpoints: returns the checkpoints' statistics.
-        store: the store whose requests are counted.
+        job: returns the current state of the job.
+        checkpoints: returns the statistics of the checkpoints.
+        store: the store whose calls are counted.
         clock: seconds since 1970.
     """
 
@@ -97,16 +97,16 @@ class Metrics:
         }
 
     def observe_sink(self, sink: OperatorUid, call: Call, seconds: float) -> None:
-        """Note a call of a sink that succeeded, and how long it took."""
+        """Record the duration of a successful call of a sink."""
         if (histogram := self._sink_calls.get(call)) is not None:
             histogram.labels(sink).observe(seconds)
 
     def observe_batch(self, chain: ChainUid, seconds: float) -> None:
-        """Note a published batch of a chain, and how long it took."""
+        """Record the duration of a published batch."""
         self._batches.labels(chain).observe(seconds)
 
     def observe_checkpoint(self, kind: SnapshotKind, seconds: float, checkpointed_size: int) -> None:
-        """Note a completed checkpoint: the seconds since its trigger and the bytes that it wrote."""
+        """Record a completed checkpoint: the seconds since its trigger and the bytes that it wrote."""
         self._durations.labels(kind.value).observe(seconds)
         self._sizes.labels(kind.value).observe(checkpointed_size)
 
@@ -129,11 +129,11 @@ class _Views(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing: the job need not be there yet when the collector is registered."""
+        """Return nothing: the job may not exist yet when the collector is registered."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what the views say now."""
+        """Yield metrics from the current views."""
         job = self._job()
         yield from _job_metrics(job)
         yield from chain_metrics(job)
@@ -296,7 +296,7 @@ def _task_metrics(last: LastCheckpointView | None) -> Iterator[Metric]:
             labels=["chain"],
         )
         for chain, task in last.tasks.items() if last is not None else ():
-            # Flink's statistics say -1 for what is not known.
+            # Flink's statistics use -1 for unknown values.
             if (value := read(task)) >= 0:
                 gauge.add_metric([chain], value)
         yield gauge

@@ -1,4 +1,4 @@
-"""How far a chain's query has come: records, rates, batch durations, from the progress that Spark reports."""
+"""Follows a chain's query through Spark's progress reports: records, rates, durations of batches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RATE_WINDOW_SECONDS = 10.0
-_CHANNEL = "channel "  # with this ChannelStream begins to describe itself, a source that is another chain
+_CHANNEL = "channel "  # the beginning of ChannelStream's description: the source is another chain
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One batch as Spark reports it: rows read, its duration in ms, and how many of the rows other chains wrote.
+    """A batch in Spark's report: rows read, its duration in ms, and the number of rows that other chains wrote.
 
-    `rows_by_source` has the rows of each source, by Spark's number; `dropped_late` what Spark calls each operator that
-    keeps state, with the rows that it dropped because they were behind the watermark; nothing without a watermark.
+    `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
+    stateful operator with the number of late rows that it dropped; it is empty without a watermark.
     """
 
     batch: int
@@ -35,31 +35,31 @@ class BatchProgress:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """How far a source of Kafka's topics is read, and where they ended when the batch was planned, by partition."""
+    """A Kafka source's position and its end when the batch was planned, by partition."""
 
     read: Offsets
     latest: Offsets
 
 
 class ProgressReader:
-    """Collects the progress of a chain's queries in one epoch; called by one thread, some times a second."""
+    """Collects the progress of a chain's queries in one epoch; one thread calls it several times a second."""
 
     def __init__(self) -> None:
         self._last_batch = -1
         self.positions: list[Positions] = []
-        """By Spark's number of the source: what the newest report tells of those that have partitions."""
+        """The newest report for sources that have partitions, by Spark's number of the source."""
 
     def new_batches(self, queries: Sequence[StreamingQuery]) -> list[BatchProgress]:
-        """Return the batches that ended since the last call, oldest first.
+        """Return the batches that have ended since the last call, oldest first.
 
         Args:
-            queries: the queries of the epoch, one after the other; batches are numbered through.
+            queries: the epoch's queries in sequence; their batches are numbered continuously.
         """
         return [batch for query in queries for batch in self._new_batches(query)]
 
     def _new_batches(self, query: StreamingQuery) -> list[BatchProgress]:
         fresh: list[dict[str, Any]] = []
-        # Newest first: each report costs a trip into the JVM, and most were read before.
+        # Newest first: each report costs a call into the JVM, and most have been read before.
         reports = query._jsq.recentProgress()
         for index in range(len(reports) - 1, -1, -1):
             if reports[index].batchId() <= self._last_batch:
@@ -69,7 +69,7 @@ class ProgressReader:
             self._note_positions(fresh[0].get("sources", ()))
         by_batch: dict[int, BatchProgress] = {}
         for report in reversed(fresh):
-            # An idle query reports its next batch again and again, without a duration for adding it.
+            # An idle query repeats the report of its next batch, without a duration of `addBatch`.
             if "addBatch" in report.get("durationMs", {}):
                 by_batch[report["batchId"]] = BatchProgress(
                     batch=report["batchId"],
@@ -102,20 +102,20 @@ def _dropped_late(report: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 class Rate:
-    """What a total, such as one of records or of seconds, gains a second, over the last ten seconds."""
+    """The growth of a total per second, over the last ten seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque()
 
     def note(self, now: float, total: float) -> None:
-        """Note the total at `now`, in seconds by a clock that does not jump."""
+        """Record the total at `now`, a monotonic time in seconds."""
         self._samples.append((now, total))
         while len(self._samples) > 2 and self._samples[0][0] < now - _RATE_WINDOW_SECONDS:
             self._samples.popleft()
 
     @property
     def per_second(self) -> float:
-        """Return the rate; 0 before there are two samples."""
+        """Return the rate; 0 until there are two samples."""
         if len(self._samples) < 2:
             return 0.0
         (begun, first), (ended, last) = self._samples[0], self._samples[-1]

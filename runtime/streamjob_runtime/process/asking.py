@@ -1,4 +1,4 @@
-"""A Spark for questions about a job that does not run."""
+"""Starts a Spark to ask about a job that does not run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Iterator[tuple[SparkSession, Path]]:
-    """Yield a session with the job's settings, and a directory for its chains; both are gone afterwards.
+    """Yield a session with the job's settings, and a directory for its chains; both are removed afterwards.
 
     Args:
-        command: the command that asks, for the session's name.
+        command: the calling command, for the session's name.
         loaded: the job.
         max_parallelism: the number of state partitions.
 
     Raises:
-        NoJava: no Java that Spark can run on was found.
-        CannotFetch: a connector's jars are not here and cannot be had.
+        NoJava: no suitable Java was found.
+        CannotFetch: a connector's jars are missing and cannot be downloaded.
         SparkDoesNotStart: Java does not start, or Spark refuses the job's settings.
     """
     from streamjob_runtime.spark.connectors.finding import needed

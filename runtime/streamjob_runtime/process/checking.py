@@ -1,4 +1,4 @@
-"""Finds problems of a start beyond the graphs: in the sinks, in Kafka, and in Spark, which plans the job for that."""
+"""Finds problems of a start that the graphs do not show, by asking the sinks, Kafka, and Spark, which plans the job."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 def examine(
     loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId, *, ask_spark: bool
 ) -> Comparison:
-    """Return a comparison with what a start would find beyond the graphs, as far as they let the job start.
+    """Return a comparison extended by problems beyond the graphs, if the graphs allow the start.
 
     Args:
         loaded: the job.
         found: the snapshot; None for a start from nothing.
-        compared: what the graphs tell.
-        allow: state that the job has no place for is given up.
-        job: the job in its store.
-        ask_spark: start a Spark, which plans the job; without, only the sinks are asked that need none.
+        compared: the comparison of the graphs.
+        allow: discard state for which the job has no operator.
+        job: the job's identity in its store.
+        ask_spark: whether to start a Spark that plans the job; otherwise only sinks that need none are asked.
 
     Raises:
         InvalidInput: Spark refuses a part of the job.
-        CannotRestore: the snapshot's files cannot be used.
+        CannotRestore: the snapshot's files are unusable.
     """
     if compared.refusals:
         return compared
@@ -65,7 +65,7 @@ def examine_with(
     allow: bool,
     job: JobId,
 ) -> Comparison:
-    """Return as `examine` does, with a Spark that runs and a scratch directory."""
+    """Do the same as `examine`, with a running Spark and a scratch directory."""
     from streamjob_runtime.job.assembly import Assembler
     from streamjob_runtime.kafka.starting import check_sources
     from streamjob_runtime.restoring.restoration import Workdir

@@ -1,4 +1,4 @@
-"""The command `streamjob run`: its options. What it does is imported when it is called."""
+"""The command `streamjob run` and its options. Its implementation is imported when it is called."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def run(
     """Run a job on an embedded Spark, from its latest checkpoint."""
     from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm
 
-    # Before all else is imported, which takes seconds.
+    # First, since the other imports take seconds.
     leave_on_sigterm(TerminationLog.from_environment(os.environ))
     from streamjob_runtime.process.run import ProcessOptions, run_process
 

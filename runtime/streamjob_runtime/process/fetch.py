@@ -1,4 +1,4 @@
-"""Fetches a job's file before the job starts.
+"""Downloads a job's file before the job starts.
 
 `python -m streamjob_runtime.process.fetch s3://bucket/path/job.py DIRECTORY`
 """
@@ -15,15 +15,15 @@ from streamjob.store.opening import open_location
 
 
 def fetch(uri: str, directory: Path, environment: Mapping[str, str] | None = None) -> Path:
-    """Fetch a file and return where it is.
+    """Download a file and return its path.
 
     Args:
         uri: `s3://bucket/path/name`.
-        directory: becomes its parent; made if need be.
-        environment: the variables that say how S3 is reached; None for those of this process.
+        directory: the directory for the file; created if necessary.
+        environment: variables with the settings of S3; None for this process's.
 
     Raises:
-        StreamJobError: it is not there, or S3 cannot be reached.
+        StreamJobError: the file does not exist, or S3 does not answer.
     """
     parent, _, name = uri.rpartition("/")
     directory.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def fetch(uri: str, directory: Path, environment: Mapping[str, str] | None = Non
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fetch what the arguments name; return the exit code."""
+    """Download the file in the arguments; return the exit code."""
     uri, directory = arguments
     try:
         fetch(uri, Path(directory))

@@ -1,7 +1,7 @@
-"""The process behind `streamjob run`: puts a job together, runs it, and leaves nothing behind.
+"""The process behind `streamjob run`: assembles a job, runs it, and cleans up.
 
-Spark takes seconds to start, so it starts as soon as the job is known to be valid and unfinished, beside all else; what
-only the control API and the view need is imported meanwhile.
+Spark takes seconds to start. So it starts in the background as soon as the job is known to be valid and unfinished,
+while the modules for the control API and the view are imported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streamjob_runtime.spark.session import SessionSettings
 _STATE_DIRECTORY = ".streamjob"
 _SCRATCH = "process-"
 _RESTARTS = 10
-"""Restarts in the process, counted anew after ten quiet minutes; then it exits, and whoever started it may go on."""
+"""Restarts within the process, counted again after ten quiet minutes; then it exits, to be restarted from outside."""
 
 
 class UnusableWorkdir(InvalidInput):
@@ -47,7 +47,7 @@ class UnusableWorkdir(InvalidInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
-    """The options of `streamjob run`; None stands for the default that the job file implies. `grace` is in seconds."""
+    """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds."""
 
     file: Path
     overrides: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ProcessOptions:
 
 
 def run_process(options: ProcessOptions) -> ExitCode:
-    """Run a job to its end, with its control API and its view; return how the process is to exit.
+    """Run a job to its end, with control API and view; return the exit code.
 
     Raises:
         StreamJobError: the job could not run, or has failed; the error carries the exit code.
@@ -101,11 +101,11 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
         )
-        # Probes are answered until Spark has stopped, too: a process that ends in order fails none.
+        # Probes are answered until Spark has stopped, so that an orderly end fails no probe.
         probes = ExitStack()
         try:
             if not drive(store, read(JobId(namespace=namespace, name=name), checkpoints=1)).finished:
-                # Java takes longest: it starts before all else is imported, with which it would take turns.
+                # Java takes longest. Start it before the imports, which would compete with it.
                 import pyspark.sql  # noqa: F401
 
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
@@ -190,7 +190,7 @@ def _run_job(
 
 
 def _make_scratch(work: Path) -> Path:
-    """Return a directory of this process alone, and drop those that killed ones have left behind."""
+    """Return a directory for this process alone, and remove those of killed processes."""
     try:
         work.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in work.glob(f"{_SCRATCH}*"):

@@ -1,4 +1,4 @@
-"""Stops a job on a signal: behind a last checkpoint, within a grace period."""
+"""Stops a job on a signal: with a last checkpoint, within a grace period."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LEFT = "Stopped without a last checkpoint; the job continues from the previous 
 
 
 class Stopper:
-    """SIGTERM and SIGINT stop the job behind a last checkpoint; a second one, or the end of the grace, at once.
+    """Stops the job on SIGTERM or SIGINT: first with a last checkpoint, then, or after the grace period, at once.
 
     Args:
         runner: the job.
-        view: is closed before the process leaves.
+        view: closed before the process exits.
         grace: seconds for the last checkpoint.
-        termination: is told of an end without a last checkpoint.
+        termination: receives an end without a last checkpoint.
     """
 
     def __init__(self, runner: Runner, view: View, grace: float, termination: TerminationLog | None = None) -> None:
@@ -37,12 +37,12 @@ class Stopper:
         self._timer: threading.Timer | None = None
 
     def listen(self) -> None:
-        """Take the signals over; call it from the main thread."""
+        """Install the handlers; call it from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
     def done(self) -> None:
-        """The job has ended: the grace need not be watched any longer."""
+        """Stop watching the grace period: the job has ended."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -50,7 +50,7 @@ class Stopper:
         if self._asked:
             self._leave()
         self._asked = True
-        # Not in the handler: the thread that it interrupts may hold the lock that a stop takes.
+        # Not in the handler itself: the interrupted thread may hold the lock that a stop needs.
         threading.Thread(target=self._ask, args=(signal.Signals(number).name,), daemon=True).start()
         self._timer = threading.Timer(self._grace, self._leave)
         self._timer.daemon = True
@@ -66,5 +66,5 @@ class Stopper:
             self._view.close()
             sys.stderr.write(f"{_LEFT}\n")
         finally:
-            # Whoever read what is written may be gone: the same Ctrl-C ends a whole pipeline.
+            # The reader of our output may have left: one Ctrl-C ends a whole pipeline.
             os._exit(int(ExitCode.OK))

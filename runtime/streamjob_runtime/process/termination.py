@@ -1,6 +1,6 @@
-"""What a process leaves behind about its end, for whoever started it and cannot read its log.
+"""Records how a process ended, for a supervisor that cannot read its log.
 
-In a pod that is the termination message, which Kubernetes keeps in the pod's status.
+In a pod this is the termination message, which Kubernetes keeps in the pod's status.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from streamjob.errors import ExitCode, StreamJobError
 from streamjob.protocol.lifecycle import JobState
 
 if TYPE_CHECKING:
-    # It takes a while to be imported, for which a start must not wait.
+    # Its import is slow, and a start must not wait for it.
     from streamjob.client.models import LastCheckpointView
 
 VARIABLE = "STREAMJOB_TERMINATION_LOG"
-"""Names the file."""
+"""The variable with the file's path."""
 
 LONGEST = 4096
-"""Bytes that Kubernetes keeps."""
+"""Maximum size in bytes that Kubernetes keeps."""
 
 _NOT_BEGUN = "Stopped before the job ran."
 
@@ -34,11 +34,13 @@ log = logging.getLogger("streamjob")
 
 
 class TerminationLog:
-    """A file with how the job ended: `{"state", "message", "exitCode"}`, and what it completed last, if anything:
-    `"lastCheckpoint": {"id", "kind", "path", "time"}`.
+    """A file that records how the job ended.
+
+    Its content is `{"state", "message", "exitCode"}` and, if a snapshot was completed, `"lastCheckpoint": {"id",
+    "kind", "path", "time"}`.
 
     Args:
-        path: the file; None to leave nothing.
+        path: the file; None to write nothing.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -46,14 +48,14 @@ class TerminationLog:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> TerminationLog:
-        """Return the one that STREAMJOB_TERMINATION_LOG names, if it is set."""
+        """Return the log for the file in STREAMJOB_TERMINATION_LOG, if it is set."""
         path = environment.get(VARIABLE)
         return cls(Path(path) if path else None)
 
     def write(
         self, state: JobState, message: str | None, code: ExitCode, last: LastCheckpointView | None = None
     ) -> None:
-        """Say how the job ended; if that cannot be written, the process ends as it would have."""
+        """Record how the job ended. If this fails, the process ends as it would have anyway."""
         if self._path is None:
             return
         try:
@@ -62,8 +64,8 @@ class TerminationLog:
             log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
 
     def write_error(self, error: Exception) -> None:
-        """Say that the job ended with an error."""
-        # Importing it takes a while, for which a start must not wait.
+        """Record that the job ended with an error."""
+        # Its import is slow, and a start must not wait for it.
         from streamjob_runtime.spark.error_text import describe
 
         match error:
@@ -76,7 +78,7 @@ class TerminationLog:
 
 
 def leave_on_sigterm(termination: TerminationLog) -> None:
-    """End the process at once on SIGTERM: until the job runs there is nothing to be saved. `Stopper` takes this over.
+    """End the process at once on SIGTERM, as long as there is nothing to save. `Stopper` replaces this handler later.
 
     Call it from the main thread.
     """
@@ -86,14 +88,14 @@ def leave_on_sigterm(termination: TerminationLog) -> None:
             termination.write(JobState.STOPPED, _NOT_BEGUN, ExitCode.OK)
             sys.stderr.write(f"{_NOT_BEGUN}\n")
         finally:
-            # Spark may be starting; it ends with the process, and need not be waited for.
+            # Spark may be starting; it ends with the process, so there is no need to wait.
             os._exit(int(ExitCode.OK))
 
     signal.signal(signal.SIGTERM, leave)
 
 
 def termination_message(state: JobState, message: str, code: ExitCode, last: LastCheckpointView | None = None) -> str:
-    """Return the file's content; a message that is too long for Kubernetes loses its end."""
+    """Return the file's content; a message that is too long for Kubernetes is cut."""
     completed = {}
     if last is not None:
         told = {"id": last.id, "kind": last.kind, "path": last.path, "time": last.completed}

@@ -1,4 +1,4 @@
-"""Asks Spark about a job that does not run: whether its columns, functions and types are there; nothing is started."""
+"""Asks Spark about a job that does not run: whether its columns, functions and types exist."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def validate(loaded: LoadedJob) -> None:
         loaded: the job.
 
     Raises:
-        InvalidJob: Spark cannot make sense of sources or operators; all of them are told.
-        InvalidInput: a sink cannot be used, or Spark cannot run the operators together.
+        InvalidJob: Spark refuses sources or operators; lists all of them.
+        InvalidInput: a sink is unusable, or Spark cannot run the operators together.
     """
     with spark_to_ask("validate", loaded, loaded.spec.max_parallelism) as (spark, scratch):
         validate_with(spark, scratch, loaded)
 
 
 def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None:
-    """Check as `validate` does, with a Spark that runs and a scratch directory."""
+    """Do the same as `validate`, with a running Spark and a scratch directory."""
     parts = [*(f"source {each.name!r}" for each in loaded.spec.sources)]
     parts += [f"operator {each.name!r}" for each in loaded.spec.operators]
     problems = sorted(_problems(spark, loaded), key=lambda problem: parts.index(problem.where))
     if problems:
         raise InvalidJob(loaded.origin, problems)
-    # What concerns several parts: whether Spark can run them as one query, and whether the sinks take the rows.
+    # Problems that concern several parts: whether Spark can run them as one query, and whether the sinks take the rows.
     nothing = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
     job = JobId(loaded.namespace or "default", loaded.spec.name)
     examine_with(spark, scratch, loaded, None, nothing, False, job).check()
 
 
 def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
-    """Yield what Spark refuses; what reads from a part with a problem is not asked about."""
+    """Yield the parts that Spark refuses; readers of a refused part are not checked."""
     frames: dict[str, DataFrame] = {}
     for source in loaded.spec.sources:
         try:
@@ -81,7 +81,7 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
 
 
 def _fed_back(spark: SparkSession, operator: OperatorSpec) -> dict[str, DataFrame]:
-    """Return rows with the declared columns for what comes back to an operator."""
+    """Return rows with the declared columns, in place of an operator's feedback."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
 

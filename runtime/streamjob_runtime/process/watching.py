@@ -1,4 +1,4 @@
-"""Looks at a running job about once a second, for the view and the metrics."""
+"""Observes a running job about once a second, for the view and the metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ log = logging.getLogger("streamjob")
 
 
 class Watcher:
-    """Reads the query's progress and updates the view, from `start` to `stop`.
+    """Reads the queries' progress and updates the view, from `start` to `stop`.
 
     Args:
         control: the job.
-        view: where it is shown.
-        metrics: where batches and completions are noted.
+        view: the view to update.
+        metrics: the metrics to update with batches and completions.
     """
 
     def __init__(self, control: RunningJob, view: View, metrics: Metrics) -> None:
@@ -33,22 +33,22 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start to observe."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look once more, and leave the last state on the screen."""
+        """Observe once more, and leave the last state on the screen."""
         self._stopped.set()
         self._thread.join()
         self._look()
         try:
             self._view.close()
         except OSError as error:
-            # A terminal that is gone must not hide how the job ended.
+            # A lost terminal must not hide how the job ended.
             log.debug("Nobody sees the view any more: %s", error)
 
     def note_completion(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        """Note a completed checkpoint in the metrics."""
+        """Record a completed checkpoint in the metrics."""
         written = sum(each.metrics.checkpointed_size for each in action.acknowledgements.values())
         self._metrics.observe_checkpoint(action.properties.kind, manifest.completed - manifest.triggered, written)
 
@@ -60,10 +60,10 @@ class Watcher:
         try:
             self._control.observe(self._metrics)
         except Exception as error:
-            # Spark may be gone or going; what is shown stays as it was, and the job's own thread reports why.
+            # Spark may be stopping or gone. Keep the last state; the job's own thread reports the cause.
             log.debug("Progress could not be read: %s", error)
         try:
-            # In this order: the job knows what kind of snapshot the last one of the history is.
+            # In this order: the job knows the kind of the history's last snapshot.
             checkpoints = self._control.checkpoints()
             self._view.update(self._control.job(), checkpoints)
         except OSError as error:

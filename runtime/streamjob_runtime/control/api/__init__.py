@@ -1,1 +1,1 @@
-"""The control API's server: HTTP with a bearer token, in front of the object that controls the job."""
+"""The control API's server: HTTP with a bearer token, on top of the object that controls the job."""

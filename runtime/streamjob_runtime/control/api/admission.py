@@ -1,7 +1,7 @@
-"""Which connections may stay, and how fast new ones are taken.
+"""Decides which connections may stay, and how fast new ones are accepted.
 
-A connection is a stranger until a request on it has shown the token. Strangers may be many, so where there are too many
-the oldest has to go: a caller with the token sends it at once, and somebody who holds connections open does not.
+A connection is a stranger until one of its requests has shown the token. If there are too many strangers, the oldest is
+closed: a caller with the token shows it at once, while an attacker who holds connections open does not.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ Connection = TypeVar("Connection", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the cost of callers.
+    """Limits on the resources that callers can use.
 
     Args:
-        connections: open connections, each a file descriptor of the job's process.
-        strangers_of_a_peer: of them those of one address that have not shown the token.
-        per_second: new connections in a second, in the long run; the others wait in the kernel.
-        burst: new connections at once, after a time without any.
-        head_seconds: time for the head of the first request, and for the next request to begin and end its head.
-        request_seconds: time for the rest of a request and for its answer to be taken.
-        head_bytes: size of a request's head.
-        body_bytes: size of a request's body.
-        waiting_triggers: requests for checkpoints and savepoints that have no outcome yet.
+        connections: open connections; each takes a file descriptor of the job's process.
+        strangers_of_a_peer: connections from one address that have not shown the token.
+        per_second: new connections per second on average; the others wait in the kernel.
+        burst: new connections at once after a quiet period.
+        head_seconds: seconds until the head of the first request is complete, and between the end of a response and the
+            next head.
+        request_seconds: seconds for the rest of a request and for the caller to read the response.
+        head_bytes: maximum size of a request's head.
+        body_bytes: maximum size of a request's body.
+        waiting_triggers: open requests for checkpoints and savepoints.
     """
 
     connections: int = 128
@@ -45,20 +46,20 @@ LIMITS = Limits()
 
 
 class Admission(Generic[Connection]):
-    """Knows the open connections of one server; used by its thread alone.
+    """Tracks the open connections of one server; used by its thread only.
 
     Args:
-        limits: how many there may be.
+        limits: the limits on connections.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        # In the order of their arrival.
+        # In order of arrival.
         self._strangers: dict[Connection, str] = {}
         self._trusted: set[Connection] = set()
 
     def admit(self, connection: Connection, peer: str) -> Connection | None:
-        """Take a new connection in; return the one that has to be closed for it, which may be itself."""
+        """Add a new connection; return the one to close for it, possibly the new one itself, or None."""
         self._strangers[connection] = peer
         of_peers = Counter(self._strangers.values())
         if of_peers[peer] > self._limits.strangers_of_a_peer:
@@ -71,7 +72,7 @@ class Admission(Generic[Connection]):
         return next(each for each, owner in self._strangers.items() if owner == peer)
 
     def trust(self, connection: Connection) -> None:
-        """Note that a connection has shown the token."""
+        """Record that a connection has shown the token."""
         if self._strangers.pop(connection, None) is not None:
             self._trusted.add(connection)
 
@@ -86,11 +87,11 @@ class Admission(Generic[Connection]):
 
 
 class Pace:
-    """Says how long to wait before the next connection is taken: a token bucket.
+    """Tells how long to wait before the next connection is accepted: a token bucket.
 
     Args:
-        per_second: connections in a second, in the long run.
-        burst: connections at once, after a time without any.
+        per_second: average connections per second.
+        burst: connections at once after a quiet period.
     """
 
     def __init__(self, per_second: float, burst: int) -> None:
@@ -103,8 +104,8 @@ class Pace:
         """Count one connection; return the seconds to wait before the next one.
 
         Args:
-            now: seconds, never going back.
-            cost: its part of the work that a connection makes.
+            now: monotonic time in seconds.
+            cost: the cost of the connection; 1 for a whole one.
         """
         self._left = min(float(self._burst), self._left + (now - self._at) * self._per_second)
         self._at = now

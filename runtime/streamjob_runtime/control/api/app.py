@@ -45,10 +45,10 @@ _PARTS: tuple[JobPart, ...] = get_args(JobPart)
 
 
 class Triggering:
-    """Passes each request on once, whatever its callers repeat, and knows whose outcome nobody has seen yet.
+    """Passes each request on once, even if callers repeat it, and tracks the outcomes that no caller has seen yet.
 
     Args:
-        control: where requests go.
+        control: receives the requests.
     """
 
     def __init__(self, control: JobControl) -> None:
@@ -59,11 +59,11 @@ class Triggering:
         self._waiting: list[TriggerId] = []
 
     def ask(self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None]) -> TriggerId:
-        """Make the request unless it was made before, and return its id.
+        """Make the request, unless it was made before, and return its id.
 
         Raises:
-            TriggerIdReused: the id belongs to a request of another kind.
-            TooManyRequests: too many requests have no outcome yet; a stop is taken nevertheless.
+            TriggerIdReused: the id belongs to a different kind of request.
+            TooManyRequests: too many requests are open; a stop is accepted anyway.
         """
         trigger_id = requested or TriggerId(str(uuid.uuid4()))
         with self._lock:
@@ -92,13 +92,13 @@ class Triggering:
             )
 
     def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return what became of a request."""
+        """Return the state of a request."""
         view = self._control.trigger(trigger_id)
         self._note_seen(() if view is None else (view,))
         return view
 
     def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
-        """Return the job, the parts that are asked for and what became of requests."""
+        """Return the job, the requested parts, and the state of requests."""
         report = self._control.report(include, triggers)
         self._note_seen((report.triggers or {}).values())
         return report
@@ -112,7 +112,7 @@ class Triggering:
                 self._seen.notify_all()
 
     def wait_until_seen(self, timeout: float) -> bool:
-        """Wait until callers have seen the outcomes of all their requests, `timeout` seconds at most; whether so."""
+        """Wait up to `timeout` seconds until callers have seen all outcomes; return whether they have."""
         with self._seen:
             return self._seen.wait_for(lambda: not self._unseen, timeout)
 
@@ -122,7 +122,7 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
 
     Args:
         control: the job.
-        token: what callers must present.
+        token: the token that callers must show.
         metrics: returns the metrics in Prometheus' text form.
         triggering: takes the requests.
     """
@@ -135,7 +135,7 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
         responses={401: _problem("No valid token.")},
     )
     problems.install(app)
-    # The last one added is asked first: no body is read without the token.
+    # Middleware added last runs first: no body is read without the token.
     app.add_middleware(WholeBody)
     app.add_middleware(BearerToken, token=token)
     _add_views(app, control, triggering)
@@ -242,9 +242,10 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 
 
 def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitable[bytes]]) -> None:
-    """Add what monitoring asks for: `/healthz`, `/readyz` and `/metrics`.
+    """Add the monitoring routes `/healthz`, `/readyz` and `/metrics`.
 
-    Anybody may ask, as often as the pace of connections allows: a thread for each answer would double what it costs.
+    Anybody may call them, as often as the pace of connections allows. They are async, since a thread per response would
+    double the cost.
     """
     unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
 
@@ -277,7 +278,7 @@ def _describe(app: FastAPI) -> None:
                 version=app.version,
                 summary=app.summary,
                 routes=app.routes,
-                # As written, a checkpoint leaves out fields that it has not: pydantic describes it by no field then.
+                # By default pydantic would describe a checkpoint, which omits missing fields, without any field.
                 separate_input_output_schemas=False,
             )
             schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -1,7 +1,7 @@
-"""Who may use the control API: whoever knows the token.
+"""Authentication for the control API: callers must show the token.
 
-The check stands in front of the routes and of reading a body, and denies unless a path is listed as open: a new route
-cannot be forgotten.
+The check runs before routing and before a body is read. It denies all paths that are not listed as open, so a new route
+is protected by default.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MINIMUM_LENGTH = 16
 
 
 def token_file(workdir: Path) -> Path:
-    """Return the file with the token: STREAMJOB_TOKEN_FILE, or else a new random one in `<workdir>/token`, mode 0600.
+    """Return the token file: STREAMJOB_TOKEN_FILE, or `<workdir>/token` with a new random token and mode 0600.
 
     Raises:
-        InvalidInput: STREAMJOB_TOKEN_FILE names a file that cannot be used.
+        InvalidInput: STREAMJOB_TOKEN_FILE names an unusable file.
     """
     configured = os.environ.get(TOKEN_FILE_VARIABLE)
     if configured:
@@ -44,10 +44,10 @@ def token_file(workdir: Path) -> Path:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file, without the white space around it.
+    """Return the token in a file, without surrounding white space.
 
     Raises:
-        InvalidInput: the file cannot be read, or what it holds is no token.
+        InvalidInput: the file cannot be read, or does not contain a token.
     """
     try:
         token = path.read_text(encoding="ascii").strip()
@@ -66,10 +66,10 @@ def read_token(path: Path) -> str:
 
 
 class BearerToken:
-    """Middleware that answers 401 to every HTTP request without the token, open paths aside.
+    """Middleware that answers 401 to every HTTP request without the token, except on open paths.
 
     Args:
-        app: what answers the others.
+        app: the application for all other requests.
         token: the token.
     """
 
@@ -78,7 +78,7 @@ class BearerToken:
         self._expected = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         authorized = scope["type"] == "http" and self._authorized(scope)
         if authorized:
             trust_connection(scope)

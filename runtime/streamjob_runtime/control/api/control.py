@@ -1,8 +1,7 @@
-"""What the control API asks of the job: the one seam between HTTP and the runtime.
+"""The interface that the control API needs of a job: the only seam between HTTP and the runtime.
 
-Every method is called from threads of the server, several at a time, and answers at once: views are copies of what is
-known, requests are put in a queue and their outcome is asked for by trigger id. None waits for a batch, an upload or
-the store.
+Methods are called from several server threads at a time and return at once. Views are copies of known data. Requests
+are queued, and their outcome is queried by trigger id. No method waits for a batch, an upload or the store.
 """
 
 from __future__ import annotations
@@ -26,39 +25,39 @@ from streamjob.ids import CheckpointId, TriggerId
 
 
 class RequestRefused(StreamJobError):
-    """A request cannot be done; base of the refusals, each with its HTTP status."""
+    """A request is refused; base of the refusals, each with its HTTP status."""
 
     status: ClassVar[int] = 409
     title: ClassVar[str] = "Request refused"
 
 
 class StateConflict(RequestRefused):
-    """The job is in a state in which the request makes no sense, such as a checkpoint of a stopped job."""
+    """The request makes no sense in the job's state, such as a checkpoint of a stopped job."""
 
     status = 409
     title = "Conflict with the job's state"
 
 
 class TriggerIdReused(RequestRefused):
-    """The trigger id belongs to another kind of request."""
+    """The trigger id belongs to a different kind of request."""
 
     status = 409
     title = "Trigger id used before"
 
 
 class TooManyRequests(RequestRefused):
-    """Too many requests have no outcome yet."""
+    """Too many requests are open."""
 
     status = 429
     title = "Too many requests"
 
 
 class InvalidChange(RequestRefused):
-    """A well-formed request whose values cannot be used.
+    """A well-formed request has invalid values.
 
     Args:
         field: the JSON name of the field.
-        message: what is wrong with its value.
+        message: the problem with its value.
     """
 
     status = 422
@@ -70,18 +69,18 @@ class InvalidChange(RequestRefused):
 
 
 class JobControl(Protocol):
-    """The job as the control API sees it.
+    """A job as the control API sees it.
 
-    Methods that take a trigger id are called once per id within a process: the server answers repeated requests from
-    `trigger`. They raise StateConflict when the job's state forbids the request.
+    Methods that take a trigger id are called once per id in a process: the server answers repeated requests from
+    `trigger`. They raise StateConflict if the job's state does not allow the request.
     """
 
     def job(self) -> JobView:
-        """Return the job as it stands."""
+        """Return the current state of the job."""
         ...
 
     def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
-        """Return the job, the parts that are asked for and what became of requests, all of one moment."""
+        """Return the job, the requested parts, and the state of requests, all of the same moment."""
         ...
 
     def checkpoints(self) -> CheckpointsView:
@@ -89,7 +88,7 @@ class JobControl(Protocol):
         ...
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointDetail | None:
-        """Return one checkpoint with its tasks, or None if the history does not hold it."""
+        """Return one checkpoint with its tasks, or None if it is not in the history."""
         ...
 
     def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
@@ -97,25 +96,25 @@ class JobControl(Protocol):
         ...
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
-        """Ask for a savepoint below `location`, or at the job's own place."""
+        """Request a savepoint below `location`, or at the job's own place."""
         ...
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
-        """Ask the job to stop, behind a savepoint or a last checkpoint; `drain` flushes it first."""
+        """Request a stop with a savepoint or a last checkpoint; `drain` drains the job first."""
         ...
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
-        """Apply `changes.changed()`, and return the policy in force."""
+        """Apply `changes.changed()`; return the resulting policy."""
         ...
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return what became of a request, or None if the id is unknown. Known from the moment it was asked."""
+        """Return the state of a request, or None if the id is unknown. It is known as soon as it was requested."""
         ...
 
     def healthy(self) -> tuple[bool, str]:
-        """Return whether the process does its work; if not, a reason that may be shown to anybody."""
+        """Return whether the process works; if not, with a reason that may be public."""
         ...
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the job processes records; if not, a reason that may be shown to anybody."""
+        """Return whether the job processes records; if not, with a reason that may be public."""
         ...

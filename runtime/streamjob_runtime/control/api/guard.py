@@ -1,7 +1,7 @@
-"""Serves an application to callers who may be hostile: deadlines and limits for their connections.
+"""Serves an application to possibly hostile callers, with deadlines and limits for their connections.
 
-uvicorn closes a connection that is idle between two requests, and no other: it waits for ever for the end of a head, of
-a body, and for an answer to be read, and it accepts as many connections as the process has file descriptors.
+uvicorn itself closes only connections that are idle between two requests. It waits for ever for the rest of a head or
+body and for a response to be read, and accepts connections until the process has no more file descriptors.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"n
 
 
 class GuardedServer(uvicorn.Server):
-    """A server in a thread of its own, under limits.
+    """A server with limits, in its own thread.
 
-    Signals stay the job's, and whoever started it learns when it answers or has failed.
+    It leaves signals to the job, and reports to its creator when it is ready or has failed.
 
     Args:
-        app: what answers.
-        limits: what callers may cost.
+        app: the application.
+        limits: limits on the resources that callers can use.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits = LIMITS) -> None:
@@ -52,7 +52,7 @@ class GuardedServer(uvicorn.Server):
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
-        # It warns of each malformed request, and who sends them decides how many there are.
+        # uvicorn warns about each malformed request, so callers could fill the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self.answering = threading.Event()
         self.limits = limits
@@ -60,14 +60,14 @@ class GuardedServer(uvicorn.Server):
         self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections on the one socket."""
+        """Start to accept connections on the socket."""
         await super().startup([])
         (listener,) = sockets or []
         self._accepting = asyncio.create_task(self._accept(listener))
         self.answering.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, and end those that are open."""
+        """Stop accepting connections, and close the open ones."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
@@ -81,7 +81,7 @@ class GuardedServer(uvicorn.Server):
             self.answering.set()
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Take connections one by one: so many file descriptors are used and no more, and so much of the processor."""
+        """Accept connections one by one, which limits the use of file descriptors and of the processor."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
         pace = Pace(self.limits.per_second, self.limits.burst)
@@ -95,7 +95,7 @@ class GuardedServer(uvicorn.Server):
                     cost = 1.0
                     await loop.connect_accepted_socket(self._protocol, connection)
             except OSError:
-                # The caller is gone already, or the process has no file descriptor to spare.
+                # The caller has left already, or the process has no free file descriptor.
                 await asyncio.sleep(_OUT_OF_DESCRIPTORS_SECONDS)
             if wait := pace.take(loop.time(), cost):
                 await asyncio.sleep(wait)
@@ -105,7 +105,7 @@ class GuardedServer(uvicorn.Server):
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """Return whether a caller has left before its turn came: a thousand of them must not hold up the next one."""
+    """Return whether a caller has left before its turn; a thousand of them must not delay the next one."""
     try:
         return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except BlockingIOError:
@@ -137,7 +137,7 @@ class _GuardedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        # The body has a deadline of its own, and arriving bytes extend none.
+        # The body has its own deadline, which arriving bytes do not extend.
         if self.cycle is not None and self.cycle is not self._begun and not self.cycle.response_complete:
             self._begun = self.cycle
             self._end_in(self._limits.request_seconds)
@@ -160,7 +160,7 @@ class _GuardedProtocol(H11Protocol):
 
 
 def trust_connection(scope: Scope) -> None:
-    """Note that the request of `scope` has shown the token."""
+    """Record that the request of `scope` has shown the token."""
     if (connection := _connection(scope)) is not None:
         connection.trust()
 
@@ -171,24 +171,24 @@ def _connection(scope: Scope) -> _GuardedProtocol | None:
 
 
 class Guarded:
-    """Middleware that closes the connection behind an answer to a stranger, and sends headers for browsers.
+    """Middleware that closes the connection after responding to a stranger, and adds security headers for browsers.
 
     Args:
-        app: what answers.
+        app: the application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         connection = _connection(scope)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message.get("headers", ()), *_SAFE_HEADERS]
                 if connection is not None and not connection.trusted:
-                    # Each further request of a stranger has to wait for its turn among the new connections.
+                    # A stranger must queue among the new connections for each further request.
                     headers.append((b"connection", b"close"))
                 message = {**message, "headers": headers}
             await send(message)
@@ -197,11 +197,11 @@ class Guarded:
 
 
 class WholeBody:
-    """Middleware that reads the body of a request before it is answered, up to a limit: 413 to those that have more.
+    """Middleware that reads the whole body before the request is handled; answers 413 if it is too large.
 
     Args:
-        app: what answers.
-        limit: the most bytes.
+        app: the application.
+        limit: maximum size in bytes.
     """
 
     def __init__(self, app: ASGIApp, limit: int = LIMITS.body_bytes) -> None:
@@ -209,7 +209,7 @@ class WholeBody:
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

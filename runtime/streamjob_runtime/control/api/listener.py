@@ -1,4 +1,4 @@
-"""One socket and one thread that answers HTTP requests on it."""
+"""Answers HTTP requests with one socket and one thread."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _BACKLOG = 1024
 
 
 class ServerNotStarted(StreamJobError):
-    """A server of the job could not be started; the job must not run without it."""
+    """A server of the job could not be started, so the job does not start either."""
 
 
 class Server(ABC):
-    """A server of a job, from `start` to `stop`; as a context manager it does both."""
+    """A server of a job; runs from `start` to `stop`, or as a context manager."""
 
     def __init__(self) -> None:
         self._url = ""
 
     @property
     def url(self) -> str:
-        """Where it is served, without a slash at its end; empty while it is not."""
+        """Its URL without a slash at the end; empty while it is stopped."""
         return self._url
 
     @abstractmethod
     def start(self) -> None:
-        """Serve."""
+        """Start the server."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End the server: its thread has ended and its socket is closed on return."""
+        """Stop the server; on return its thread has ended and its socket is closed."""
 
     def __enter__(self) -> Self:
         """Start."""
@@ -58,10 +58,10 @@ class Server(ABC):
 
 
 class Listener:
-    """Serves an application in a thread of its own, from `start` to `stop`.
+    """Serves an application in its own thread, from `start` to `stop`.
 
     Args:
-        name: what is served, for messages: `control API`.
+        name: its name in messages: `control API`.
         variable: the environment variable of the port, for messages.
     """
 
@@ -73,16 +73,16 @@ class Listener:
         self._socket: socket.socket | None = None
 
     def start(self, app: ASGIApp, port: int, host: str | None = None) -> str:
-        """Serve an application; return where, without a slash at its end, once requests are answered.
+        """Serve an application; return the URL, without a slash at the end, once it answers requests.
 
         Args:
             app: the application.
-            port: port to listen on; 0 for any free one.
-            host: address to listen on, `*` for all; None: STREAMJOB_HOST, or else loopback alone.
+            port: port; 0 for any free one.
+            host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
 
         Raises:
-            InvalidInput: the port is taken, or there is no such address.
-            ServerNotStarted: the server ended before it answered.
+            InvalidInput: the port is taken, or the address does not exist.
+            ServerNotStarted: the server ended before it could answer.
         """
         host = host or os.environ.get(HOST_VARIABLE) or LOOPBACK
         self._socket = self._listen(host, port)
@@ -96,7 +96,7 @@ class Listener:
         return f"http://{_reachable(host)}:{self._socket.getsockname()[1]}"
 
     def stop(self) -> None:
-        """End the server: its thread has ended and its socket is closed on return."""
+        """Stop the server; on return its thread has ended and its socket is closed."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join()
@@ -107,7 +107,7 @@ class Listener:
 
     def _listen(self, host: str, port: int) -> socket.socket:
         everywhere = host in (ALL_ADDRESSES, "::")
-        # A pod may have addresses of either kind, or of one.
+        # A pod may have IPv4 addresses, IPv6 addresses or both.
         dual = everywhere and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual or (":" in host and not everywhere) else socket.AF_INET
         address = ("" if everywhere else host, port)
@@ -123,10 +123,10 @@ class Listener:
 
 
 def port_of(variable: str) -> int | None:
-    """Return the port that an environment variable names, 0 for any free one; None if it is not set.
+    """Return the port in an environment variable, 0 for any free one; None if the variable is not set.
 
     Raises:
-        InvalidInput: it names no port.
+        InvalidInput: it is not a port.
     """
     text = os.environ.get(variable, "")
     if not text:
@@ -137,7 +137,7 @@ def port_of(variable: str) -> int | None:
 
 
 def _reachable(host: str) -> str:
-    """Return what stands for an address in the URL of this machine's own clients."""
+    """Return the host under which local clients reach an address."""
     if host in (ALL_ADDRESSES, "0.0.0.0", "::"):
         return LOOPBACK
     return f"[{host}]" if ":" in host else host

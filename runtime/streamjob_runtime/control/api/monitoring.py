@@ -1,6 +1,6 @@
-"""Metrics and probes on a port of their own, for Prometheus and for the node: they have no token.
+"""Serves metrics and probes without a token on a separate port, for Prometheus and for the node.
 
-Nothing else is served there: whoever may scrape a job must not be able to stop it.
+Nothing more is served there: a caller who may scrape a job must not be able to stop it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class MonitoringServer(Server):
 
     Args:
         control: the job.
-        metrics: returns the metrics in Prometheus' text form; called once a second at most, so that nobody can keep the
-            job busy with them.
-        host: address to listen on, `*` for all; None: STREAMJOB_HOST, or else loopback alone.
-        port: port to listen on, 0 for any free one; None: STREAMJOB_METRICS_PORT, and without it nothing is served.
+        metrics: returns the metrics in Prometheus' text form; called at most once per second, so that callers cannot
+            overload the job.
+        host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
+        port: port, 0 for any free one; None for STREAMJOB_METRICS_PORT, without which nothing is served.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class MonitoringServer(Server):
         self._listener = Listener("monitoring", METRICS_PORT_VARIABLE)
 
     def start(self) -> None:
-        """Serve, if there is a port.
+        """Start the server, if a port is set.
 
         Raises:
-            InvalidInput: the port is taken or no number, or there is no such address.
-            ServerNotStarted: the server ended before it answered.
+            InvalidInput: the port is taken or not a number, or the address does not exist.
+            ServerNotStarted: the server ended before it could answer.
         """
         port = self._port if self._port is not None else port_of(METRICS_PORT_VARIABLE)
         if port is not None:
@@ -57,7 +57,7 @@ class MonitoringServer(Server):
             _log.info("metrics and probes are served at %s", self._url)
 
     def stop(self) -> None:
-        """End the server: its thread has ended and its socket is closed on return."""
+        """Stop the server; on return its thread has ended and its socket is closed."""
         self._url = ""
         self._listener.stop()
 
@@ -65,12 +65,12 @@ class MonitoringServer(Server):
 def create_monitoring_app(
     control: JobControl, metrics: Callable[[], bytes], clock: Callable[[], float] = time.monotonic
 ) -> FastAPI:
-    """Return what answers `GET /metrics`, `/healthz` and `/readyz`, and 404 or 405 to everything else.
+    """Return the application for `GET /metrics`, `/healthz` and `/readyz`; it answers 404 or 405 to everything else.
 
     Args:
         control: the job.
         metrics: returns the metrics in Prometheus' text form.
-        clock: returns seconds, never going back.
+        clock: monotonic time in seconds.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     problems.install(app)

@@ -22,13 +22,13 @@ _log = logging.getLogger("streamjob.api")
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """Return the answer that carries `problem`; what it has nothing to say about is left out."""
+    """Return the response for `problem`; empty fields are left out."""
     body = problem.model_dump_json(exclude_defaults=True, exclude={"type"})
     return Response(body, status_code=problem.status, headers=headers, media_type=PROBLEM_JSON)
 
 
 def install(app: FastAPI) -> None:
-    """Let every error of `app` be answered as a problem."""
+    """Make `app` answer every error as a problem."""
 
     @app.exception_handler(RequestRefused)
     def refused(_: Request, error: RequestRefused) -> Response:

@@ -1,4 +1,4 @@
-"""The control API's server: one thread, one socket, and the file by which clients find it."""
+"""The control API's server: one thread, one socket, and the file with its address for clients."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ControlServer(Server):
 
     Args:
         control: the job.
-        workdir: where `control.json` and the token go; it exists.
+        workdir: existing directory for `control.json` and the token.
         metrics: returns the metrics in Prometheus' text form.
-        host: address to listen on, `*` for all; None: STREAMJOB_HOST, or else loopback alone. Over the network anyone
-            may knock, and whoever listens there sees the token: set it in a pod, not on a machine with others.
-        port: port to listen on; None: STREAMJOB_PORT, or else any free one.
+        host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only. Connections are not encrypted, so
+            anyone on the network path can read the token: use this in a pod, not on a shared machine.
+        port: port; None for STREAMJOB_PORT, or else any free one.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class ControlServer(Server):
         self._listener = Listener("control API", PORT_VARIABLE)
 
     def start(self) -> None:
-        """Serve, and write `control.json` once requests are answered.
+        """Start the server, and write `control.json` once it answers requests.
 
         Raises:
-            InvalidInput: the port is taken or no number, there is no such address, or the token file cannot be used.
-            ServerNotStarted: the server ended before it answered.
+            InvalidInput: the port is taken or not a number, the address does not exist, or the token file is unusable.
+            ServerNotStarted: the server ended before it could answer.
         """
         token_path = token_file(self._workdir)
         app = create_app(self._control, read_token(token_path), metrics=self._metrics, triggering=self._triggering)
@@ -67,11 +67,11 @@ class ControlServer(Server):
         )
 
     def stop(self, *, linger: float = 1.0) -> None:
-        """Remove `control.json` and end the server: its thread has ended and its socket is closed on return.
+        """Remove `control.json` and stop the server; on return its thread has ended and its socket is closed.
 
         Args:
-            linger: seconds to wait at most for callers that have not yet seen the outcome of their requests, so that
-                whoever asked for a stop learns how it went.
+            linger: maximum seconds to wait for callers that have not seen the outcome of their requests, so that the
+                caller of a stop learns its result.
         """
         if self._url:
             self._triggering.wait_until_seen(linger)
@@ -80,7 +80,7 @@ class ControlServer(Server):
         self._listener.stop()
 
     def _remove_control_file(self) -> None:
-        """Remove the file, unless a process that has taken this one's place wrote another one meanwhile."""
+        """Remove the file, unless a successor of this process has replaced it meanwhile."""
         path = self._workdir / CONTROL_FILE
         with contextlib.suppress(FileNotFoundError, ValidationError):
             if ControlFile.model_validate_json(path.read_bytes()).url == self._url:

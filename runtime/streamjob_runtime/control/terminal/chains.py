@@ -1,4 +1,4 @@
-"""How the chains of a job with several are drawn: a row per chain."""
+"""Draws the chains of a job with several: one row per chain."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LONGEST_NAME = 24
 
 
 def chain_rows(job: JobView, *, most: int, narrow: bool) -> RenderableType:
-    """Return a table with a row per chain: rates, watermark, backpressure, and what is in flight to it.
+    """Return a table with a row per chain: rates, watermark, backpressure, and in-flight input.
 
     Args:
-        job: a job of several chains.
-        most: how many rows there may be; a last one says how many chains are left out.
-        narrow: leave out the columns that one can do without.
+        job: a job with several chains.
+        most: maximum number of rows; a last one gives the number of omitted chains.
+        narrow: omit the less important columns.
     """
     table = Table.grid(padding=(0, 2), expand=False)
-    # The only column that gives way where there is little room; a name without spaces is cut, not wrapped.
+    # The only column that shrinks if there is little room; a name without spaces is cut, not wrapped.
     table.add_column(overflow="ellipsis", max_width=_LONGEST_NAME)
     headings = (
         ["in", "backpressure", "in flight"] if narrow else ["in", "out", "watermark", "backpressure", "in flight"]
@@ -47,7 +47,7 @@ def chain_rows(job: JobView, *, most: int, narrow: bool) -> RenderableType:
 
 
 def rows_of_chains(job: JobView, most: int) -> int:
-    """Return how many lines `chain_rows` takes."""
+    """Return the number of lines of `chain_rows`."""
     return 1 + min(len(job.chains), max(1, most))
 
 

@@ -1,4 +1,4 @@
-"""What happened between two looks at a job, in sentences."""
+"""Describes in sentences what happened between two observations of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState,
 
 
 class Weight(Enum):
-    """How much an event matters to a person."""
+    """The importance of an event for a person."""
 
     ROUTINE = "routine"
     NOTABLE = "notable"
@@ -20,7 +20,7 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened; `is_end` if it is the end of the job."""
+    """An event; `is_end` marks the end of the job."""
 
     text: str
     weight: Weight = Weight.NOTABLE
@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A job and its checkpoints at one time."""
+    """A job and its checkpoints at one moment."""
 
     job: JobView
     checkpoints: CheckpointsView
@@ -40,7 +40,7 @@ _BEFORE_RUNNING = frozenset({JobState.CREATED, JobState.RESTORING, JobState.REST
 
 
 def events(before: Look | None, now: Look) -> list[Event]:
-    """Return what happened from `before` (None: from the start) to `now`, in the order of telling."""
+    """Return the events between `before` (None for the start) and `now`, in the order in which to show them."""
     return [
         *_ended_checkpoints(before, now),
         *_ended_inputs(before, now),
@@ -50,7 +50,7 @@ def events(before: Look | None, now: Look) -> list[Event]:
 
 
 def checkpoint_name(entry: CheckpointDetail, job: JobView) -> str:
-    """Return how a snapshot is called: `checkpoint 14`, `savepoint 15`, `final checkpoint 16`."""
+    """Return the name of a snapshot: `checkpoint 14`, `savepoint 15`, `final checkpoint 16`."""
     kind = job.kind_of(entry)
     name = "final checkpoint" if kind is SnapshotKind.FINAL else kind.value
     unaligned = "unaligned " if len(job.chains) > 1 and entry.is_unaligned else ""
@@ -58,7 +58,7 @@ def checkpoint_name(entry: CheckpointDetail, job: JobView) -> str:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line of a message that may have many."""
+    """Return the first line of a message."""
     return (text or "").strip().partition("\n")[0]
 
 
@@ -97,7 +97,7 @@ def _inputs_at_end(job: JobView) -> frozenset[str]:
 
 
 def _finished_chains(before: Look | None, now: Look) -> Iterator[Event]:
-    # Of one chain the job's own end tells the same.
+    # If the job has a single chain, the end of the job says the same.
     if len(now.job.chains) < 2:
         return
     finished_before = {chain.uid for chain in before.job.chains if chain.finished} if before is not None else set()
@@ -107,7 +107,7 @@ def _finished_chains(before: Look | None, now: Look) -> Iterator[Event]:
 
 
 def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
-    # An id that a failed epoch gave up may come again, with another trigger time.
+    # An id that a failed epoch gave up may be used again, with another trigger time.
     known = (
         {(entry.id, entry.trigger_timestamp) for entry in before.checkpoints.history if _ended(entry)}
         if before

@@ -1,4 +1,4 @@
-"""The view on a terminal: one panel that is redrawn in place, and notable events above it."""
+"""The view on a terminal: a panel that is redrawn in place, with important events above it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STYLES = {Weight.ROUTINE: "dim", Weight.NOTABLE: "", Weight.BAD: "red"}
 
 
 class LiveView:
-    """Draws the job's panel at the lower end of the terminal, from the first update until `close`.
+    """Draws the job's panel at the bottom of the terminal, from the first update until `close`.
 
     Args:
         console: the terminal.
         clock: seconds since 1970.
-        animate: redraw also between updates, so that ages go on; off in tests.
+        animate: also redraw between updates, so that ages advance; off in tests.
     """
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.time, animate: bool = True) -> None:
@@ -45,14 +45,14 @@ class LiveView:
             auto_refresh=animate,
             refresh_per_second=_REDRAWS_PER_SECOND,
             redirect_stdout=True,
-            # What goes to a file must not be diverted to the terminal.
+            # Output to files must not be diverted to the terminal.
             redirect_stderr=_same_terminal(console),
             vertical_overflow="crop",
         )
         self._closed = False
 
     def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
-        """Show the job as it stands now."""
+        """Show the current state of the job."""
         look, before = Look(job, checkpoints), self._look
         now = self._clock()
         if job.chains and now - self._rate_at >= _RATE_EVERY:
@@ -61,7 +61,7 @@ class LiveView:
         self._look = look
         self._begin()
         for event in events(before, look):
-            # How the job failed for good, the panel goes on telling.
+            # The panel itself continues to show why the job failed for good.
             if event.weight is not Weight.ROUTINE and not (event.is_end and event.weight is Weight.BAD):
                 self._above(event.text, _STYLES[event.weight])
         if not self._live.auto_refresh and not self._closed:
@@ -72,13 +72,13 @@ class LiveView:
         self._above(text, "")
 
     def close(self) -> None:
-        """Leave the panel as it was drawn last."""
+        """Leave the last panel on the screen."""
         self._closed = True
         atexit.unregister(self.close)
         self._live.stop()
 
     def _begin(self) -> None:
-        # Not before there is something to draw: what fails until then is told on a terminal that nobody redraws.
+        # Start only when there is something to draw: earlier failures are printed on a terminal that is not redrawn.
         if self._closed or self._live.is_started:
             return
         atexit.register(self.close)

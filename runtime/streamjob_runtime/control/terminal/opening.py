@@ -1,4 +1,4 @@
-"""The view that fits where the output goes."""
+"""Chooses the view that fits the output."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from streamjob.client.models import CheckpointsView, JobView
 
 
 class View(Protocol):
-    """Shows a running job; methods may be called from any thread, and never fail because of what they are shown."""
+    """Shows a running job. Methods may be called from any thread, and never fail because of the content."""
 
     def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
-        """Show the job as it stands now; call it about once a second, and once more at the end."""
+        """Show the current state; call it about once a second, and once more at the end."""
         ...
 
     def message(self, text: str) -> None:
-        """Tell something that the views do not."""
+        """Show a message that is not part of the views."""
         ...
 
     def close(self) -> None:
-        """Leave the last state on the screen, and the terminal as it was. May be called twice."""
+        """Leave the last state on the screen, and restore the terminal. May be called twice."""
         ...
 
 
 class StandardErrorHandler(logging.StreamHandler[TextIO]):
-    """Logs to what standard error is at the time: above the live panel while there is one on the same terminal."""
+    """Logs to the current standard error: above the live panel if there is one on the same terminal."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
-        """Where records go now."""
+        """The current target of records."""
         return sys.stderr
 
 
@@ -53,18 +53,18 @@ class Quiet:
 
 
 def open_view(*, quiet: bool = False, console: Console | None = None) -> View:
-    """Return the view for standard output: live on a terminal that can move its cursor, else plain lines.
+    """Return the view for standard output: live on a terminal that can move its cursor, otherwise plain lines.
 
-    Log through StandardErrorHandler, so that records go above the live panel; what other processes write to the
-    terminal would tear it, so send that to a file.
+    Log through StandardErrorHandler, so that records appear above the live panel. Send the output of other processes to
+    a file, since it would garble the panel.
 
     Args:
         quiet: show nothing.
-        console: where to show; standard output by default. It honours NO_COLOR and TERM.
+        console: the output; None for standard output. It honours NO_COLOR and TERM.
     """
     if quiet:
         return Quiet()
-    # Imported here so that `run --help` and quiet runs do not pay for what they do not draw.
+    # Imported here, so that `run --help` and quiet runs stay fast.
     from streamjob_runtime.control.terminal.live import LiveView
     from streamjob_runtime.control.terminal.plain import PlainView
 

@@ -1,4 +1,4 @@
-"""How a job is drawn: a pure function from its views to something that rich can print."""
+"""Draws a job: a pure function from its views to something that rich can print."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _OTHER_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """How much room there is, in columns and lines."""
+    """The available space, in columns and lines."""
 
     width: int
     height: int
 
     @property
     def narrow(self) -> bool:
-        """Whether columns that one can do without are left out."""
+        """Whether the less important columns are omitted."""
         return self.width < _NARROW
 
     @property
     def panel_width(self) -> int:
-        """Columns of the panel, its frame included."""
+        """Width of the panel in columns, including its frame."""
         return min(self.width, _WIDEST)
 
 
@@ -69,7 +69,7 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
         look: the job and its checkpoints.
         now: seconds since 1970.
         rates: records read per second, oldest first, for the sparkline.
-        canvas: the room that there is; fewer checkpoints are shown where it is low.
+        canvas: the available space; a low panel shows fewer checkpoints.
     """
     job = look.job
     style = _STATE_STYLES[job.state]
@@ -166,7 +166,7 @@ def _batch(chain: ChainView) -> Text:
 
 
 def _sources(job: JobView) -> list[InputView]:
-    """Return the inputs from outside of the job, each once though several chains may read it."""
+    """Return the job's external inputs, each once even if several chains read it."""
     sources = {source.uid: source for chain in job.chains for source in chain.inputs if source.chain is None}
     return list(sources.values())
 
@@ -237,7 +237,7 @@ def _checkpoint_row(
         return number, at, kind, Text(running.rjust(_TOOK), style="cyan"), Text(acknowledged, style="cyan")
     if entry.class_name == "failed":
         why = Text(first_line(entry.failure_message), style="red")
-        # The table would take the room for a long message from all its columns.
+        # Inside the table, a long message would squeeze all columns.
         why.truncate(max(0, room), overflow="ellipsis")
         return number, at, kind, Text("failed".rjust(_TOOK), style="bold red"), why
     took = Text(formatting.duration(entry.end_to_end_duration / 1000).rjust(_TOOK))
@@ -261,7 +261,7 @@ def _kind(entry: CheckpointDetail, job: JobView) -> str:
 
 
 def _alignment(last: LastCheckpointView) -> str:
-    """Return how the chains were cut: by barriers, or without waiting for all of them any longer."""
+    """Return how a checkpoint's chains were cut: aligned by barriers, or unaligned."""
     longest = formatting.duration(last.alignment_ms / 1000)
     if not last.unaligned:
         return f"aligned in {longest}"

@@ -1,4 +1,4 @@
-"""The view where there is no terminal: a line for every event, and one every few seconds."""
+"""The view without a terminal: a line for each event, and one every few seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlainView:
     """Writes lines that begin with the time of day.
 
     Args:
-        file: where lines go.
+        file: the output.
         every: seconds between two lines of progress.
         clock: seconds since 1970.
     """
@@ -34,7 +34,7 @@ class PlainView:
         self._progress_at = float("-inf")
 
     def update(self, job: JobView, checkpoints: CheckpointsView) -> None:
-        """Write what happened since the last update, and a line of progress when it is time for one."""
+        """Write the events since the last update, and a line of progress if one is due."""
         look = Look(job, checkpoints)
         now = self._clock()
         with self._lock:
@@ -51,13 +51,13 @@ class PlainView:
             self._write(text, self._clock())
 
     def close(self) -> None:
-        """Write nothing more than what was written."""
+        """Do nothing."""
 
     def _write(self, text: str, now: float) -> None:
         try:
             print(f"{formatting.clock_time(now)}  {text}", file=self._file, flush=True)
         except (OSError, ValueError):
-            # A reader that went away (`streamjob run … | head`) must not fail the job.
+            # A reader that has left (`streamjob run … | head`) must not fail the job.
             self._write = _write_nothing  # type: ignore[method-assign]
 
 
@@ -112,4 +112,4 @@ def _chain(job: JobView, chain: ChainView) -> str:
 
 
 def _write_nothing(text: str, now: float) -> None:
-    """Stand in for a write to where nobody reads any more."""
+    """Discard output once its reader has left."""

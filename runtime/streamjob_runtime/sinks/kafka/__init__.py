@@ -1,1 +1,1 @@
-"""The exactly-once Kafka sink: rows wait beside the snapshots, and reach their topics in one transaction."""
+"""The exactly-once Kafka sink: rows wait in the snapshot store, and reach their topics in one transaction."""

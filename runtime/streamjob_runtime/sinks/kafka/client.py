@@ -1,4 +1,4 @@
-"""Kafka's own client, in Spark's Java: what a sink asks of it, with errors that say what to do."""
+"""Kafka's Java client for the sink, with errors that name a fix."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Kafka:
 
     Args:
         spark: the session, whose Java has the client.
-        sink: what to call the sink in a message.
-        options: the sink's.
-        transactional_id: under which it makes its transactions.
+        sink: the sink's name in messages.
+        options: the sink's options.
+        transactional_id: the transactional id of its transactions.
 
     Raises:
         UnusableSink: Spark was started without Kafka's client.
@@ -57,18 +57,18 @@ class Kafka:
             )
 
     def stage(self, frame: Any, file: Path, longest: int) -> str:
-        """Write rows to a file, in one Spark action; return how many, or why one of them is refused."""
+        """Write rows to a file in one Spark action; return their number, or why one of them is refused."""
         outcome: str = self._jvm.io.streamjob.KafkaStager.write(frame._jdf, str(file), longest)
         return outcome
 
     def admin(self) -> KafkaAdmin:
-        """Return what asks for topics and makes them."""
+        """Return the admin client."""
         return KafkaAdmin(self._spark, self._settings, self._circumstances.who)
 
     def newest(self, topic: str, partitions: Sequence[int], key: str) -> str | None:
-        """Return the newest committed record of a key in the first of the partitions that has one; None if none has.
+        """Return the newest committed record of a key, from the first partition that has one; None if none has.
 
-        Whatever was written before the call counts: where a transaction is open there, its end is waited for.
+        Includes everything written before the call: waits for the end of an open transaction.
         """
         places = [TopicPartition(topic, each) for each in partitions]
         with self.admin() as admin:
@@ -82,16 +82,16 @@ class Kafka:
                 commits.close()
 
     def publisher(self) -> Publisher:
-        """Return who makes the sink's transactions; all others of its transactional id have no right to any more."""
+        """Return the publisher of the sink's transactions; it fences off all others with its transactional id."""
         with self.explained("make transactions"):
             return Publisher(self, self._jvm.io.streamjob.KafkaPublisher(self._settings))
 
     def explained(self, doing: str, elapsed: Callable[[], float] = lambda: 0.0) -> AbstractContextManager[None]:
-        """Raise what an error of the client means, instead of it.
+        """Translate errors of the client inside this context.
 
         Args:
-            doing: what is tried, as in `could not …`.
-            elapsed: returns for how long the transaction has been open, in seconds.
+            doing: the attempted operation, as in `could not …`.
+            elapsed: returns the age of the open transaction, in seconds.
         """
         return explaining(
             self._jvm,
@@ -101,11 +101,11 @@ class Kafka:
 
 
 class Publisher:
-    """Makes a sink's transactions, one after the other. Any error ends its use, but for `close`.
+    """Makes a sink's transactions, one after the other. After an error, only `close` may be called.
 
     Args:
         kafka: the brokers.
-        producer: Java's.
+        producer: the Java producer.
     """
 
     def __init__(self, kafka: Kafka, producer: Any) -> None:
@@ -114,7 +114,7 @@ class Publisher:
         self._begun: float | None = None
 
     def open(self) -> None:
-        """Fence whoever has the same transactional id, and end the transaction that one of them has left open."""
+        """Fence off producers with the same transactional id, and abort a transaction that they left open."""
         with self._kafka.explained("make transactions"):
             self._producer.open()
 
@@ -125,7 +125,7 @@ class Publisher:
             self._begun = time.monotonic()
 
     def send(self, file: Path, doing: str) -> int:
-        """Send staged rows; return how many."""
+        """Send staged rows; return their number."""
         with self._transaction(doing):
             rows: int = self._producer.send(str(file))
             return rows
@@ -136,18 +136,18 @@ class Publisher:
             self._producer.send(topic, partition, key, value)
 
     def commit(self, doing: str) -> None:
-        """Wait for all that was sent, and commit the transaction."""
+        """Wait until everything is sent, and commit the transaction."""
         with self._transaction(doing):
             self._producer.commit()
             self._begun = None
 
     def close(self) -> None:
-        """Give up the transaction that is open, if there is one, and release the client."""
+        """Abort the open transaction, if there is one, and release the client."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         if self._begun is not None:
-            # A commit in doubt cannot be given up: the next one to open finds out.
+            # A commit in doubt cannot be aborted; the next `open` settles it.
             with suppress(Py4JError, PySparkException):
                 self._producer.abort()
         with suppress(Py4JError, PySparkException, OSError):

@@ -1,11 +1,11 @@
-"""What a sink has committed, and what follows from it for the batches of a checkpoint; pure.
+"""Tracks a sink's commits, and decides what to do with the batches of a checkpoint; pure.
 
-The newest record of a sink in its commits topic is written in the transaction that it tells of. Only that one is sure
-to be kept, since the topic is compacted. So the staged rows that a record names are deleted before the next transaction
-begins, and a batch is one of three: staged and in no record, and due; in the newest record, and done; or neither, and
-done, if a later checkpoint was committed.
+Each transaction also writes a record about itself to the commits topic. Only the newest record is certain to survive,
+since the topic is compacted. So the staged rows that a record names are deleted before the next transaction begins. A
+batch is then in one of three states: staged and not recorded, so it is due; named by the newest record, so it is done;
+or neither, and done if a later checkpoint was committed.
 
-Ids of checkpoints alone do not tell: a job that was deleted and made anew begins with 1 again.
+Checkpoint ids alone do not decide this: a job that was deleted and created again restarts at 1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from streamjob.ids import CheckpointId, Epoch
 from streamjob_runtime.sinks.errors import UnreadableCommittable
 
 NAMES_KEPT = 50
-"""Batches that a record names, with those of earlier commits: a store that came from a copy may have their rows."""
+"""Number of batches that a record names, including earlier commits: a copied store may still have their rows."""
 
 
 class CommitRecord(BaseModel):
-    """What a transaction committed: the batches, the newest first, with some of the commits before."""
+    """The record of a transaction: its batches, newest first, followed by some of earlier commits."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ class CommitRecord(BaseModel):
 
 
 class Verdict(StrEnum):
-    """What is to be done with a batch of a completed checkpoint."""
+    """What to do with a batch of a completed checkpoint."""
 
     DUE = "DUE"
     DONE = "DONE"
@@ -44,10 +44,10 @@ class Verdict(StrEnum):
 
 
 def verdict(record: CommitRecord | None, checkpoint: CheckpointId, batch: str, *, staged: bool) -> Verdict:
-    """Return what is to be done with a batch.
+    """Return what to do with a batch.
 
     Args:
-        record: the newest of the sink; None if it has none.
+        record: the sink's newest record; None if it has none.
         checkpoint: the completed checkpoint that covers the batch.
         batch: the name of its rows.
         staged: whether its rows are staged.
@@ -69,17 +69,17 @@ def is_recorded(record: CommitRecord | None, batch: str) -> bool:
 def following(
     record: CommitRecord | None, epoch: Epoch, checkpoint: CheckpointId, batches: Sequence[str]
 ) -> CommitRecord:
-    """Return the record of a transaction that commits batches, behind that of the one before."""
+    """Return the record of a transaction that commits these batches after the previous record."""
     earlier = () if record is None else record.batches
     names = (*batches, *earlier)[: max(len(batches), NAMES_KEPT)]
     return CommitRecord(epoch=epoch, checkpoint=checkpoint, batches=names)
 
 
 def read_record(text: str | None, sink: str) -> CommitRecord | None:
-    """Return a record as it is stored; None if there is none.
+    """Parse a stored record; None if there is none.
 
     Raises:
-        UnreadableCommittable: it has another form.
+        UnreadableCommittable: it has an unknown form.
     """
     if text is None:
         return None
@@ -93,15 +93,15 @@ def read_record(text: str | None, sink: str) -> CommitRecord | None:
 
 
 def identity_of(namespace: str, job: str, sink: str) -> str:
-    """Return what a sink's records and transactions are known by."""
+    """Return the identity of a sink in its records and transactions."""
     return f"{namespace}/{job}/{sink}"
 
 
 def transactional_id(identity: str) -> str:
-    """Return the id under which a sink's transactions are made; brokers let one process at a time use it."""
+    """Return the transactional id of a sink; brokers allow one process at a time to use it."""
     return f"streamjob/{identity}"
 
 
 def partition_of(identity: str, partitions: int) -> int:
-    """Return the partition of the commits topic that has a sink's records."""
+    """Return the partition of the commits topic with a sink's records."""
     return zlib.crc32(identity.encode()) % partitions

@@ -1,4 +1,4 @@
-"""What can go wrong between a sink and its Kafka brokers, beside what can for any job."""
+"""Errors between the Kafka sink and its brokers, in addition to those of any job."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from streamjob.errors import InvalidInput, StreamJobError
 
 
 class UnusableTopic(InvalidInput):
-    """A topic cannot serve, or the rows do not fit."""
+    """A topic is unsuitable, or the rows do not fit it."""
 
 
 class PublicationFailed(StreamJobError):
-    """The transaction of a checkpoint did not come about; the next process finds out, and makes it if it is due."""
+    """The transaction of a checkpoint failed; the next process finds out whether it is still due, and repeats it."""
 
 
 class PublisherFenced(StreamJobError):
-    """Another process publishes for the sink, which ends this one's right to do so."""
+    """Another process publishes for the sink and has fenced off this one."""
 
 
 class TransactionTimedOut(StreamJobError):
-    """A transaction took longer than it may, and the brokers gave it up."""
+    """A transaction exceeded its timeout, and the brokers aborted it."""

@@ -1,4 +1,4 @@
-"""What an error of Kafka's client means for a sink's transactions; pure."""
+"""Translates errors of Kafka's client in a sink's transactions; pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SETTING = CLIENT + TRANSACTION_TIMEOUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing(Circumstances):
-    """What was going on when the client failed.
+    """The context in which the client failed.
 
     Args:
-        transactional_id: under which the sink makes its transactions.
-        transaction_timeout: how long a transaction may take, in seconds.
-        elapsed: how long the transaction had been open, in seconds; 0 if none was.
+        transactional_id: the id of the sink's transactions.
+        transaction_timeout: maximum duration of a transaction, in seconds.
+        elapsed: age of the open transaction, in seconds; 0 if there was none.
     """
 
     transactional_id: str
@@ -61,7 +61,7 @@ _TOO_LONG_A_TIMEOUT = Explanation(
 
 _OWN = (
     _TOO_LONG_A_TIMEOUT,
-    # Its class may be the general one.
+    # Its class may be a general one.
     replace(_TOO_LONG_A_TIMEOUT, kinds=(), saying="transaction.max.timeout.ms"),
     Explanation(
         ("TimeoutException",),
@@ -119,7 +119,7 @@ _OWN = (
 
 
 def explained_publication(causes: Sequence[Cause], at: Publishing) -> StreamJobError:
-    """Return the error that says what an error of the client means, and what can be done."""
+    """Return the error that explains an error of the client, with a fix."""
     if causes and causes[0].name == "SendFailed":
         at = replace(at, doing=f"{at.doing} to {causes[0].message}")
         causes = causes[1:]

@@ -1,4 +1,4 @@
-"""The columns of rows that become records of Kafka: those of Spark's own sink, and the timestamp."""
+"""The columns of rows that become Kafka records: those of Spark's own sink, and the timestamp."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 def misfits(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str, str]]:
-    """Yield why rows cannot become records, with the fix.
+    """Yield the reasons why rows cannot become records, with fixes.
 
     Args:
         columns: their types by name, as Spark writes them.
-        topic: where all of them go; None if each row is to say so.
+        topic: the topic for all rows; None if each row names its own.
     """
     if "value" not in columns:
         yield "rows have no column value", "make it: to_json(struct(*)) AS value"
@@ -49,7 +49,7 @@ _FIXES = {
 
 
 def records(batch: DataFrame, topic: str | None) -> DataFrame:
-    """Return rows as they are staged: topic, partition, timestamp in milliseconds, key, value, headers."""
+    """Return rows in the staged form: topic, partition, timestamp in milliseconds, key, value, headers."""
     from pyspark.sql import functions as f
 
     def column(name: str, kind: str) -> Column:

@@ -1,9 +1,8 @@
 """The exactly-once Kafka sink.
 
-A batch's rows are staged as one object beside the job's snapshots when it is computed. When the checkpoint that covers
-it has completed, one transaction of Kafka produces its rows, and a record in the commits topic that tells so. So
-a transaction is open for as long as it takes to send rows that are there already, and whoever repeats the commit finds
-the record, and does nothing.
+Each batch's rows are staged as one object in the snapshot store when the batch is computed. When the checkpoint that
+covers it has completed, one Kafka transaction produces the rows, together with a record in the commits topic. So a
+transaction is open only while existing rows are sent, and a repeated commit finds the record and does nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ log = logging.getLogger("streamjob")
 
 
 class _StagedBatch(BaseModel):
-    """The committable: the name of the staged rows, and how many there are."""
+    """The committable: the name of the staged rows, and their number."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -70,8 +69,8 @@ class KafkaSink:
 
     Args:
         name: the sink's name, for messages.
-        spark: starts Spark, or returns its session: its Java has Kafka's client.
-        brokers: makes what talks to the brokers.
+        spark: starts Spark or returns its session, whose JVM has Kafka's client.
+        brokers: creates the connection to the brokers.
     """
 
     def __init__(self, name: str, spark: Callable[[], SparkSession], *, brokers: Callable[..., Kafka] = Kafka) -> None:
@@ -83,15 +82,15 @@ class KafkaSink:
         self._published: tuple[str, ...] = ()
 
     def open(self, context: SinkContext) -> None:
-        """Check the options, the brokers, the topics and the sink's rights, and end what former processes left open.
+        """Check the options, the brokers, the topics and the sink's rights, and abort transactions of former processes.
 
         Raises:
-            UnusableOptions: an option cannot be used.
+            UnusableOptions: an option is invalid.
             UnusableSink: Spark was started without Kafka's client.
-            KafkaUnreachable: no broker answers.
-            KafkaRefuses: the brokers do not let the sink in, or not do what it has to do.
-            TopicMissing: there is no such topic.
-            UnusableTopic: the topic of commits cannot serve.
+            KafkaUnreachable: no broker answered.
+            KafkaRefuses: the brokers refuse the sink's credentials or an operation.
+            TopicMissing: the topic does not exist.
+            UnusableTopic: the commits topic is unsuitable.
         """
         self._context = context
         self._options = parse_options(context.options, self._label)
@@ -101,13 +100,13 @@ class KafkaSink:
             if self._options.topic is not None:
                 self._check_topic(self._options.topic, admin)
             self._partitions = self._commits_topic(admin).partitions
-        # The right to publish is taken again when there is something to publish: a former sink of the same uid, which
-        # the job has otherwise now, may have to publish in between.
+        # The right to publish is acquired again when there is something to publish. In between, a former sink with the
+        # same uid, which is a different sink in the job now, may have to publish.
         self._connect()
         self._disconnect()
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the options and, with Spark, the brokers, the topic and the rows. Raises as `open` does."""
+        """Check the options and, with Spark, the brokers, the topic and the rows. Raises the errors of `open`."""
         self._options = parse_options(context.options, self._label)
         if schema is None:
             return
@@ -118,10 +117,10 @@ class KafkaSink:
         self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that rows of a schema can become records.
+        """Check that rows with a schema can become records.
 
         Raises:
-            UnusableTopic: they cannot; says all that is wrong.
+            UnusableTopic: they cannot; lists all problems.
         """
         columns = {field.name: field.dataType.simpleString() for field in schema.fields}
         refuse(UnusableTopic, f"{self._label}:", misfits(columns, self._options.topic))
@@ -131,7 +130,7 @@ class KafkaSink:
 
         Raises:
             RowsRefused: a row cannot become a record.
-            StoreError: the store does not take it.
+            StoreError: the store refused it.
         """
         file = self._context.staging.scratch / f"{batch_id}-{secrets.token_hex(6)}"
         try:
@@ -145,21 +144,21 @@ class KafkaSink:
                 return Staged(None, 0)
             staged = _StagedBatch(name=self._context.staging.put(file), rows=int(outcome))
         finally:
-            # With the parts of tasks beside it, if another task failed.
+            # Including the parts of other tasks, if a task failed.
             for left in file.parent.glob(f"{file.name}*"):
                 left.unlink(missing_ok=True)
         return Staged(staged.model_dump(mode="json"), staged.rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Produce the rows of the checkpoint's batches, and record it, in one transaction.
+        """Produce the rows of the checkpoint's batches, and record this, in one transaction.
 
         Raises:
-            UnreadableCommittable: a committable is not this sink's.
+            UnreadableCommittable: a committable does not belong to this sink.
             StagedRowsGone: rows are neither staged nor recorded as committed.
-            RowsRefused, TopicMissing: a topic does not take the rows.
-            TransactionTimedOut: the brokers gave the transaction up.
+            RowsRefused, TopicMissing: a topic refuses the rows.
+            TransactionTimedOut: the brokers aborted the transaction.
             PublisherFenced: another process publishes for the sink.
-            PublicationFailed, KafkaUnreachable, KafkaRefuses: the transaction did not come about.
+            PublicationFailed, KafkaUnreachable, KafkaRefuses: the transaction failed.
             StoreError: staged rows cannot be read or deleted.
         """
         batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
@@ -170,14 +169,14 @@ class KafkaSink:
         try:
             self._publish(checkpoint, [batch for batch in batches if not is_recorded(self._record, batch.name)])
         except BaseException:
-            # Whether the transaction was committed may be in doubt; whoever connects anew finds out.
+            # It may be unknown whether the transaction was committed; the next connection finds out.
             self._disconnect()
             raise
         with suppress(StoreError):
             self._delete_published()
 
     def abort(self) -> None:
-        """Delete what lower epochs have staged. Raises StoreError."""
+        """Delete objects that lower epochs have staged. Raises StoreError."""
         staging, epoch = self._context.staging, self._context.epoch
         staging.delete([each.name for each in staging.list() if each.epoch < epoch])
 
@@ -186,7 +185,7 @@ class KafkaSink:
         self._disconnect()
 
     def _publish(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
-        # What is recorded must be gone before the next record takes that one's place.
+        # Recorded objects must be deleted before the next record replaces this one.
         self._delete_published()
         publisher = self._publisher
         assert publisher is not None
@@ -231,7 +230,7 @@ class KafkaSink:
     def _connect(self) -> None:
         publisher = self._kafka.publisher()
         try:
-            # In this order: from here on nobody else commits.
+            # In this order: from here on no other process commits.
             publisher.open()
             self._record = self._newest_record()
         except BaseException:
@@ -247,7 +246,7 @@ class KafkaSink:
 
     def _newest_record(self) -> CommitRecord | None:
         own = partition_of(self._identity, self._partitions)
-        # Partitions may have been added since the sink's records were begun.
+        # Partitions may have been added since the sink's first record.
         partitions = (own, *(each for each in range(self._partitions) if each != own))
         return read_record(self._kafka.newest(self._options.commits_topic, partitions, self._identity), self._label)
 
