@@ -1,1 +1,1 @@
-"""Sinks: the exactly-once file sink, and at-least-once ones to whatever Spark can write to."""
+"""Sinks: the exactly-once file sink and others, and at-least-once sinks for all targets that Spark can write to."""

@@ -1,4 +1,4 @@
-"""At-least-once sinks: whatever Spark can write a batch to."""
+"""At-least-once sinks for all targets to which Spark can write a batch."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _NO_COMMITTABLE = Staged(None)
 
 
 class AtLeastOnceSink:
-    """Base of sinks whose rows are visible once written; a batch that runs again after a failure is written again."""
+    """Base of sinks whose rows are visible once written. A batch that runs again after a failure is written again."""
 
     def open(self, context: SinkContext) -> None:
         """Keep the context for `stage`."""
         self.context = context
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        """Write the batch for good, in one Spark action."""
+        """Write the batch permanently, in one Spark action."""
         raise NotImplementedError
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Do nothing: the rows are visible already."""
 
     def abort(self) -> None:
-        """Do nothing: what was written cannot be taken back."""
+        """Do nothing: written rows cannot be withdrawn."""
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 class BatchSink(AtLeastOnceSink):
-    """Appends each batch by one of Spark's batch writers: jdbc, kafka, parquet, noop, …
+    """Appends each batch with one of Spark's batch writers: jdbc, kafka, parquet, noop, …
 
     Args:
-        spark_format: Spark's name of the format, or the class of one.
+        spark_format: Spark's name of the format, or its class.
         partition_by: columns that become directories or partitions.
     """
 

@@ -1,4 +1,4 @@
-"""What keeps rows from a table: found column by column, said in the same words of every kind of table."""
+"""Describes why rows do not fit a table, column by column, in the same words for every kind of table."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ CAST = "cast it in the job, or give the column another type"
 
 
 class Misfit(NamedTuple):
-    """What keeps rows from a table: what is wrong with it, and the fix."""
+    """A reason why rows do not fit a table, with a fix."""
 
     what: str
     fix: str
 
 
 def given_twice(names: Sequence[str]) -> Iterator[Misfit]:
-    """Yield the names that rows have more than once."""
+    """Yield the names that several columns of the rows share."""
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Misfit(f"is given the column {name!r} twice", "give each column a name of its own")
 
 
 def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Misfit:
-    """Return that a table lacks a column.
+    """Return the misfit for a column that the table lacks.
 
     Args:
         name: the rows' column.
-        columns: those of the table.
-        exactly: whether upper and lower case differ.
+        columns: the table's columns.
+        exactly: whether names are case-sensitive.
     """
     fix = did_you_mean(name, columns, "columns")
     return Misfit(f"has no column {name!r}", f"{fix}; names are compared exactly" if exactly else fix)
 
 
 def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Misfit:
-    """Return that a column does not hold all values of the rows.
+    """Return the misfit for a column that cannot hold all values of the rows.
 
     Args:
-        name: the column's.
+        name: the column's name.
         column: its type.
         rows: the rows' type, as Spark writes it.
-        fix: what can be done.
+        fix: the fix.
     """
     return Misfit(f"has column {name!r} of type {column}, which does not hold {rows.upper()} as it is", fix)

@@ -1,4 +1,4 @@
-"""What a file sink has committed, noted at its place: a missing staged file is either published already, or lost."""
+"""Records a file sink's commits next to its files: a missing staged file is then known to be published or lost."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class CommitRecords:
     """One file for each committed checkpoint, written before its first staged file moves.
 
     Args:
-        place: where the sink writes.
-        directory: where the records are, relative to the place.
+        place: the place to which the sink writes.
+        directory: the directory of the records, relative to the place.
     """
 
     def __init__(self, place: Place, directory: str) -> None:
-        # Only the newest completion is committed again. The others serve a process that was superseded and wakes up,
-        # and a job that goes back to a former location.
+        # Only the newest completion is committed again. The others serve a superseded process that wakes up, and a job
+        # that returns to a former location.
         self._files = NewestFiles(place, directory, _RECORDS_KEPT)
 
     def covers(self, checkpoint: CheckpointId, batches: Sequence[str]) -> bool:
-        """Return whether a commit of these batches has begun: all of their files were there then."""
+        """Return whether a commit of these batches has begun; all of their files existed then."""
         content = self._files.read(_name(checkpoint, batches))
         if content is None:
             return False
@@ -44,7 +44,7 @@ class CommitRecords:
             return False
 
     def add(self, checkpoint: CheckpointId, batches: Sequence[str]) -> None:
-        """Note that all files of these batches are there and about to be published.
+        """Record that all files of these batches exist and are about to be published.
 
         Raises:
             PlaceFull: no space is left.
@@ -54,5 +54,5 @@ class CommitRecords:
 
 
 def _name(checkpoint: CheckpointId, batches: Sequence[str]) -> str:
-    # Another location of the same job counts its checkpoints from 1 again.
+    # Another location of the same job starts its checkpoint numbers at 1 again.
     return f"{checkpoint}-{batches[0]}.json"

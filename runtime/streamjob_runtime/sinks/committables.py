@@ -1,4 +1,4 @@
-"""Committables as they come back from a snapshot."""
+"""Parses committables from a snapshot."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def read_committable(model: type[_Model], committable: JsonValue, sink: str) -> 
     """Return a committable of a snapshot.
 
     Args:
-        model: its form.
-        committable: as it is stored.
-        sink: what to call the sink in a message.
+        model: the model of the committable.
+        committable: its stored form.
+        sink: the sink's name in messages.
 
     Raises:
-        UnreadableCommittable: it has another form.
+        UnreadableCommittable: it has an unknown form.
     """
     try:
         return model.model_validate(committable)

@@ -23,11 +23,11 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 
 class ConsoleSink(AtLeastOnceSink):
-    """Prints up to `numRows` rows of each batch (default 20), cut at 20 characters unless `truncate` says otherwise.
+    """Prints up to `numRows` rows of each batch (default 20), cut at 20 characters unless `truncate` changes that.
 
     Args:
         name: the sink's name, printed above the rows.
-        output: where to print; standard output by default.
+        output: the output; None for standard output.
     """
 
     def __init__(self, name: str, output: TextIO | None = None) -> None:
@@ -35,10 +35,10 @@ class ConsoleSink(AtLeastOnceSink):
         self._output = output
 
     def open(self, context: SinkContext) -> None:
-        """Read the options.
+        """Parse the options.
 
         Raises:
-            UnusableSink: `numRows` or `truncate` is of the wrong kind.
+            UnusableSink: `numRows` or `truncate` has the wrong type.
         """
         super().open(context)
         self._rows = _number(self._name, "numRows", context.options.get("numRows", "20"))
@@ -47,16 +47,16 @@ class ConsoleSink(AtLeastOnceSink):
         self._width = widths[truncate] if truncate in widths else _number(self._name, "truncate", truncate)
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Read the options. Raises as `open` does."""
+        """Parse the options. Raises the errors of `open`."""
         self.open(context)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        """Print the batch's first rows; all of it is computed, in one Spark action."""
+        """Print the batch's first rows; the whole batch is computed, in one Spark action."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         counted = Observation()
-        # A limit would leave partitions, and so their state, uncomputed.
+        # A limit would leave partitions uncomputed, and thus their state unchanged.
         in_partition = f.monotonically_increasing_id().bitwiseAND(f.lit(_ROW_IN_PARTITION))
         observed = batch.observe(counted, f.count(f.lit(1)).alias("rows"))
         shown = observed.where(in_partition < self._rows).collect()[: self._rows]

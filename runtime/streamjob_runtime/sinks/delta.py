@@ -1,4 +1,4 @@
-"""The Delta sink, at least once, by deltalake: it needs no jars, of which there are none for each version of Spark."""
+"""The Delta sink, at least once, with deltalake: Delta's own jars do not exist for each version of Spark."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _WIDER: Mapping[str, frozenset[str]] = {
 
 
 class DeltaUnreachable(StreamJobError):
-    """The table's files cannot be reached, or not be written; the job continues from its checkpoint once they can."""
+    """The table's files cannot be read or written; the job continues from its checkpoint once they can."""
 
 
 class DeltaSink(AtLeastOnceSink):
-    """Appends each batch to a table, in one of its versions for each task with many rows, and one for all the others.
+    """Appends each batch to a table: one table version for each task with many rows, and one for the rest.
 
     Args:
         name: the sink's name, for messages.
-        partition_by: columns that partition the table, if the sink makes it.
+        partition_by: columns that partition the table, if the sink creates it.
     """
 
     def __init__(self, name: str, partition_by: Sequence[str] = ()) -> None:
@@ -54,12 +54,12 @@ class DeltaSink(AtLeastOnceSink):
         self._partition_by = list(partition_by)
 
     def open(self, context: SinkContext) -> None:
-        """Look at the table, if it is there.
+        """Read the table's schema, if the table exists.
 
         Raises:
-            UnusableOptions: an option cannot be used.
+            UnusableOptions: an option is invalid.
             DeltaUnreachable: its files cannot be read.
-            UnusableTable: it is of a kind that deltalake does not know.
+            UnusableTable: deltalake does not support this kind of table.
         """
         super().open(context)
         refuse(UnusableOptions, f"{self._label}:", problems(context.options))
@@ -68,16 +68,16 @@ class DeltaSink(AtLeastOnceSink):
         self._columns = self._read_columns()
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the table and the rows, and make nothing. Raises as `open` does."""
+        """Check the table and the rows without creating anything. Raises the errors of `open`."""
         self.open(context)
         if schema is not None and self._columns is not None:
             self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that rows fit the table; make it if there is none.
+        """Check that rows fit the table; create it if necessary.
 
         Raises:
-            UnusableTable: they do not; says all that is wrong.
+            UnusableTable: they do not fit; lists all problems.
         """
         if self._columns is None:
             with self._explaining("cannot be made"):
@@ -108,7 +108,7 @@ class DeltaSink(AtLeastOnceSink):
         return Staged(None, sum(row["count"] for row in results))
 
     def _read_columns(self) -> dict[str, Any] | None:
-        """Return the columns of the table; None if there is none."""
+        """Return the columns of the table; None if it does not exist."""
         with self._explaining("cannot be read"):
             try:
                 return _columns_of(DeltaTable(self._path, storage_options=self._storage))
@@ -127,7 +127,7 @@ class DeltaSink(AtLeastOnceSink):
 
     @contextmanager
     def _explaining(self, what: str) -> Iterator[None]:
-        """Raise what deltalake raises as an error of the sink, without secrets."""
+        """Translate deltalake's errors into the sink's, without secrets."""
         try:
             yield
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
@@ -141,12 +141,12 @@ class DeltaSink(AtLeastOnceSink):
 
 
 def append(path: str, storage: Mapping[str, str], rows: pa.Table) -> None:
-    """Append rows to a table, as one version of it."""
+    """Append rows to a table, as one version."""
     write_deltalake(path, in_utc(rows), mode="append", storage_options=dict(storage))
 
 
 def in_utc(rows: pa.Table) -> pa.Table:
-    """Return rows with all moments in UTC, which they are, whatever zone they are shown in."""
+    """Return rows with all timestamps labelled as UTC, which does not change their values."""
     return rows.cast(pa.schema([field.with_type(_type_in_utc(field.type)) for field in rows.schema]))
 
 
@@ -166,7 +166,7 @@ def _type_in_utc(kind: pa.DataType) -> pa.DataType:
 
 
 def _columns_of(table: DeltaTable) -> dict[str, Any]:
-    """Return a table's columns with their types, as Spark's JSON has them."""
+    """Return a table's columns with their types in the form of Spark's JSON."""
     return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
 
@@ -188,7 +188,7 @@ def _fits(rows: Any, table: Any) -> bool:
 
 
 def _bare(kind: Any) -> Any:
-    """Return a type without what does not matter for its values."""
+    """Return a type without details that do not affect its values."""
     if isinstance(kind, dict):
         left_out = {"nullable", "containsNull", "valueContainsNull", "metadata"}
         return {key: _bare(value) for key, value in kind.items() if key not in left_out}

@@ -1,4 +1,4 @@
-"""Which of Spark's part files hold no row: Spark writes one for an empty batch, to keep its schema."""
+"""Finds part files without rows: Spark writes one for an empty batch, to keep its schema."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _TEXT = frozenset({".csv", ".json", ".txt"})
 
 
 def is_candidate(file: PlacedFile) -> bool:
-    """Return whether a file may hold no row: Spark writes none for an empty partition other than the first."""
+    """Return whether a file may be without rows: for empty partitions, Spark writes a file only for the first."""
     return PurePosixPath(file.name).name.startswith(_FIRST_PARTITION) and file.size <= _LARGEST_READ
 
 
 def holds_no_row(name: str, content: bytes, options: Mapping[str, str]) -> bool:
-    """Return whether a part file certainly holds no row. In doubt it is kept: no reader minds an empty file.
+    """Return whether a part file certainly has no rows. Others are kept, since empty files do not disturb readers.
 
     Args:
-        name: the file's name; tells its format and compression.
+        name: the file's name, which shows its format and compression.
         content: the whole file.
         options: the writer's options.
     """
@@ -51,7 +51,7 @@ def holds_no_row(name: str, content: bytes, options: Mapping[str, str]) -> bool:
 
 
 def rows_by_footer(file: Path) -> int | None:
-    """Return the rows of a local part file as its footer tells them; None for formats without one."""
+    """Return the number of rows in a local part file from its footer; None for formats without one."""
     if ".parquet" in file.suffixes:
         from pyarrow import parquet
 
@@ -65,7 +65,7 @@ def rows_by_footer(file: Path) -> int | None:
 
 def _has_header(suffixes: list[str], options: Mapping[str, str]) -> bool:
     given = {key.lower(): value for key, value in options.items()}
-    # Lines that end otherwise cannot be told from a header with a line break in it.
+    # With other line endings, a header with a line break cannot be recognised.
     return ".csv" in suffixes and given.get("header", "").lower() == "true" and "linesep" not in given
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the place that a sink writes to, or with the sink itself."""
+"""Errors of sinks and of the places to which they write."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from streamjob.sink import StagedRowsGone as StagedRowsGone
 
 
 class UnusableSink(InvalidInput):
-    """The sink cannot be built from what the job says of it; nothing was started."""
+    """The sink cannot be built from the job's description of it; nothing was started."""
 
 
 class UnusablePlace(InvalidInput):
-    """The sink's path cannot be used: it is no directory, may not be written, or is of no known kind."""
+    """The sink's path is unusable: not a directory, not writable, or of an unknown kind."""
 
 
 class PlaceTaken(InvalidInput):
@@ -19,24 +19,24 @@ class PlaceTaken(InvalidInput):
 
 
 class PlaceFull(StreamJobError):
-    """No space or quota is left at the sink's path; nothing was published that the checkpoint does not cover."""
+    """No space or quota is left at the sink's path; nothing beyond completed checkpoints was published."""
 
 
 class UnreadableCommittable(StreamJobError):
-    """A snapshot's committable was not written by this sink, or by a newer version of it."""
+    """A snapshot's committable was written by another sink, or by a newer version of this one."""
 
 
 class UnusableTable(InvalidInput):
-    """The table is not there, is of a kind that cannot be written to, or the rows do not fit."""
+    """The table does not exist, cannot be written to, or does not fit the rows."""
 
 
 class RowsRefused(StreamJobError):
-    """The place refuses rows, such as a number that is too large for its column."""
+    """The target refuses rows, such as a number that is too large for its column."""
 
 
 class DatabaseRefuses(InvalidInput):
-    """The database answers, and does not let the sink's role in, or not do what the sink has to do."""
+    """The database answers, but refuses the sink's role or an operation."""
 
 
 class DatabaseUnreachable(StreamJobError):
-    """No server answers, or it cannot at the moment; the job continues from its checkpoint once it does."""
+    """No server answers, or it cannot serve requests now; the job continues from its checkpoint once it can."""

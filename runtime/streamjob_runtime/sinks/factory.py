@@ -1,4 +1,4 @@
-"""Builds a job's sinks: from its specification, or from the graph that a snapshot keeps."""
+"""Builds a job's sinks, from its specification or from the graph in a snapshot."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class SinkSurroundings:
         job: the job's name.
         namespace: the job's namespace.
         epoch: the epoch that will stage and publish.
-        directory: the job file's directory; relative paths and modules are looked up there.
-        environ: what `${env:NAME}` in an option refers to.
-        staging: gives a sink, by its uid, its place beside the job's snapshots; None if there are none.
-        spark: starts Spark, or returns its session, for sinks that need it before their first batch.
+        directory: the job file's directory, the base of relative paths and modules.
+        environ: the environment for `${env:NAME}` in options.
+        staging: returns the staging in the snapshot store for a sink's uid; None if there is none.
+        spark: starts Spark or returns its session, for sinks that need it before their first batch.
     """
 
     job: str
@@ -56,7 +56,7 @@ class SinkSurroundings:
     spark: Callable[[], SparkSession] | None = None
 
     def context(self, sink: OperatorUid, options: Mapping[str, str]) -> SinkContext:
-        """Return what a sink is opened with."""
+        """Return the context with which a sink is opened."""
         context = SinkContext(self.job, self.namespace, sink, self.epoch, options)
         return context if self.staging is None else replace(context, staging=self.staging(sink))
 
@@ -65,9 +65,9 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     """Return the sink, opened.
 
     Raises:
-        UnusableSink: the specification names no sink that exists, or one that cannot deliver as asked.
-        MissingExtra: what the sink needs is not installed.
-        UnusablePlace, PlaceTaken, PlaceFull: the file sink's path cannot be used.
+        UnusableSink: the specification names an unknown sink, or a delivery that the sink does not support.
+        MissingExtra: packages for the sink are not installed.
+        UnusablePlace, PlaceTaken, PlaceFull: the file sink's path is unusable.
         MissingVariable: an option refers to an environment variable that is not set.
     """
     sink, context = make_sink(spec, surroundings)
@@ -76,7 +76,7 @@ def build_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
 
 
 def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, SinkContext]:
-    """Return the sink, not opened, and what it is to be opened with.
+    """Return the sink, not opened, and the context to open it with.
 
     Raises:
         UnusableSink, MissingExtra, MissingVariable: see `build_sink`.
@@ -86,7 +86,7 @@ def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, Sin
 
 
 def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> Sink:
-    """Return a sink of a snapshot's graph, opened: the job may have it no more, and its committables are still due.
+    """Return a sink of a snapshot's graph, opened. The job may no longer have it, but its committables are due.
 
     Raises:
         UnusableSink: the snapshot does not describe a sink, or see `build_sink`.
@@ -97,7 +97,7 @@ def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurrounding
 
 
 def make_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> tuple[Sink, SinkContext]:
-    """Return a sink of a graph, not opened, and what it is to be opened with.
+    """Return a sink of a graph, not opened, and the context to open it with.
 
     Raises:
         UnusableSink: the graph does not describe a sink, or see `make_sink`.
@@ -160,7 +160,7 @@ _OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }
-"""By format and delivery; the format is the name of the extra, too."""
+"""By format and delivery; the format is also the name of the extra."""
 
 
 def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:

@@ -1,4 +1,4 @@
-"""Where a file sink keeps its files: what it asks of a place, and a directory as a place."""
+"""The interface between a file sink and its place, and its implementation for directories."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class PlacedFile:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged file and the visible name that it is published under, both relative to the place."""
+    """A staged file and its visible name after publication, both relative to the place."""
 
     staged: str
     visible: str
 
 
 class Place(Protocol):
-    """A directory-like place. Names are relative to it, their parts joined by `/`."""
+    """A directory-like place. Names are relative to it, with parts joined by `/`."""
 
     @property
     def label(self) -> str:
-        """What to call the place in a message."""
+        """Its name in messages."""
         ...
 
     def writer_options(self, session: SparkSession) -> Mapping[str, str]:
-        """Return the options with which Spark writes here."""
+        """Return the options for Spark's writer."""
         ...
 
     def local(self, name: str) -> Path:
@@ -52,20 +52,20 @@ class Place(Protocol):
         ...
 
     def uri(self, name: str) -> str:
-        """Return where Spark writes to for a name."""
+        """Return the URI of a name, for Spark's writer."""
         ...
 
     def prepare(self) -> None:
-        """Make the place, or check that it can be written to.
+        """Create the place, or check that it is writable.
 
         Raises:
-            UnusablePlace: it is no directory, or must not be written to.
+            UnusablePlace: it is not a directory, or not writable.
             PlaceFull: no space is left.
         """
         ...
 
     def check(self) -> None:
-        """Check, as far as that changes nothing, that `prepare` could make the place. Raises as that does."""
+        """Check without side effects whether `prepare` would succeed. Raises the errors of `prepare`."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
@@ -77,53 +77,53 @@ class Place(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None if there is no such file."""
+        """Return a file's content; None if it does not exist."""
         ...
 
     def exists(self, directory: str) -> bool:
-        """Return whether there is anything under a directory's name."""
+        """Return whether a directory contains anything."""
         ...
 
     def size(self, name: str) -> int | None:
-        """Return a file's size in bytes, None if there is no such file."""
+        """Return a file's size in bytes; None if it does not exist."""
         ...
 
     def directories(self, directory: str) -> Sequence[str]:
-        """Return the names of the directories right below a directory, without their parents."""
+        """Return the names of a directory's subdirectories, without parents."""
         ...
 
     def files(self, directory: str) -> Sequence[str]:
-        """Return the names of the files right below a directory, without their parents, the oldest first."""
+        """Return the names of a directory's files, without parents, oldest first."""
         ...
 
     def remove(self, name: str) -> None:
-        """Delete a file; one that does not exist is deleted already."""
+        """Delete a file, if it exists."""
         ...
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
-        """Make sure that what was written below a directory outlasts a crash of the machine, and return its files.
+        """Make the files below a directory durable, and return them.
 
-        Files whose names begin with `_` or `.` are not data and left out.
+        Files whose names begin with `_` or `.` are not data, and are left out.
         """
         ...
 
     def publish(self, moves: Sequence[Move]) -> None:
-        """Make staged files visible, each atomically, and lastingly; skip those that are gone.
+        """Make staged files visible, each atomically, and durably; skip missing ones.
 
-        The caller knows that each was there: one that is gone was published before.
+        The caller knows that each file existed, so a missing one has been published before.
         """
         ...
 
     def discard(self, directory: str) -> None:
-        """Delete a directory and what is below it; one that does not exist is deleted already."""
+        """Delete a directory and its content, if it exists."""
         ...
 
 
 class LocalPlace:
-    """A directory of a file system with atomic renames, local or shared.
+    """A directory on a local or shared file system with atomic renames.
 
     Args:
-        directory: need not exist.
+        directory: the directory; it need not exist.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -134,10 +134,10 @@ class LocalPlace:
         return str(self._root)
 
     def writer_options(self, session: SparkSession) -> Mapping[str, str]:
-        # A Spark that streamjob did not start has no such class: it writes the same, slower.
+        # A Spark session that streamjob did not start lacks this class, and writes the same files more slowly.
         fast = session.sparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(OUTPUT_FILE_SYSTEM)  # type: ignore[union-attr]
         file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
-        # Hadoop caches a file system for the process; the rest of Spark keeps its own.
+        # Hadoop caches a file system per process; the rest of Spark keeps its own.
         return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}
 
     def local(self, name: str) -> Path:
@@ -145,7 +145,7 @@ class LocalPlace:
         return self._root / name
 
     def uri(self, name: str) -> str:
-        # Hadoop takes a path as it is: nothing in it is percent-encoded.
+        # Hadoop takes paths literally, without percent-encoding.
         return f"file://{self._root / name}"
 
     def prepare(self) -> None:
@@ -236,12 +236,12 @@ class LocalPlace:
         with _explained(self._root):
             for move in moves:
                 self._rename(self._root / move.staged, self._root / move.visible)
-            # A later checkpoint may complete before the file system has written these renames down.
+            # A later checkpoint may complete before the file system has made these renames durable.
             for parent in sorted({above for move in moves for above in Path(move.visible).parents}):
                 _sync_directory(self._root / parent)
 
     def discard(self, directory: str) -> None:
-        # A superseded process may still write there; what it adds is left to the next epoch.
+        # A superseded process may still write there; the next epoch deletes what it adds.
         shutil.rmtree(self._root / directory, ignore_errors=True)
 
     def _rename(self, staged: Path, visible: Path) -> None:
@@ -252,7 +252,7 @@ class LocalPlace:
             except FileNotFoundError:
                 if not staged.exists():
                     return
-                # A consumer may tidy up a partition's directory at any moment.
+                # A consumer may remove a partition's directory at any time.
                 visible.parent.mkdir(parents=True, exist_ok=True)
 
     def _temporary(self) -> Path:
@@ -260,7 +260,7 @@ class LocalPlace:
 
     @contextmanager
     def _written(self, content: bytes) -> Iterator[Path]:
-        """Yield a temporary file with the content, and remove it if it is still there."""
+        """Yield a temporary file with the content; remove it if it still exists afterwards."""
         temporary = self._temporary()
         temporary.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -274,7 +274,7 @@ class LocalPlace:
 
 
 def _sync_file(file: Path) -> int:
-    """Write a file's content down and return its size in bytes."""
+    """Make a file's content durable, and return its size in bytes."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -300,7 +300,7 @@ _NO_DIRECTORY = frozenset({errno.ENOTDIR, errno.EEXIST})
 
 
 def place_full(label: str) -> PlaceFull:
-    """Return the error that says that a place has no space left."""
+    """Return the error for a place without free space."""
     return PlaceFull(f"sink path {label}: no space is left", "free space there; the job continues from its checkpoint")
 
 

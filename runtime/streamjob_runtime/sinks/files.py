@@ -1,4 +1,4 @@
-"""The exactly-once file sink: batches are staged beside the visible files, and published by renaming."""
+"""The exactly-once file sink: batches are staged next to the visible files, and published by renaming."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ PUBLISHED = f"{OWN}/published"
 
 _WRITER_OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # Version 2 would save 2 ms a batch, and can leave a failed attempt's files among those of the next.
+    # Version 2 would save 2 ms per batch, but can leave a failed attempt's files among those of the next.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
-# The version of `owner.json` from which on a sink notes at its place what it commits.
+# From this version of `owner.json` on, a sink records its commits at its place.
 _WITH_RECORDS = 2
-# A day of lists at a checkpoint each ten seconds: for readers that take checkpoints as a whole. The job needs none.
+# One day of lists, with a checkpoint every ten seconds; for readers that process whole checkpoints. The job itself
+# needs none.
 _LISTS_KEPT = 10_000
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
@@ -61,11 +62,11 @@ class _StagedBatch(BaseModel):
 
 
 class FileSink:
-    """Writes each batch as files that appear when the checkpoint that covers the batch has completed.
+    """Writes each batch as files that become visible when the checkpoint that covers the batch has completed.
 
     Args:
         file_format: Spark's name of the format, such as parquet.
-        place: where the files go.
+        place: the place for the files.
         partition_by: columns that become directories.
     """
 
@@ -80,11 +81,11 @@ class FileSink:
 
     @property
     def label(self) -> str:
-        """What to call the sink's place in a message: its path."""
+        """The sink's name in messages: its path."""
         return self._place.label
 
     def staged(self) -> tuple[str, ...]:
-        """Return the directories of the batches that are staged, relative to the place.
+        """Return the directories of staged batches, relative to the place.
 
         Raises:
             OSError: the place cannot be read.
@@ -93,11 +94,11 @@ class FileSink:
         return tuple(f"{epoch}/{name}" for epoch in epochs for name in self._place.directories(epoch))
 
     def open(self, context: SinkContext) -> None:
-        """Check the place and take it for this job's sink.
+        """Check the place and claim it for this job's sink.
 
         Raises:
             PlaceTaken: another job or sink writes there.
-            UnusablePlace: it is no directory, or must not be written to.
+            UnusablePlace: it is not a directory, or not writable.
             PlaceFull: no space is left.
         """
         self._check_owner(context)
@@ -106,17 +107,17 @@ class FileSink:
         self._context = context
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the place, and leave it as it is. Raises as `open` does."""
+        """Check the place without changing it. Raises the errors of `open`."""
         self._check_owner(context)
         self._place.check()
         if schema is not None:
             self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that the rows have the columns that become directories.
+        """Check that the rows have the partition columns.
 
         Raises:
-            UnusableSink: they lack one.
+            UnusableSink: a partition column is missing.
         """
         missing = [each for each in self._partition_by if each.lower() not in map(str.lower, schema.names)]
         if missing:
@@ -151,8 +152,8 @@ class FileSink:
         """Make the files of the checkpoint's batches visible, and list them in `published/<checkpoint>.json`.
 
         Raises:
-            UnreadableCommittable: a committable is not this sink's.
-            StagedRowsGone: a file is neither staged nor was published, or has another size; nothing is published then.
+            UnreadableCommittable: a committable does not belong to this sink.
+            StagedRowsGone: a file is neither staged nor published, or has the wrong size; nothing is published then.
             PlaceFull: no space is left.
         """
         batches = [self._parsed(committable) for committable in committables]
@@ -170,7 +171,7 @@ class FileSink:
                 self._check(checkpoint, [(move, file.size) for move, (_, file) in zip(moves, files, strict=True)])
             self._older = False
             self._records.add(checkpoint, identities)
-        # The directories go last: without one, all is visible and listed already, or a consumer's by now.
+        # Remove directories last: if one is missing, its files are visible and listed, or a consumer has taken them.
         if not there:
             return
         self._place.publish(moves)
@@ -181,16 +182,16 @@ class FileSink:
             self._place.discard(batch.directory)
 
     def abort(self) -> None:
-        """Discard what lower epochs staged.
+        """Discard batches that lower epochs staged.
 
-        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        Leave those of higher epochs alone: a superseded process that wakes up must not harm its successor.
         """
         for name in self._place.directories(STAGED):
             if name.isdecimal() and int(name) < self._opened.epoch:
                 self._place.discard(f"{STAGED}/{name}")
 
     def close(self) -> None:
-        """Take nothing along: the place stays this sink's."""
+        """Do nothing: the place still belongs to this sink."""
         self._context = None
 
     @property
@@ -204,7 +205,7 @@ class FileSink:
         if self._place.create(OWNER, content):
             return
         owner = self._check_owner(context)
-        # What an older version was committing there has no record: what is gone counts as published.
+        # An older version left no record of a commit in progress there, so missing files count as published.
         self._older = owner.get("formatVersion", 1) < _WITH_RECORDS and not self._place.exists(COMMITTED)
 
     def _check_owner(self, context: SinkContext) -> dict[str, Any]:
@@ -221,7 +222,7 @@ class FileSink:
         return owner
 
     def _check(self, checkpoint: CheckpointId, moves: Sequence[tuple[Move, int]]) -> None:
-        """Refuse to publish a checkpoint of which a file is lost or damaged."""
+        """Refuse to publish a checkpoint with a lost or damaged file."""
         listed: frozenset[str] | None = None
         for move, size in moves:
             if self._place.size(move.staged) == size:
@@ -237,7 +238,7 @@ class FileSink:
             )
 
     def _listed(self, checkpoint: CheckpointId) -> frozenset[str]:
-        """Return the files that are listed as published with a checkpoint."""
+        """Return the files listed as published with a checkpoint."""
         stored = self._lists.read(f"{checkpoint}.json")
         return frozenset(file["path"] for file in json.loads(stored)["files"]) if stored else frozenset()
 
@@ -271,9 +272,9 @@ class FileSink:
 
 
 def _visible_name(checkpoint: CheckpointId, number: int, identity: str, staged: str) -> str:
-    """Return the name of a published file: in the same partition directory, with the same suffixes."""
+    """Return the visible name of a file: the same partition directory and suffixes."""
     path = PurePosixPath(staged)
-    # Spark counts a partition directory's files behind a dot: it is no suffix.
+    # Spark adds the number of a partition directory's file after a dot; it is not a suffix.
     suffixes = "".join(suffix for suffix in path.suffixes if not re.fullmatch(r"\.c\d+", suffix))
     return (path.parent / f"part-{checkpoint}-{number}-{identity}{suffixes}").as_posix()
 

@@ -1,4 +1,4 @@
-"""What a sink is known by where it publishes."""
+"""The identity of a sink at the place where it publishes."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from hashlib import sha256
 
 
 def identity_of(namespace: str, job: str, sink: str) -> str:
-    """Return the name of a sink in tables, sessions and locks: 16 hexadecimal digits, the same in all its epochs."""
+    """Return a sink's name in tables, sessions and locks: 16 hexadecimal digits, the same in all epochs."""
     return sha256("\0".join((namespace, job, sink)).encode()).hexdigest()[:16]

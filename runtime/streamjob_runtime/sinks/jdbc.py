@@ -1,6 +1,7 @@
-"""The JDBC sink: any database that has a driver, at least once, by Spark's writer; what is amiss is said at the start.
+"""The JDBC sink: Spark writes to any database with a driver, at least once. Problems are found at the start.
 
-Spark looks a driver up where its own classes are, and so misses one that a job brings: it is named to it.
+Spark looks for drivers among its own classes only. So the sink finds a driver that a job brings along, and names it to
+Spark.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from streamjob.sink import SinkContext
 
 _NOT_FOUND = ("42", "S0")
-"""Classes of SQLSTATE for a table that is not there, or that may be written and not read."""
+"""SQLSTATE classes of a table that does not exist, or that may be written but not read."""
 _REFUSED = ("28", "3D")
-"""Classes of SQLSTATE for a login that fails, and for a database that is not there."""
+"""SQLSTATE classes of a failed login and of a missing database."""
 
 log = logging.getLogger("streamjob")
 
@@ -42,18 +43,18 @@ class JdbcSink(BatchSink):
         self._label = f"sink {name}"
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the database and the rows, with Spark. Raises as `check_schema` does."""
+        """Check the database and the rows with Spark. Raises the errors of `check_schema`."""
         self.open(context)
         if schema is not None:
             self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
-        """Find the driver, and check that the table has the rows' columns; a table that is missing is made by Spark.
+        """Find the driver, and check that the table has the rows' columns; Spark creates a missing table.
 
         Raises:
-            UnusableSink: no driver understands the address.
+            UnusableSink: no driver supports the URL.
             DatabaseUnreachable: the database does not answer.
-            DatabaseRefuses: it does not let the role in.
+            DatabaseRefuses: it refuses the role.
             UnusableTable: the table lacks columns.
         """
         from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ class JdbcSink(BatchSink):
         self.context = replace(self.context, options=options)
 
     def _find_driver(self, spark: SparkSession, url: str) -> str:
-        """Return the class of the driver that understands an address, among those of Spark and of the job."""
+        """Return the class of the driver for a URL, among Spark's and the job's drivers."""
         jvm: Any = spark._jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         drivers = jvm.java.util.ServiceLoader.load(jvm.java.lang.Class.forName("java.sql.Driver"), loader).iterator()
@@ -84,7 +85,7 @@ class JdbcSink(BatchSink):
         )
 
     def _columns(self, spark: SparkSession, options: Mapping[str, str]) -> list[str] | None:
-        """Return the table's columns; None if it cannot be looked at, and may still be written."""
+        """Return the table's columns; None if they cannot be read, although the table may be writable."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors.exceptions.captured import CapturedException
 
@@ -113,12 +114,12 @@ class JdbcSink(BatchSink):
         refuse(UnusableTable, where, (no_column(name, table, exactly=exactly) for name in missing))
 
     def _shown(self, said: str, options: Mapping[str, str]) -> str:
-        """Return what the driver says, in one line, without what came from the environment."""
+        """Return the driver's message in one line, without values from the environment."""
         return redacted(" ".join(said.split()), secrets_in(options) | {option(options, "url") or ""})
 
 
 def _sql_exception(error: Any) -> Any | None:
-    """Return the SQLException among an exception and its causes; None if there is none."""
+    """Return the SQLException in an exception's chain of causes; None if there is none."""
     from py4j.java_gateway import is_instance_of
     from pyspark import SparkContext
 

@@ -1,4 +1,4 @@
-"""Batches that the file sinks of a snapshot staged in directories that the starting job no longer writes."""
+"""Finds batches that a snapshot's file sinks staged in directories to which the starting job no longer writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NAMED = 5
 def left_staged(
     former: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]], surroundings: SinkSurroundings
 ) -> Iterator[tuple[OperatorUid, str]]:
-    """Yield a sentence for each sink of a snapshot that has staged batches at a former place. Nothing is changed there.
+    """Yield a sentence for each sink of a snapshot with staged batches at a former place. Changes nothing there.
 
     Args:
         former: the sinks of the snapshot's graph.
-        now: those of the job's.
-        surroundings: the job.
+        now: the sinks of the job's graph.
+        surroundings: the job's surroundings.
     """
     places = {Path(sink.label).resolve() for _, sink in _file_sinks(now, surroundings)}
     for uid, sink in _file_sinks(former, surroundings):
@@ -51,7 +51,7 @@ def _file_sinks(
         try:
             sink, context = make_sink_from_graph(each, surroundings)
         except StreamJobError:
-            # A former sink whose code or variables are gone: there is nothing to look for it with.
+            # The code or the variables of a former sink are gone, so its place is unknown.
             continue
         if isinstance(sink, FileSink):
             yield context.uid, sink

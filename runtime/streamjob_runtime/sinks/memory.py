@@ -1,4 +1,4 @@
-"""A sink that keeps its rows in this process, for tests and notebooks."""
+"""A sink that keeps its rows in memory, for tests and notebooks."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _lock = Lock()
 
 
 def memory_rows(name: str) -> list[Row]:
-    """Return the rows that the memory sink of that name holds, in the order of its batches; empty if it has none."""
+    """Return the rows of the memory sink with this name, in the order of its batches; empty if there are none."""
     with _lock:
         batches = _tables.get(name, {})
         return [row for batch_id in sorted(batches) for row in batches[batch_id]]
 
 
 def forget_memory(name: str) -> None:
-    """Drop the rows of a memory sink."""
+    """Delete the rows of a memory sink."""
     with _lock:
         _tables.pop(name, None)
 
 
 class MemorySink(AtLeastOnceSink):
-    """Collects each batch under the sink's name; a batch that runs again after a restart replaces its former rows.
+    """Collects batches under the sink's name. A batch that runs again after a restart replaces its former rows.
 
     Args:
-        name: what `memory_rows` finds the rows by.
+        name: the name for `memory_rows`.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Counts what the sinks of a job are asked to do, through all its epochs in a process."""
+"""Counts the work of a job's sinks, through all its epochs in a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class LastPublished:
-    """The last checkpoint that a sink has published; `time` is in seconds since 1970, `seconds` is what it took."""
+    """The last checkpoint that a sink has published; `time` is in seconds since 1970, `seconds` the duration."""
 
     checkpoint: CheckpointId
     time: float
@@ -32,13 +32,13 @@ class LastPublished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFigures:
-    """What a sink has done in this process.
+    """The work of a sink in this process.
 
     Args:
-        staged_rows: rows of the batches that it has written; None once it could not tell.
-        published_rows: those that its readers may see; None once it could not tell.
+        staged_rows: rows of the batches that it has staged; None once the number was unknown.
+        published_rows: rows visible to its readers; None once the number was unknown.
         published: committables of this process that it has published.
-        waiting: committables that wait for the checkpoint that covers them.
+        waiting: committables that wait for the completion of a checkpoint.
         last: the last checkpoint that it has published.
         failures: calls that raised an error.
     """
@@ -52,12 +52,12 @@ class SinkFigures:
 
 
 class SinkMeter:
-    """Counts for one sink; `stage` is called on its chain's thread, all else on others.
+    """Counts for one sink; `stage` is called on its chain's thread, everything else on others.
 
     Args:
-        on_call: is told of each call that succeeded, and of the seconds it took.
+        on_call: receives each successful call, with its duration in seconds.
         clock: seconds since 1970.
-        timer: seconds of a clock that never goes back.
+        timer: monotonic time in seconds.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SinkMeter:
 
     @property
     def figures(self) -> SinkFigures:
-        """What was counted so far."""
+        """The figures so far."""
         with self._lock:
             return replace(self._figures, waiting=len(self._waiting))
 
@@ -91,7 +91,7 @@ class SinkMeter:
         return staged
 
     def commit(self, commit: Callable[[], None], checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish a checkpoint; what another process has staged may have been published before, and is not counted."""
+        """Publish a checkpoint; committables of other processes may have been published before, and are not counted."""
         _, seconds = self._timed("commit", commit)
         with self._lock:
             figures = self._figures
@@ -105,7 +105,7 @@ class SinkMeter:
             )
 
     def abort(self, abort: Callable[[], None]) -> None:
-        """Discard what earlier epochs staged: nothing waits behind it."""
+        """Discard batches that earlier epochs staged; no committable waits after this."""
         self._timed("abort", abort)
         with self._lock:
             self._waiting.clear()
@@ -128,9 +128,9 @@ class SinkMeters:
 
     Args:
         clock: seconds since 1970.
-        timer: seconds of a clock that never goes back.
+        timer: monotonic time in seconds.
 
-    `on_call` may be set before the job runs: it is told of each call that succeeded, and of the seconds it took.
+    `on_call` may be set before the job runs; it receives each successful call, with its duration in seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic) -> None:
@@ -141,7 +141,7 @@ class SinkMeters:
         self._meters: dict[OperatorUid, SinkMeter] = {}
 
     def of(self, sink: OperatorUid) -> SinkMeter:
-        """Return the meter of a sink, the same through all epochs."""
+        """Return the meter of a sink; it stays the same through all epochs."""
         with self._lock:
             if sink not in self._meters:
                 self._meters[sink] = SinkMeter(
@@ -151,7 +151,7 @@ class SinkMeters:
 
 
 def _identity(committable: JsonValue) -> str:
-    """Return what a committable is known by; it comes back from the manifest as another object."""
+    """Return the identity of a committable, which comes back from the manifest as another object."""
     return json.dumps(committable, sort_keys=True, default=str)
 
 

@@ -1,4 +1,4 @@
-"""A directory of small files, one for each checkpoint, of which the newest are kept."""
+"""A directory with one small file per checkpoint, which keeps only the newest ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from streamjob_runtime.sinks.file_systems import Place
 
 
 class NewestFiles:
-    """Writes files below a place, and deletes the oldest beyond a number, those of former processes among them.
+    """Writes files below a place, and deletes the oldest ones beyond a limit, including those of former processes.
 
-    Files count by the time of their last write, not by their names: another location of the same job counts its
-    checkpoints from 1 again.
+    Age is the time of the last write, not the name: another location of the same job starts its checkpoint numbers at 1
+    again.
 
     Args:
-        place: where the directory is.
+        place: the place with the directory.
         directory: its name, relative to the place.
-        kept: the number of files that stay.
+        kept: number of files to keep.
     """
 
     def __init__(self, place: Place, directory: str, kept: int) -> None:
@@ -22,14 +22,14 @@ class NewestFiles:
         self._directory = directory
         self._kept = kept
         self._names: dict[str, None] | None = None
-        """The oldest first; None until the first write, which looks at what is there."""
+        """Oldest first; None until the first write, which lists the existing ones."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None if there is no such file."""
+        """Return a file's content; None if it does not exist."""
         return self._place.read(f"{self._directory}/{name}")
 
     def write(self, name: str, content: bytes) -> None:
-        """Create or replace a file, which becomes the newest, and delete those that are too many.
+        """Create or replace a file, which becomes the newest, and delete those beyond the limit.
 
         Raises:
             PlaceFull: no space is left.

@@ -1,4 +1,4 @@
-"""Asks sinks beforehand whether they could be opened, for a check that must leave everything as it is."""
+"""Asks sinks whether they could be opened, for a check without side effects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def preview_sinks(
     sinks: Iterable[SinkSpec], surroundings: SinkSurroundings, schema: StructType | None = None
 ) -> Iterator[Finding]:
-    """Yield a refusal for each sink that a start would refuse; nothing is written anywhere.
+    """Yield a refusal for each sink that a start would refuse; writes nothing.
 
     Args:
         sinks: the sinks.
-        surroundings: the job that they would be of.
-        schema: the columns of their rows; None where Spark was not asked, and does not run.
+        surroundings: the job's surroundings.
+        schema: the columns of their rows; None if Spark was not asked and does not run.
     """
     for spec in sinks:
         try:

@@ -1,4 +1,4 @@
-"""A task's rows as tables of bounded size, and few rows on their way to the driver."""
+"""Splits a task's rows into tables of bounded size, and packs small results for the driver."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FILE_BYTES = 64 << 20
-"""A file is written of so many bytes in memory, before they are compressed."""
+"""Size of a file's rows in memory, in bytes, before compression."""
 
 _HANDED_OVER_BYTES = 16 << 20
 
 
 def few_of(batch: DataFrame) -> int:
-    """Return the bytes up to which a task of a batch hands its rows to the driver, which then holds 16 MB or so."""
+    """Return the size in bytes up to which a task sends its rows to the driver, which then holds about 16 MB."""
     tasks = int(batch.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1")
     return _HANDED_OVER_BYTES // max(32, tasks)
 
 
 def portions(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[tuple[pa.Table, bool]]:
-    """Yield a task's rows in tables, and whether they are all of them and few.
+    """Yield a task's rows as tables, each with a flag that it contains all rows and they are few.
 
     Args:
         batches: the rows.
-        few: bytes in memory.
-        many: the same; a table has no more of them than that and a batch.
+        few: size in memory up to which rows are few, in bytes.
+        many: size in memory at which a table ends, in bytes; it may exceed this by one batch.
     """
     held: list[pa.RecordBatch] = []
     size, whole = 0, True
@@ -52,6 +52,6 @@ def packed(rows: pa.Table) -> bytes:
 
 
 def unpacked(content: Iterable[bytes]) -> pa.Table | None:
-    """Return all rows that were packed, one behind the other; None if there are none."""
+    """Return all packed rows as one table; None if there are none."""
     tables = [pa.ipc.open_stream(each).read_all() for each in content]
     return pa.concat_tables(tables) if tables else None

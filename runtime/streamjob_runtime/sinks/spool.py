@@ -1,4 +1,4 @@
-"""Computes a batch once for several places."""
+"""Computes a batch once for several sinks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def stage_in_all(
     stages: Sequence[Callable[[DataFrame, BatchId], Staged]], batch: DataFrame, batch_id: BatchId
 ) -> list[Staged]:
-    """Stage a batch at each place and return what was staged, in their order; the batch itself is computed once."""
+    """Stage a batch in each sink and return the results in order; the batch is computed once."""
     if len(stages) == 1:
         return [stages[0](batch, batch_id)]
     with spooled(batch) as held:
@@ -27,8 +27,8 @@ def stage_in_all(
 def spooled(batch: DataFrame) -> Iterator[DataFrame]:
     """Yield a DataFrame with the batch's rows and exactly its schema, which any number of actions may read.
 
-    The batch is computed by one Spark action, and lies in Spark's local directories until the context is left. What is
-    lost there with an executor is not computed again, since that would touch the state: the action fails.
+    One Spark action computes the batch, which stays in Spark's local directories until the context ends. Blocks lost
+    with an executor are not computed again, since that would change the state: the action fails.
     """
     from pyspark import StorageLevel
 

@@ -244,8 +244,8 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
 def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitable[bytes]]) -> None:
     """Add the monitoring routes `/healthz`, `/readyz` and `/metrics`.
 
-    Anybody may call them, as often as the pace of connections allows. They are async, since a thread per response would
-    double the cost.
+    Anybody may call them, at the pace at which connections are accepted. They are coroutines, since a thread per
+    response would double the cost.
     """
     unavailable: dict[int | str, dict[str, Any]] = {503: {"model": HealthView, "description": "It is not."}}
 

@@ -1,1 +1,1 @@
-"""The exactly-once Iceberg sink: data files are written as batches come, and added to the table by one commit."""
+"""The exactly-once Iceberg sink: writes data files with each batch, and adds them to the table in one commit."""

@@ -1,4 +1,4 @@
-"""Loads a catalog, and says of what goes wrong there whose fault it is."""
+"""Loads a catalog, and translates its errors so that they name the responsible party."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _SAYS_NO = re.compile(
 )
 _FIRST_LINES = 300
 _DEFAULTS = {
-    # A pooled connection may have been closed since it was last used, minutes ago.
+    # A pooled connection may have been closed since its last use minutes ago.
     "pool_pre_ping": "true",
-    # Arrow waits for one second and for three: a busy store takes longer at times.
+    # Arrow's default timeouts are one and three seconds; a busy store sometimes takes longer.
     "s3.connect-timeout": "10",
     "s3.request-timeout": "60",
 }
 
 
 class Explainer:
-    """Turns the errors of a catalog, its client and the files' store into the sink's, without secrets.
+    """Translates errors of a catalog, its client and the file store into the sink's, without secrets.
 
     Args:
-        label: what the message calls the sink.
-        options: the sink's, resolved.
+        label: the sink's name in messages.
+        options: the sink's resolved options.
     """
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
@@ -53,11 +53,11 @@ class Explainer:
 
     @contextmanager
     def explaining(self, what: str, *, by_options: bool = False) -> Iterator[None]:
-        """Raise what the block raises as an error of the sink.
+        """Translate errors inside this context.
 
         Args:
-            what: what the block does, as in "the catalog cannot be loaded".
-            by_options: whether it fails if an option has a value of no use.
+            what: the failed operation, as in "the catalog cannot be loaded".
+            by_options: whether an invalid option value can be the cause.
         """
         try:
             yield
@@ -67,7 +67,7 @@ class Explainer:
             raise self.explained(error, what, by_options=by_options) from None
 
     def explained(self, error: Exception, what: str, *, by_options: bool = False) -> StreamJobError:
-        """Return the sink's error for another one; see `explaining`."""
+        """Return the sink's error for another error; see `explaining`."""
         text = self._text(error)
         message = f"{self._label}: {what}: {type(error).__name__}: {text}"
         if isinstance(error, _REFUSED) or _SAYS_NO.search(f"{type(error).__name__} {text}"):
@@ -82,10 +82,10 @@ class Explainer:
 
 
 def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: Explainer) -> Catalog:
-    """Return the catalog that options name.
+    """Return the catalog of some options.
 
     Raises:
-        CatalogRefuses: it does not let the sink in, or cannot be what the options say.
+        CatalogRefuses: it refuses the credentials, or does not match the options.
         CatalogUnreachable: it does not answer.
     """
     with explainer.explaining("the catalog cannot be loaded", by_options=True):
@@ -93,5 +93,5 @@ def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: 
 
 
 def file_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what gives access to a table's files, without what is for the catalog alone."""
+    """Return the properties for access to a table's files, without those for the catalog only."""
     return {name: value for name, value in properties.items() if name not in {"uri", "credential", "token", "type"}}

@@ -1,4 +1,4 @@
-"""Adds staged data files to a table: one commit, whole or not at all, from the table as it was read."""
+"""Adds staged data files to a table in one atomic commit, based on the table's state as it was read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 
 
 class StagedBatch(BaseModel):
-    """The committable: the data files of a batch, and the life and number that the table will know it by."""
+    """The committable: a batch's data files, with the life and number that identify it in the table."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,15 +29,15 @@ class StagedBatch(BaseModel):
 def append(
     table: Table, batches: Sequence[StagedBatch], summary: Mapping[str, str], properties: Mapping[str, str]
 ) -> None:
-    """Add the files of batches to a table as it was read, and set properties, in one commit; once, or not at all.
+    """Add the files of batches to the table and set properties, in a single commit without retries.
 
     Raises:
-        CommitFailedException: the table has changed since.
+        CommitFailedException: the table has changed since it was read.
     """
     first = batches[0]
     metadata = table.metadata
-    # The files belong to the partitions that the table had when they were written. And no attempt is made again from
-    # a newer state of the table, which might have what is added here.
+    # The files belong to the table's partitions at the time of writing. A retry based on a newer state could add files
+    # that are in the table already.
     table.metadata = metadata.model_copy(
         update={
             "default_spec_id": first.partitionSpec,
@@ -58,7 +58,7 @@ def append(
 
 
 def files_of(table: Table) -> frozenset[str]:
-    """Return all files that are part of any of a table's snapshots."""
+    """Return all files in any of a table's snapshots."""
     manifests = {
         manifest.manifest_path: manifest
         for snapshot in table.metadata.snapshots

@@ -1,6 +1,7 @@
-"""Data files as JSON, the form in which tasks report them and committables hold them.
+"""Data files as JSON: the form in which tasks report them and committables store them.
 
-Bounds and partition values are in Iceberg's binary form of single values (the specification's appendix D), in base64.
+Bounds and partition values use Iceberg's binary single-value serialisation (appendix D of the specification), in
+base64.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from pyiceberg.types import PrimitiveType
 
 
 class StagedFile(BaseModel):
-    """A Parquet file of rows: where it is, and what the table's manifest has to say of it.
+    """A Parquet file with rows: its location, and its entry for the table's manifest.
 
     Args:
         path: its location.
-        size: its bytes.
-        rows: how many it holds.
-        partition: the values of the partition's fields.
-        columnSizes, values, nulls, nans: numbers by the column's id.
-        lower, upper: bounds by the column's id.
-        splits: where its row groups begin.
+        size: its size in bytes.
+        rows: the number of rows.
+        partition: the values of the partition fields.
+        columnSizes, values, nulls, nans: counts by column id.
+        lower, upper: bounds by column id.
+        splits: offsets of its row groups.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,7 +48,7 @@ class StagedFile(BaseModel):
 
 
 def describe(file: DataFile, spec: PartitionSpec, schema: Schema) -> StagedFile:
-    """Return the description of a data file that was written with a specification and a schema of the table."""
+    """Return the description of a data file, written with a partition specification and schema of the table."""
     values = [
         None if value is None else _text(to_bytes(kind, value))
         for kind, value in zip(_kinds(spec, schema), [file.partition[n] for n in range(len(spec.fields))], strict=True)

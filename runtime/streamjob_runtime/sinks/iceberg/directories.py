@@ -1,9 +1,9 @@
-"""Where a sink's data files lie: below the table's data, in a directory for each life of the sink.
+"""The layout of a sink's data files: below the table's data, one directory for each life of the sink.
 
     <data>/streamjob/<identity>/<life>/<number of the batch>/<partition>/<file>.parquet
 
-A file stays where it was written when it becomes part of the table. So what a life has left is found by listing its own
-directory, and once that holds published files alone it is never listed again.
+A file stays in place when it becomes part of the table. So the leftovers of a life are found by listing its directory.
+Once that contains published files only, it is never listed again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from streamjob_runtime.sinks.iceberg.published import Life, life_of
 
 
 def data_path(metadata: TableMetadata) -> str:
-    """Return where a table's data lies."""
+    """Return the location of a table's data."""
     own = metadata.properties.get("write.data.path")
     return own.rstrip("/") if own else f"{metadata.location.rstrip('/')}/data"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file: its location, and the number of the batch that it belongs to."""
+    """A file: its location, and the number of its batch."""
 
     location: str
     number: int
@@ -37,9 +37,9 @@ class Directories:
     """The directories of one sink in one table. Raises OSError if the files' store fails.
 
     Args:
-        files: gives access to them.
-        data: where the table's data lies.
-        identity: the sink's.
+        files: access to the files.
+        data: the location of the table's data.
+        identity: the sink's identity.
     """
 
     def __init__(self, files: PyArrowFileIO, data: str, identity: str) -> None:
@@ -53,7 +53,7 @@ class Directories:
         return f"{self._root}/{life}/{number}"
 
     def try_to_write(self, life: Life) -> None:
-        """Write a file and remove it."""
+        """Write a file and remove it, as a test."""
         location = f"{self._root}/{life}/probe"
         with self._files.new_output(location).create(overwrite=True) as stream:
             stream.write(b"")
@@ -61,7 +61,7 @@ class Directories:
         self._remove_if_empty(str(life))
 
     def lives(self) -> list[Life]:
-        """Return the lives that have left files."""
+        """Return the lives that have files."""
         below = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
         found = [life_of(each.base_name) for each in below if each.type == fs.FileType.Directory]
         return sorted(life for life in found if life is not None)
@@ -82,7 +82,7 @@ class Directories:
         return self._files.new_input(location).exists()
 
     def remove(self, life: Life, files: Iterable[Found]) -> None:
-        """Remove files of a life, and the directories that are empty then, where there are such."""
+        """Remove files of a life, and directories that become empty, if the store has directories."""
         for file in files:
             self._files.delete(file.location)
         self._remove_if_empty(str(life))

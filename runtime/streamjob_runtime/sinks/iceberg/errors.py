@@ -1,4 +1,4 @@
-"""What can go wrong between a sink and its Iceberg table."""
+"""Errors between a sink and its Iceberg table."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from streamjob.errors import InvalidInput, StreamJobError
 
 
 class CatalogRefuses(InvalidInput):
-    """The catalog or the files' store answers, and does not let the sink in, or not do what it has to do."""
+    """The catalog or the file store answers, but refuses the sink's credentials or an operation."""
 
 
 class CatalogUnreachable(StreamJobError):
-    """The catalog or the files' store does not answer; the job continues from its checkpoint once it does."""
+    """The catalog or the file store does not answer; the job continues from its checkpoint once it does."""
 
 
 class CommitContended(StreamJobError):
-    """Other writers changed the table each time before the sink's commit was through."""
+    """Other writers changed the table during every attempt of the sink to commit."""

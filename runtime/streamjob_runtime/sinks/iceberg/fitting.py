@@ -1,7 +1,7 @@
-"""Which columns of Spark fit which of Iceberg, and what is made of them before they are written.
+"""Decides which Spark columns fit which Iceberg columns, and converts them before they are written.
 
-A column fits if every value that it can hold arrives as what it is. Spark does the widening, and turns text into the
-bytes of a UUID; all else is for the writer.
+A column fits if every value that it can hold arrives unchanged. Spark widens types and converts text to the bytes of
+UUIDs; the writer does the rest.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ADVICE = {
 
 
 def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
-    """Return all that keeps rows from a table; empty if they fit."""
+    """Return all reasons why rows do not fit a table; empty if they fit."""
     names = [field.name for field in rows.fields]
     found = list(given_twice(names))
     columns = {field.name: field for field in table.fields}
@@ -90,12 +90,12 @@ def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
 
 
 def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator[Misfit]:
-    """Yield what keeps the sink from writing to a table, whatever the rows.
+    """Yield the reasons why the sink cannot write to a table at all.
 
     Args:
         table: its schema.
-        partitions: the source column's id for each field of the partition specification.
-        version: the version of the table's format.
+        partitions: the source column's id for each partition field.
+        version: the table's format version.
     """
     if version > 2:
         yield Misfit(f"has format version {version}", "use a table of format version 2")
@@ -103,14 +103,14 @@ def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator
         name = table.find_column_name(source)
         yield Misfit(f"is partitioned by {name!r} twice, which pyiceberg cannot write", "partition by it once")
     for source in sorted(set(partitions)):
-        # pyiceberg finds no rows of such a partition when it filters by the column.
+        # pyiceberg finds no rows in such a partition when it filters by the column.
         if isinstance(table.find_type(source), UUIDType):
             name = table.find_column_name(source)
             yield Misfit(f"is partitioned by {name!r}, a UUID", "partition by another column, or keep it as a string")
 
 
 def aligned(batch: DataFrame, table: Schema) -> DataFrame:
-    """Return a batch's columns in the order of the table, widened to what the table has."""
+    """Return a batch's columns in the table's order, widened to the table's types."""
     fields = {field.name: field.dataType for field in batch.schema.fields}
     columns = [
         _aligned(batch[quoted(column.name)], fields[column.name], column.field_type).alias(column.name)
@@ -121,7 +121,7 @@ def aligned(batch: DataFrame, table: Schema) -> DataFrame:
 
 
 def schema_of(rows: spark.StructType) -> Schema | None:
-    """Return the schema of a new table for rows, all columns optional; None if Iceberg has no such type."""
+    """Return the schema of a new table for rows, with optional columns only; None if Iceberg lacks a type."""
     ids = count(1)
 
     def made(kind: Any) -> IcebergType | None:
@@ -205,7 +205,7 @@ def _aligned(column: Column, kind: Any, target: IcebergType) -> Column:
 
 
 def _spark_type(kind: Any, target: IcebergType) -> str:
-    """Return the type of Spark that a column is cast to; what needs no widening stays what it is."""
+    """Return the Spark type to which a column is cast; columns that need no widening keep their type."""
     name = _kind(kind)
     if isinstance(target, ListType) and name == "array":
         return f"array<{_spark_type(kind.elementType, target.element_type)}>"

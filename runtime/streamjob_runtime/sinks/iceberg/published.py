@@ -1,8 +1,9 @@
-"""What a sink has published in a table, as the table itself says; pure.
+"""The record of a sink's publications, which the table itself stores; pure.
 
-A life is one opening of the sink: an epoch and a random name. It numbers the batches that it stages, and a checkpoint
-always covers all of them up to some number, so one number for each life says which batches are published. It is a
-property of the table, set by the commit that adds the data files; the snapshots say it again, as long as they are kept.
+A life is one opening of the sink: an epoch and a random name. It numbers the batches that it stages. A checkpoint
+always covers all of them up to some number, so one number per life records which batches are published. The record is a
+table property, set by the commit that adds the data files. The table's snapshots repeat it as long as they are
+retained.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NAME = re.compile(r"(\d+)-([0-9a-f]{16})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Life:
-    """One opening of a sink: its epoch, and 16 hexadecimal digits that no other opening has."""
+    """One opening of a sink: its epoch, and 16 random hexadecimal digits."""
 
     epoch: Epoch
     distinction: str
@@ -33,18 +34,18 @@ class Life:
 
 
 def life_of(name: str) -> Life | None:
-    """Return the life of a name; None for what is no life's name."""
+    """Return the life with a name; None if it is not such a name."""
     match = _NAME.fullmatch(name)
     return Life(Epoch(int(match[1])), match[2]) if match else None
 
 
 def property_of(identity: str) -> str:
-    """Return the name of the table's property that holds what a sink has published."""
+    """Return the name of the table property for a sink's publications."""
     return f"{PREFIX}published.{identity}"
 
 
 class UnreadableProperty(ValueError):
-    """The property was not written by this sink, or by a newer version of it."""
+    """The property was written by another program, or by a newer version of this sink."""
 
 
 class _Stored(BaseModel):
@@ -57,11 +58,11 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a sink has published.
+    """The publications of a sink.
 
     Args:
-        numbers: for each life the number of the last batch; the life that published last is last.
-        swept: lives whose directories hold published files alone.
+        numbers: the number of the last published batch of each life; the life that published last is last.
+        swept: lives whose directories contain published files only.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Published:
         return number <= self.numbers.get(life, 0)
 
     def with_batches(self, batches: Iterable[tuple[str, int]]) -> Published:
-        """Return this, with some batches published in addition."""
+        """Return the record with some more batches."""
         numbers = dict(self.numbers)
         for life, number in batches:
             numbers[life] = max(number, numbers.pop(life, 0))
@@ -80,7 +81,7 @@ class Published:
         return Published(kept, self.swept & kept.keys())
 
     def with_swept(self, lives: Iterable[str]) -> Published:
-        """Return this, with lives that need no sweeping any more."""
+        """Return the record with more lives that need no sweep."""
         return replace(self, swept=(self.swept | set(lives)) & self.numbers.keys())
 
     def to_property(self) -> str:
@@ -92,12 +93,12 @@ class Published:
 def read_published(
     identity: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]
 ) -> Published | None:
-    """Return what a sink has published; None if the table knows nothing of it.
+    """Return a sink's publications; None if the table has no record of them.
 
     Args:
-        identity: the sink's.
-        properties: of the table.
-        summaries: of the table's snapshots, the oldest first.
+        identity: the sink's identity.
+        properties: the table's properties.
+        summaries: the summaries of the table's snapshots, oldest first.
 
     Raises:
         UnreadableProperty: the property cannot be read.

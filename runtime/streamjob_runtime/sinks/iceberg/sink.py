@@ -1,8 +1,8 @@
 """The exactly-once Iceberg sink.
 
-A batch is written as data files below the table's data when it is computed, where no reader looks. When the checkpoint
-that covers it has completed, one commit adds the files to the table and notes, in a property of the table, up to which
-batch the sink has published. Whoever repeats the commit finds the note, and does nothing.
+Each batch is written as data files below the table's data when it is computed; readers do not see them there. When the
+checkpoint that covers it has completed, one commit adds the files to the table and records, in a table property, up to
+which batch the sink has published. A repeated commit finds the record and does nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IcebergSink:
 
     Args:
         name: the sink's name, for messages.
-        wait: sleeps for some seconds between two attempts to commit.
+        wait: sleeps between two attempts to commit; takes seconds.
     """
 
     def __init__(self, name: str, wait: Callable[[float], None] = time.sleep) -> None:
@@ -70,10 +70,10 @@ class IcebergSink:
         """Check the catalog, the table and the rights to its files.
 
         Raises:
-            UnusableOptions: an option cannot be used.
+            UnusableOptions: an option is invalid.
             CatalogUnreachable: the catalog or the files' store does not answer.
-            CatalogRefuses: one of them does not let the sink in, or not do what it has to do.
-            UnusableTable: there is no such table, or it cannot be written to.
+            CatalogRefuses: one of them refuses the sink's credentials or an operation.
+            UnusableTable: the table does not exist, or cannot be written to.
         """
         self._context = context
         self._explainer = Explainer(self._label, context.options)
@@ -95,7 +95,7 @@ class IcebergSink:
             )
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the catalog, the table and the rows, and make nothing. Raises as `open` does."""
+        """Check the catalog, the table and the rows without creating anything. Raises the errors of `open`."""
         self.open(context)
         try:
             if schema is not None and self._opened is not None:
@@ -104,10 +104,10 @@ class IcebergSink:
             self.close()
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that rows of a schema fit the table; make the table if it is to be made.
+        """Check that rows with a schema fit the table; create the table if so configured.
 
         Raises:
-            UnusableTable: they do not; says all that is wrong.
+            UnusableTable: they do not fit; lists all problems.
         """
         if self._opened is None:
             self._take(self._create(schema))
@@ -138,23 +138,23 @@ class IcebergSink:
         return Staged(staged.model_dump(mode="json", exclude_defaults=True), sum(file.rows for file in files))
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Add the files of the checkpoint's batches to the table, and note that in it, in one commit.
+        """Add the files of the checkpoint's batches to the table, and record this in it, in one commit.
 
         Raises:
-            UnreadableCommittable: a committable is not this sink's.
-            StagedRowsGone: files are neither there nor noted as published.
-            CommitContended: others changed the table again and again meanwhile.
+            UnreadableCommittable: a committable does not belong to this sink.
+            StagedRowsGone: files neither exist nor are recorded as published.
+            CommitContended: other writers kept changing the table meanwhile.
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
         batches = [self._parsed(committable) for committable in committables]
-        # A manifest holds files of one partition specification; the table's may have changed between two epochs.
+        # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
         for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
             self._publish(checkpoint, list(group))
 
     def abort(self) -> None:
-        """Remove the files that lower epochs have left and nobody will publish.
+        """Remove unpublished files of lower epochs.
 
-        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        Leave those of higher epochs alone: a superseded process that wakes up must not harm its successor.
         """
         table = self._find()
         if table is None:
@@ -169,7 +169,7 @@ class IcebergSink:
                 if str(life) not in known.swept
             }
             if published is None and any(left.values()):
-                # Without the property nothing but the table's own files says what is part of it.
+                # Without the property, only the table's own file list shows which files are part of it.
                 part = files_of(table)
                 left = {life: [file for file in files if file.location not in part] for life, files in left.items()}
             for life, files in left.items():
@@ -234,10 +234,10 @@ class IcebergSink:
             ) from error
 
     def _publish(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
-        """Commit until the table says that the batches are published.
+        """Commit until the table records that the batches are published.
 
-        Each attempt starts from what the table is then, and succeeds only if nobody has added to it since. So it does
-        not matter whether an attempt that seemed to fail went through, now or later, or who else tries the same.
+        Each attempt is based on the table's current state, and succeeds only if the table has not changed since. So it
+        does not matter whether an attempt that seemed to fail succeeds after all, or who makes the same attempt.
         """
         failure: Exception | None = None
         for attempt in range(_ATTEMPTS):
@@ -255,7 +255,7 @@ class IcebergSink:
             except CommitFailedException as error:
                 failure = error
             except Exception as error:
-                # It may have gone through, or may yet.
+                # It may have succeeded, or may succeed later.
                 log.warning("%s", self._explainer.explained(error, "the outcome of a commit is unknown").what)
                 failure = error
             else:
@@ -278,12 +278,12 @@ class IcebergSink:
                 "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
                 "--location",
             )
-        # Access that the catalog gives for a while is renewed.
+        # Renew the temporary access that the catalog grants.
         self._files = PyArrowFileIO(file_properties(table.io.properties))
         return table
 
     def _check_files(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
-        """Refuse files that are gone; what this opening has written itself is there."""
+        """Refuse missing files; files written by this opening are not checked."""
         with self._explainer.explaining("data files cannot be looked at"):
             for batch in due:
                 if batch.life == str(self._life):

@@ -1,7 +1,7 @@
-"""Writes a batch's rows as data files: each task its own as it computes them, in bounded memory.
+"""Writes a batch's rows as data files: each task writes its own while computing them, in bounded memory.
 
-Tasks with few rows hand them to the driver instead, which writes one file of all: many small batches of many small
-tasks would fill the table with crumbs.
+Tasks with few rows send them to the driver instead, which writes a single file. Otherwise many small batches with many
+small tasks would fill the table with tiny files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", Y
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where and how a task writes.
+    """The target of a task's writes.
 
     Args:
         metadata: the table's metadata as JSON; its data path is the batch's directory.
-        properties: what gives access to the files.
+        properties: properties for access to the files.
     """
 
     metadata: str
@@ -52,7 +52,7 @@ class Target:
         return _parsed(self.metadata)
 
     def files(self) -> PyArrowFileIO:
-        """Return what writes the files."""
+        """Return access to the files."""
         return PyArrowFileIO(dict(self.properties))
 
 
@@ -62,7 +62,7 @@ def _parsed(metadata: str) -> TableMetadata:
 
 
 def target_below(metadata: TableMetadata, properties: dict[str, str], directory: str) -> Target:
-    """Return where a batch is written: as the table says, but in a directory of its own."""
+    """Return the target of a batch: the table's layout, but in a separate directory."""
     own = {"write.data.path": directory, "write.object-storage.enabled": "false", "write.format.default": "parquet"}
     kept = {name: value for name, value in metadata.properties.items() if name != "write.py-location-provider.impl"}
     bare = metadata.model_copy(
@@ -99,13 +99,13 @@ def _writer(target: Target, few: int) -> Callable[[Iterator[Any]], Iterator[Any]
 def write_task(
     batches: Iterator[pa.RecordBatch], target: Target, *, few: int, many: int = FILE_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Write a task's rows; yield the descriptions of its files, or the rows themselves if they are few.
+    """Write a task's rows; yield the descriptions of its files, or the rows themselves if there are few.
 
     Args:
         batches: the rows.
-        target: where they go.
-        few: up to so many bytes in memory are handed to the driver.
-        many: a file is written of so many bytes in memory.
+        target: the target.
+        few: rows up to this size in memory, in bytes, are sent to the driver.
+        many: size of a file's rows in memory, in bytes.
     """
     files: list[StagedFile] = []
     handed_over = None
@@ -126,7 +126,7 @@ def write_task(
 
 
 def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
-    """Write rows as data files, one for each of the table's partitions that they belong to."""
+    """Write rows as data files, one for each of the table's partitions."""
     metadata, files = target.table(), target.files()
     schema, spec = metadata.schema(), metadata.spec()
     rows = as_the_table_has_them(rows, schema)
@@ -146,10 +146,10 @@ def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
 
 
 def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Return rows with the types of the table's columns: moments in UTC, UUIDs as such; null is refused where it is.
+    """Return rows with the types of the table's columns: timestamps in UTC, UUIDs; refuse null in required columns.
 
     Raises:
-        ValueError: a required column holds null.
+        ValueError: a required column contains null.
     """
     fields, columns = [], []
     for field in schema_to_pyarrow(schema.select(*rows.column_names), include_field_ids=False):
@@ -164,7 +164,7 @@ def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:
 
 
 def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
-    """Yield the rows of each partition with its key; all of them without one if the table has no partitions."""
+    """Yield the rows of each partition with its key; if the table has no partitions, yield all rows without one."""
     spec, schema = metadata.spec(), metadata.schema()
     if spec.is_unpartitioned():
         yield None, rows
@@ -189,10 +189,10 @@ def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKe
 
 
 def _transformed(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple[list[Any], pa.Array]:
-    """Return the partition values that occur, and for each row the place of its own among them.
+    """Return the distinct partition values, and each row's index among them.
 
-    pyiceberg computes transforms of whole columns by an extension of its own; those of the few values that differ it
-    computes without.
+    pyiceberg transforms whole columns only with a native extension of its own; for the few distinct values it needs
+    none.
     """
     kind = schema.find_type(field.source_id)
     name = schema.find_column_name(field.source_id) or ""

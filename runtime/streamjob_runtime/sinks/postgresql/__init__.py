@@ -1,1 +1,1 @@
-"""The exactly-once PostgreSQL sink: rows are copied into staging tables, and move to their table in one transaction."""
+"""The exactly-once PostgreSQL sink: copies rows into staging tables, and moves them in one transaction."""

@@ -1,4 +1,4 @@
-"""What the server's catalog says of a table, and of what a role may do with it."""
+"""Reads a table's properties, and a role's rights to it, from the server's catalog."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class TargetTable:
     Args:
         schema: its schema.
         name: its name.
-        kind: PostgreSQL's letter for what it is.
-        columns: in their order.
-        unique: the columns of each unique index that holds for all rows at once.
+        kind: PostgreSQL's letter for the kind of relation.
+        columns: its columns in order.
+        unique: the columns of each unique index that covers all rows and is checked immediately.
         readable: whether the role may read it.
-        insertable: whether the role may add rows.
-        updatable: whether the role may change rows.
+        insertable: whether the role may insert rows.
+        updatable: whether the role may update rows.
     """
 
     schema: str
@@ -74,11 +74,11 @@ class TargetTable:
 
     @property
     def label(self) -> str:
-        """What to call it in a message."""
+        """Its name in messages."""
         return f"{self.schema}.{self.name}"
 
     def refusals(self, *, replace: bool) -> Iterator[Misfit]:
-        """Yield what keeps a sink from writing there, whatever the rows; `replace` for rows of the same key."""
+        """Yield the reasons why a sink cannot write to it at all; `replace`: rows replace those of the same key."""
         if self.kind in _KINDS:
             yield Misfit(f"is {_KINDS[self.kind]}", "name a table, which may be partitioned")
             return
@@ -91,7 +91,7 @@ class TargetTable:
 
 
 def find_table(connection: Connection, schema: str | None, table: str) -> TargetTable | None:
-    """Return a table; without a schema the one that the search path finds. None if there is none."""
+    """Return a table; without a schema, the first one in the search path. None if there is none."""
     found = connection.execute(_TABLE, {"schema": schema, "table": table}).fetchone()
     if found is None:
         return None
@@ -116,7 +116,7 @@ def find_table(connection: Connection, schema: str | None, table: str) -> Target
 
 
 def _scale(modifier: int) -> int | None:
-    """Return the digits behind the point from the modifier of a numeric, as the server packs it."""
+    """Return the number of digits after the decimal point from the packed type modifier of a numeric."""
     if modifier < 4:
         return None
     scale = (modifier - 4) & _NUMERIC_SCALE_BITS

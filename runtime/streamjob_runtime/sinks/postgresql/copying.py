@@ -1,7 +1,7 @@
-"""Copies a batch into a staging table: Spark makes the lines of CSV, and each task sends its own, as it makes them.
+"""Copies a batch into a staging table: Spark forms CSV lines, and each task sends its own while computing them.
 
-A task's lines lie one behind the other in Arrow's memory, so they are sent as they are; nothing is done for a row in
-Python, and no more than one of Arrow's batches is held.
+A task's lines are contiguous in Arrow's memory, so they are sent as they are. Python does no work per row, and only one
+Arrow batch is held at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INSTANT = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What an attempt of a task sent: its number, the rows, and what the server said against it, if it did."""
+    """The result of a task attempt: its number, the number of rows, and the server's error, if any."""
 
     task: int
     rows: int
@@ -33,19 +33,19 @@ class Copied:
 
 
 def copy_batch(batch: DataFrame, conninfo: str, statement: str) -> list[Copied]:
-    """Send a batch, in one Spark action; return what each task whose rows count sent.
+    """Copy a batch in one Spark action; return the results of the attempts whose rows count.
 
     Args:
         batch: the rows.
-        conninfo: how the tasks reach the server.
-        statement: the COPY that takes the lines.
+        conninfo: connection settings for the tasks.
+        statement: the COPY statement that receives the lines.
     """
     results = batch.select(csv_line(batch).alias("line")).mapInArrow(_sender(conninfo, statement), _RESULT).collect()
     return [Copied(row.task, row.rows, row.sqlstate, row.error) for row in results]
 
 
 def csv_line(batch: DataFrame) -> Column:
-    """Return the expression of a row's line: its position, then its columns, in their order."""
+    """Return the expression for a row's line: its position, then its columns in order."""
     from pyspark.sql import functions as f
 
     parts: list[Column] = [f.monotonically_increasing_id().cast("string")]
@@ -56,7 +56,7 @@ def csv_line(batch: DataFrame) -> Column:
 
 
 def _text(column: Column, form: Form) -> Column:
-    """Return a value as a field of CSV; null stays null, which is a field with nothing in it."""
+    """Return a value as a CSV field; null stays null, which becomes an empty field."""
     from pyspark.sql import functions as f
 
     match form:
@@ -95,7 +95,7 @@ def _sender(conninfo: str, statement: str) -> Callable[[Iterator[Any]], Iterator
 
 
 def send_lines(batches: Iterator[pyarrow.RecordBatch], task: int, conninfo: str, statement: str) -> Copied:
-    """Send lines in one transaction, if there are any."""
+    """Send lines, if there are any, in one transaction."""
     import psycopg
 
     from streamjob_runtime.sinks.postgresql.sessions import connected, message_of
@@ -116,7 +116,7 @@ def send_lines(batches: Iterator[pyarrow.RecordBatch], task: int, conninfo: str,
                     rows += batch.num_rows
             connection.commit()
     except psycopg.Error as error:
-        # A task that fails would be tried again, and what the server said would come wrapped in two stacks.
+        # Do not raise: Spark would retry the task, and wrap the server's message in two stack traces.
         return Copied(task, 0, error.sqlstate, message_of(error))
     return Copied(task, rows)
 
@@ -127,7 +127,7 @@ def _chained(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) ->
 
 
 def lines_of(batch: pyarrow.RecordBatch) -> memoryview:
-    """Return the texts of a batch's one column, one behind the other, without copying them."""
+    """Return the texts of a batch's only column as one piece of memory, without copying."""
     import pyarrow
 
     (column,) = batch.columns

@@ -1,7 +1,7 @@
-"""Which columns of Spark fit which of PostgreSQL, and in what form a value is sent; pure.
+"""Decides which Spark columns fit which PostgreSQL columns, and in which form values are sent; pure.
 
-A column fits if every value that it can hold arrives as what it is: nothing is rounded, cut or shifted on the way. What
-may turn out too large, such as a decimal of many digits, PostgreSQL refuses by itself.
+A column fits if every value that it can hold arrives unchanged: not rounded, cut or shifted. PostgreSQL itself refuses
+values that turn out too large, such as a decimal with many digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamjob_runtime.sinks.column_mismatches import Misfit, does_not_hold, giv
 
 
 class Form(Enum):
-    """How a value becomes a field of CSV, the form in which it is sent."""
+    """The conversion of a value to a CSV field."""
 
     PLAIN = "as Spark prints it, which holds no comma and no quote"
     QUOTED = "as text in quotes"
@@ -30,14 +30,14 @@ class TableColumn:
     """A column of the table.
 
     Args:
-        name: as in the catalog.
-        type_name: the type as people write it: `numeric(10,2)`.
-        base: the catalog's name of the type, behind domains: `numeric`.
-        scale: digits behind the point, None for any number and for other types.
+        name: its name in the catalog.
+        type_name: its type as people write it: `numeric(10,2)`.
+        base: the catalog's name of the type, with domains resolved: `numeric`.
+        scale: digits after the decimal point; None for unlimited numerics and for other types.
         is_enum: whether the type is an enumeration.
         not_null: whether it refuses NULL.
-        has_default: whether a row may leave it out although it refuses NULL.
-        generated: whether it refuses to be written.
+        has_default: whether a row may omit it although it refuses NULL.
+        generated: whether it cannot be written.
         writable: whether the role may write it.
     """
 
@@ -94,17 +94,17 @@ def form_of(spark_type: str) -> Form:
     """Return the form in which values of a type are sent.
 
     Args:
-        spark_type: the type as Spark writes it: `decimal(10,2)`, `array<int>`.
+        spark_type: the type in Spark's notation: `decimal(10,2)`, `array<int>`.
     """
     kind = _kind(spark_type)
     return _FITS[kind][0] if kind in _FITS else Form.PLAIN
 
 
 def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> list[Misfit]:
-    """Return all that keeps rows from a table; empty if they fit.
+    """Return all reasons why rows do not fit a table; empty if they fit.
 
     Args:
-        rows: the rows' columns: name and type as Spark writes it.
+        rows: the rows' columns: name, and type in Spark's notation.
         table: the table's columns.
     """
     columns = {column.name: column for column in table}
@@ -130,13 +130,13 @@ def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> li
 def key_misfits(
     key: Sequence[str], rows: Iterable[str], table: Sequence[TableColumn], unique: Iterable[frozenset[str]]
 ) -> list[Misfit]:
-    """Return all that keeps rows from replacing those of the same key.
+    """Return all reasons why rows cannot replace those of the same key.
 
     Args:
         key: the key's columns.
         rows: names of the rows' columns.
         table: the table's columns.
-        unique: the columns of each unique index that can decide which rows are the same.
+        unique: the columns of each unique index that can identify equal rows.
     """
     columns, written = {column.name: column for column in table}, set(rows)
     found = []

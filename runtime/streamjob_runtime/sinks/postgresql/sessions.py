@@ -1,4 +1,4 @@
-"""Sessions with the server: how it is reached, what holds in a transaction, and what its errors mean."""
+"""Sessions with the server: connection settings, transactions, and the translation of errors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_SECONDS = 15
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _PASSING = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots", "terminating")
-# What a role or a server may have by default, and a sink cannot live with.
+# Defaults of a role or server that a sink must override.
 _SETTINGS: LiteralString = (
     "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true), "
     "set_config('idle_in_transaction_session_timeout', '0', true), "
-    # What a completed checkpoint covers outlasts a crash of the server.
+    # Rows of a completed checkpoint must survive a crash of the server.
     "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END"
 )
 _LOWER_SESSIONS: LiteralString = (
@@ -35,12 +35,12 @@ _LOWER_SESSIONS: LiteralString = (
 
 
 class Server:
-    """A server that a sink can be connected to.
+    """A server for a sink.
 
     Args:
-        label: what to call the sink in a message.
-        options: the sink's.
-        application_name: what its sessions are called.
+        label: the sink's name in messages.
+        options: the sink's options.
+        application_name: the name of its sessions.
     """
 
     def __init__(self, label: str, options: PostgresqlOptions, application_name: str) -> None:
@@ -50,33 +50,33 @@ class Server:
             self._conninfo = make_conninfo(options.url, **{key: value for key, value in given.items() if value})
             self._conninfo = _with_defaults(self._conninfo, application_name)
         except psycopg.ProgrammingError:
-            # What libpq says of an address may quote it, with all that is in it.
+            # libpq's message about a connection string may quote it, including secrets.
             raise DatabaseRefuses(
                 f"{label}: the option 'url' cannot be read", "write postgresql://host:5432/database"
             ) from None
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction, which is committed when the context is left without an error.
+        """Yield a connection in a transaction, which is committed if the context ends without an error.
 
         Raises:
             DatabaseUnreachable: no server answers, or it ended the session.
-            DatabaseRefuses: the server does not let the role in, or not do something.
-            RowsRefused: the server refuses a statement for what is in the rows.
+            DatabaseRefuses: the server refuses the role or an operation.
+            RowsRefused: the server refuses a statement because of the content of rows.
         """
         with self._explained(), connected(self._conninfo) as connection:
             yield connection
             connection.commit()
 
     def portable(self, connection: Connection) -> str:
-        """Return how any process reaches the server, with a password that only this process's environment has.
+        """Return connection settings for any process, including a password that only this process's environment has.
 
         Args:
-            connection: one of this server's, which has found out what the environment and its files say.
+            connection: a connection to this server, which has resolved the environment and its files.
         """
         found = connection.info.get_parameters()
         secret = {"password": connection.info.password} if connection.info.password else {}
-        # What is given stays as it is: of several hosts another one may be the right one next time.
+        # Given settings stay unchanged: of several hosts, another may be the right one next time.
         return make_conninfo("", **{**found, **secret, **conninfo_to_dict(self._conninfo)})
 
     @contextmanager
@@ -89,7 +89,7 @@ class Server:
 
 @contextmanager
 def connected(conninfo: str) -> Iterator[Connection]:
-    """Yield a connection in a transaction; whatever is not committed when the context is left is rolled back."""
+    """Yield a connection in a transaction; everything uncommitted is rolled back when the context ends."""
     connection: Connection = psycopg.connect(conninfo, prepare_threshold=None)
     try:
         connection.isolation_level = IsolationLevel.READ_COMMITTED
@@ -101,12 +101,12 @@ def connected(conninfo: str) -> Iterator[Connection]:
 
 
 def explained(label: str, sqlstate: str | None, message: str) -> StreamJobError:
-    """Return the error for what the server said, or for its silence.
+    """Return the error for the server's message, or for a missing answer.
 
     Args:
-        label: what to call the sink.
-        sqlstate: PostgreSQL's code of the error; None if there is none.
-        message: what was said.
+        label: the sink's name in messages.
+        sqlstate: PostgreSQL's error code; None if there is none.
+        message: the message.
     """
     kind = (sqlstate or "")[:2]
     if kind in ("22", "23", "P0"):
@@ -122,10 +122,10 @@ def explained(label: str, sqlstate: str | None, message: str) -> StreamJobError:
 
 
 def end_sessions_below(connection: Connection, identity: str, epoch: Epoch) -> int:
-    """End the sessions that lower epochs of a sink have left: a process that hangs in one holds locks.
+    """End sessions that lower epochs of a sink have left: a process that hangs in one holds locks.
 
     Returns:
-        how many there were.
+        The number of sessions.
     """
     found = connection.execute(_LOWER_SESSIONS, (identity,)).fetchall()
     lower = [pid for pid, other in found if other.isdecimal() and int(other) < epoch]
@@ -135,7 +135,7 @@ def end_sessions_below(connection: Connection, identity: str, epoch: Epoch) -> i
 
 
 def message_of(error: psycopg.Error) -> str:
-    """Return what the server says of an error, in one line."""
+    """Return the server's message of an error, in one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
         return " ".join(str(error).split())
@@ -144,7 +144,7 @@ def message_of(error: psycopg.Error) -> str:
 
 
 def _place(context: str | None) -> str | None:
-    """Return the column that a COPY stumbled over; the rest of the context quotes whole rows."""
+    """Return the column at which a COPY failed; the rest of the context quotes whole rows."""
     if context is None or ", column " not in context:
         return None
     return "column " + context.partition(", column ")[2].partition(":")[0]

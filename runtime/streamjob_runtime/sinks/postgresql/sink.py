@@ -1,8 +1,8 @@
 """The exactly-once PostgreSQL sink.
 
-A batch is copied into a staging table of the same database, in a schema of its own, when it is computed. When the
+Each batch is copied into a staging table of the same database, in a separate schema, when it is computed. When the
 checkpoint that covers it has completed, one transaction moves its rows to the table and records them as committed. So a
-commit is quick, needs nothing of the process that staged, and whoever repeats it finds the record, and does nothing.
+commit is quick and does not need the process that staged. A repeated commit finds the record and does nothing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 _RECORDS_KEPT = 1000
 _SETTING_UP = 0x73747265616D6A62
-"""Advisory lock of whoever makes the staging schema: "streamjb"."""
+"""Advisory lock for creating the staging schema: "streamjb"."""
 
 log = logging.getLogger("streamjob")
 
 
 class _StagedBatch(BaseModel):
-    """The committable: a staging table, the tasks whose rows in it count, and the columns that they have."""
+    """The committable: a staging table, the task attempts whose rows in it count, and the columns of the rows."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,7 +61,7 @@ class _StagedBatch(BaseModel):
 
 
 class PostgresqlSink:
-    """Inserts each batch's rows, or replaces those of the same key, once the checkpoint that covers them has completed.
+    """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed.
 
     Args:
         name: the sink's name, for messages.
@@ -72,13 +72,13 @@ class PostgresqlSink:
         self._tables = StagingTables()
 
     def open(self, context: SinkContext) -> None:
-        """Check the server, the table and the role's rights, and end what former processes have left open.
+        """Check the server, the table and the role's rights, and end sessions of former processes.
 
         Raises:
-            UnusableOptions: an option cannot be used.
+            UnusableOptions: an option is invalid.
             DatabaseUnreachable: no server answers.
-            DatabaseRefuses: the server does not let the role in, or not do what it has to do.
-            UnusableTable: there is no such table, or it cannot be written to.
+            DatabaseRefuses: the server refuses the role or an operation.
+            UnusableTable: the table does not exist, or cannot be written to.
         """
         self._context = context
         self._options = parse_options(context.options, self._label)
@@ -93,7 +93,7 @@ class PostgresqlSink:
             self._conninfo = self._server.portable(connection)
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the server, the table, the role's rights and the rows, and end nobody's session. Raises as `open`."""
+        """Check server, table, rights and rows without ending any session. Raises the errors of `open`."""
         self._options = parse_options(context.options, self._label)
         with Server(self._label, self._options, f"check {context.job}").transaction() as connection:
             self._target = self._find_target(connection)
@@ -101,10 +101,10 @@ class PostgresqlSink:
             self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that rows of a schema fit the table.
+        """Check that rows with a schema fit the table.
 
         Raises:
-            UnusableTable: they do not; says all that is wrong.
+            UnusableTable: they do not fit; lists all problems.
         """
         rows = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         found = misfits(rows, self._target.columns)
@@ -142,12 +142,12 @@ class PostgresqlSink:
         return Staged(staged.model_dump(mode="json"), rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Move the rows of the checkpoint's batches to the table and record it, in one transaction.
+        """Move the rows of the checkpoint's batches to the table, and record this, in one transaction.
 
         Raises:
-            UnreadableCommittable: a committable is not this sink's.
+            UnreadableCommittable: a committable does not belong to this sink.
             StagedRowsGone: rows are neither staged nor recorded as committed.
-            RowsRefused: the table refuses a row, such as one whose key it has.
+            RowsRefused: the table refuses a row, for example a duplicate key.
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
         batches = [self._parsed(committable) for committable in committables]
@@ -167,7 +167,7 @@ class PostgresqlSink:
     def abort(self) -> None:
         """Drop the staging tables of lower epochs.
 
-        Higher ones are not touched: a superseded process that wakes up must not harm its successor.
+        Leave those of higher epochs alone: a superseded process that wakes up must not harm its successor.
         """
         with self._server.transaction() as connection:
             end_sessions_below(connection, self._identity, self._context.epoch)
@@ -180,7 +180,7 @@ class PostgresqlSink:
             self._drop(connection, below)
 
     def close(self) -> None:
-        """Drop the staging tables that hold nothing; one that stays is dropped by the next epoch."""
+        """Drop empty staging tables; the next epoch drops any that remain."""
         if unused := self._tables.unused():
             with suppress(StreamJobError), self._server.transaction() as connection:
                 self._drop(connection, unused)
@@ -208,7 +208,7 @@ class PostgresqlSink:
         return target
 
     def _set_up(self, connection: Connection) -> None:
-        """Make the staging schema and the record of commits, unless they are there."""
+        """Create the staging schema and the table of commits, unless they exist."""
         schema = self._options.staging_schema
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SETTING_UP,))
         if not _has(connection, "SELECT 1 FROM pg_namespace WHERE nspname = %s", schema):
@@ -252,10 +252,10 @@ class PostgresqlSink:
         return name
 
     def _lock(self, connection: Connection) -> None:
-        """Let nobody else publish for this sink: neither a process that was superseded, nor who supersedes this one."""
+        """Lock out all other processes that publish for this sink, whether superseded or superseding."""
         key = statements.lock_key(self._identity)
         while not _one(connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)))[0]:
-            # Whoever holds it may hang. A lower epoch has nothing to say any more; a higher one is waited for.
+            # The holder of the lock may hang. End it if it belongs to a lower epoch; wait for a higher one.
             if not end_sessions_below(connection, self._identity, self._context.epoch):
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
                 return
@@ -263,7 +263,7 @@ class PostgresqlSink:
     def _due(
         self, connection: Connection, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]
     ) -> list[_StagedBatch]:
-        """Return the batches that are not committed yet."""
+        """Return the uncommitted batches."""
         due: list[_StagedBatch] = []
         for schema, group in groupby(batches, key=lambda batch: batch.stagingSchema):
             members = list(group)
@@ -315,7 +315,7 @@ class PostgresqlSink:
 
 
 def _by_table(batches: Sequence[_StagedBatch]) -> list[list[_StagedBatch]]:
-    """Return the batches in their order, those side by side together that one statement publishes."""
+    """Return the batches in order, grouped so that one statement publishes each group."""
     return [list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns))]
 
 

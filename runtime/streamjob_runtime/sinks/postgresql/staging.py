@@ -1,7 +1,7 @@
-"""Which staging tables a sink fills, and when one can be dropped; used by the staging and the publishing thread.
+"""Chooses a sink's staging tables, and decides when to drop them; used by the staging and the publishing thread.
 
-A table takes batch after batch until one of them is published, or it has taken many. So a long checkpoint does not make
-thousands of tables, of which each costs the publishing transaction a lock.
+A table receives batches until one of them is published or the table is full. So a long checkpoint does not create
+thousands of tables, each of which would cost the publishing transaction a lock.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class _Filling:
 
 
 class StagingTables:
-    """The staging tables that a process has made in one epoch, by name.
+    """The staging tables that a process has created in one epoch, by name.
 
     Args:
-        capacity: batches that a table takes.
+        capacity: maximum number of batches per table.
     """
 
     def __init__(self, capacity: int = BATCHES_PER_TABLE) -> None:
@@ -33,7 +33,7 @@ class StagingTables:
         self._lock = threading.Lock()
 
     def take(self, batch: str) -> str | None:
-        """Return the table for a batch, which is counted as its from now on; None if a new one has to be made."""
+        """Return the table for a batch, which counts as its content from now on; None if a new table is needed."""
         with self._lock:
             for name, table in self._tables.items():
                 if not table.closed and table.batches < self._capacity:
@@ -42,13 +42,13 @@ class StagingTables:
             return None
 
     def made(self, name: str, batch: str) -> None:
-        """Note a new table, with its first batch."""
+        """Add a new table with its first batch."""
         with self._lock:
             self._tables[name] = table = _Filling()
             self._add(table, batch)
 
     def empty(self, batch: str) -> None:
-        """Note that a batch held no row: it will not be published."""
+        """Record that a batch had no rows, and will not be published."""
         with self._lock:
             for table in self._tables.values():
                 if batch in table.outstanding:
@@ -56,7 +56,7 @@ class StagingTables:
                     table.batches -= 1
 
     def publish(self, batches: Iterable[str]) -> list[str]:
-        """Close the tables of batches that are about to be published; return those that hold nothing else."""
+        """Close the tables of batches that are about to be published; return those without other batches."""
         published = set(batches)
         with self._lock:
             for table in self._tables.values():
@@ -64,7 +64,7 @@ class StagingTables:
             return [name for name, table in self._tables.items() if table.closed and table.outstanding <= published]
 
     def published(self, batches: Iterable[str], dropped: Iterable[str]) -> None:
-        """Forget batches that were published, and the tables that were dropped with the last of them."""
+        """Forget published batches, and the tables that were dropped with them."""
         gone = set(batches)
         with self._lock:
             for name in dropped:
@@ -73,7 +73,7 @@ class StagingTables:
                 table.outstanding -= gone
 
     def unused(self) -> list[str]:
-        """Return the tables that hold no batch."""
+        """Return the tables without batches."""
         with self._lock:
             return [name for name, table in self._tables.items() if not table.outstanding]
 

@@ -1,4 +1,4 @@
-"""The sink's statements, formed from names; pure. Values are parameters, names are quoted."""
+"""The sink's SQL statements; pure. Values are parameters, names are quoted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 from streamjob.ids import Epoch
 
 TASK = "_streamjob_task"
-"""Column of a staging table: the attempt of a task that copied the row."""
+"""Column of a staging table: the task attempt that copied the row."""
 POSITION = "_streamjob_position"
-"""Column of a staging table: the row's place in its batch, growing within a partition."""
+"""Column of a staging table: the row's position in its batch, increasing within a partition."""
 TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
 
@@ -20,33 +20,33 @@ _STAGING_TABLE = re.compile(r"staged_([0-9a-f]{16})_(\d+)_[0-9a-f]{12}")
 _LONGEST_APPLICATION_NAME = 63
 
 Table = tuple[str, str]
-"""A schema and a table in it."""
+"""A schema and the name of a table in it."""
 
 
 def lock_key(identity: str) -> int:
-    """Return the key of the advisory lock that is held by whoever publishes for a sink."""
+    """Return the key of the advisory lock for publishing to a sink."""
     return int.from_bytes(bytes.fromhex(identity), signed=True)
 
 
 def application_name(identity: str, epoch: Epoch, job: str, sink: str) -> str:
-    """Return the name under which a sink's sessions are seen in `pg_stat_activity`."""
-    # The server cuts what is longer, and replaces what is not ASCII.
+    """Return the name of a sink's sessions in `pg_stat_activity`."""
+    # The server truncates longer names, and replaces characters outside ASCII.
     return f"streamjob {identity} {epoch} {job}/{sink}"[:_LONGEST_APPLICATION_NAME]
 
 
 def staging_table(identity: str, epoch: Epoch, distinction: str) -> str:
-    """Return the name of a staging table; the distinction is 12 hexadecimal digits."""
+    """Return the name of a staging table; `distinction` is 12 hexadecimal digits."""
     return f"staged_{identity}_{epoch}_{distinction}"
 
 
 def epoch_of(table: str, identity: str) -> Epoch | None:
-    """Return the epoch that made a staging table; None for a table that is not this sink's."""
+    """Return the epoch that created a staging table; None if the table is not this sink's."""
     match = _STAGING_TABLE.fullmatch(table)
     return Epoch(int(match[2])) if match and match[1] == identity else None
 
 
 def create_commits(schema: str) -> Composed:
-    """Return what makes the record of commits: one row for each checkpoint that published rows."""
+    """Return the statement that creates the table of commits: one row per checkpoint that published rows."""
     return SQL(
         "CREATE TABLE IF NOT EXISTS {commits} ("
         "number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -59,9 +59,9 @@ def create_commits(schema: str) -> Composed:
 
 
 def create_staging(staging: Table, target: Table, dropped: Sequence[str]) -> list[Composed]:
-    """Return what makes a staging table: the target's columns but those dropped, with their checks, to fail early.
+    """Return the statements that create a staging table with the target's columns and checks, to fail early.
 
-    The task is a default, read from a setting: the rows are sent as Spark made them.
+    The task is a default value read from a setting, so that rows are sent exactly as Spark formed them.
     """
     table, task = Identifier(*staging), Identifier(TASK)
     own = [SQL("ADD COLUMN {} bigint NOT NULL").format(name) for name in (task, Identifier(POSITION))]
@@ -70,21 +70,21 @@ def create_staging(staging: Table, target: Table, dropped: Sequence[str]) -> lis
     return [
         SQL("CREATE TABLE {} (LIKE {} INCLUDING CONSTRAINTS)").format(table, Identifier(*target)),
         SQL("ALTER TABLE {} {}").format(table, SQL(", ").join([*drops, *own])),
-        # By itself: a default of a new column would be looked up at once.
+        # A separate statement: a default in the column's definition would be evaluated at once.
         default.format(table, task, Literal(TASK_SETTING)),
     ]
 
 
 def copy(staging: Table, columns: Sequence[str]) -> Composed:
-    """Return what takes rows as CSV: their position, then the columns."""
+    """Return the statement that receives rows as CSV: their position, then the columns."""
     names = SQL(", ").join([Identifier(POSITION), *map(Identifier, columns)])
     return SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(Identifier(*staging), names)
 
 
 def publish(staging: Table, target: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
-    """Return what moves the rows of the tasks in its one parameter to the target.
+    """Return the statement that moves the rows of the tasks in its only parameter to the target.
 
-    With a key a row replaces that of the same key; of several new ones the last one counts.
+    With a key, a row replaces that of the same key; of several new ones, the last one wins.
     """
     names = SQL(", ").join(map(Identifier, columns))
     into = SQL("INSERT INTO {} ({}) ").format(Identifier(*target), names)
@@ -105,26 +105,32 @@ def publish(staging: Table, target: Table, columns: Sequence[str], key: Sequence
 
 
 def drop(tables: Sequence[Table]) -> Composed:
-    """Return what drops staging tables."""
+    """Return the statement that drops staging tables."""
     return SQL("DROP TABLE IF EXISTS {}").format(SQL(", ").join(Identifier(*table) for table in tables))
 
 
 def recorded(schema: str) -> Composed:
-    """Return what finds which of some batches were committed; parameters: namespace, job, sink, batches."""
+    """Return the query for committed ones among some batches; parameters: namespace, job, sink, batches."""
     return SQL(
         "SELECT DISTINCT unnest(batches) FROM {} WHERE namespace = %s AND job = %s AND sink = %s AND batches && %s"
     ).format(Identifier(schema, COMMITS))
 
 
 def record(schema: str) -> Composed:
-    """Return what records a commit; parameters: namespace, job, sink, epoch, checkpoint, batches, rows."""
+    """Return the statement that records a commit.
+
+    Parameters: namespace, job, sink, epoch, checkpoint, batches, rows.
+    """
     return SQL(
         "INSERT INTO {} (namespace, job, sink, epoch, checkpoint, batches, rows) VALUES (%s, %s, %s, %s, %s, %s, %s)"
     ).format(Identifier(schema, COMMITS))
 
 
 def forget(schema: str) -> Composed:
-    """Return what drops a sink's records but the newest; parameters: namespace, job, sink, these again, how many."""
+    """Return the statement that deletes a sink's older records.
+
+    Parameters: namespace, job, sink, the same three again, the number of records to keep.
+    """
     return SQL(
         "DELETE FROM {0} WHERE namespace = %s AND job = %s AND sink = %s AND number <= ("
         "SELECT number FROM {0} WHERE namespace = %s AND job = %s AND sink = %s "
