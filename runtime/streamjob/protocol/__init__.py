@@ -1,4 +1,5 @@
 """The snapshot protocol as pure code: decisions over values, and programs that yield their effects.
 
-Nothing here reaches a store, a clock, a thread or the network; `streamjob.store.effects` says how programs are run.
+This code never accesses a store, a clock, a thread or the network; `streamjob.store.effects` explains how programs are
+run.
 """

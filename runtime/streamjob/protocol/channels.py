@@ -1,11 +1,11 @@
 """A channel between two chains as pure values: the log of entries that a producer appends and its consumers read.
 
-A chain with readers has one log, however many readers there are. Entries have dense indexes that continue across
-epochs. A position is the index of the next entry to read; a consumer's offsets hold positions. Barriers and the end of
-input are entries like any other, so that a position also says which barriers have been passed.
+A chain with readers has one log, regardless of the number of readers. Entries have consecutive indexes that continue
+across epochs. A position is the index of the next entry to read; a consumer's offsets are positions. Barriers and the
+end of input are ordinary entries, so a position also tells which barriers have been passed.
 
 Source: the channels of Flink's asynchronous barrier snapshots (Carbone et al., 2015), with whole micro-batches as
-records. The log knows neither its readers nor files; `streamjob.protocol.cuts` decides.
+records. The log knows neither its readers nor files; `streamjob.protocol.cuts` makes the decisions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamjob.snapshot.manifest import EntryKind
 __all__ = ["END_OF_TIME_MS", "Backlog", "BrokenLog", "ChannelLog", "Entry", "EntryKind", "Segment"]
 
 END_OF_TIME_MS = 253_402_300_799_000
-"""9999-12-31T23:59:59Z: the watermark of an input that has ended, so that only the other inputs count."""
+"""9999-12-31T23:59:59Z: the watermark of an ended input, so that only the other inputs count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a log; `barrier` is set for a BARRIER, `segments` and `watermark_ms` may be for DATA."""
+    """One entry of a log. `barrier` is set for a BARRIER; `segments` and `watermark_ms` can be set for DATA."""
 
     index: int
     kind: EntryKind
@@ -51,7 +51,7 @@ class Backlog:
 
 
 class BrokenLog(ValueError):
-    """Entries do not form a log: one is missing, occurs twice with different content, or comes after the end."""
+    """Entries do not form a log: one is missing, appears twice with different content, or follows the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class ChannelLog:
     """One producer's entries from `base` to below `next`.
 
     Args:
-        name: whose log it is, for messages.
+        name: the producer's name, for messages.
         entries: the initial entries, in any order; an entry may be given twice.
-        next_index: the index of the next entry: right behind `entries`, if there are any.
-        ended: whether its last entry is the end of input, also if that is not among `entries`.
+        next_index: the index of the next entry, right after `entries`, if there are any.
+        ended: whether its last entry is the end of input, even if it is not among `entries`.
         watermark_ms: the newest watermark before `entries`, in ms since 1970.
 
     Raises:
-        BrokenLog: the entries do not form a log that ends right below `next_index`.
+        BrokenLog: the entries do not form a log that ends just before `next_index`.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ChannelLog:
 
     @property
     def base(self) -> int:
-        """The lowest index that is still there."""
+        """The lowest remaining index."""
         return self._base
 
     @property
@@ -127,7 +127,7 @@ class ChannelLog:
 
     @property
     def ended(self) -> bool:
-        """Whether the end of input is appended: nothing comes behind it."""
+        """Whether the end of input has been appended; nothing follows it."""
         return self._ended
 
     @property
@@ -138,8 +138,8 @@ class ChannelLog:
     def append_data(self, segments: Sequence[Segment], watermark_ms: int | None) -> tuple[Entry, ...]:
         """Append the output of a batch: an entry for each segment, the last with the watermark after the batch.
 
-        Without segments there is an entry only if the watermark has advanced; it never goes back.
-        Raises BrokenLog behind the end.
+        Without segments there is an entry only if the watermark has advanced; it never goes back. Raises BrokenLog
+        after the end.
         """
         before = self._totals.watermark_ms
         newest = watermark_ms if before is None else before if watermark_ms is None else max(before, watermark_ms)
@@ -151,11 +151,11 @@ class ChannelLog:
         )
 
     def append_barrier(self, checkpoint: CheckpointId) -> Entry:
-        """Append a checkpoint's barrier. Raises BrokenLog behind the end."""
+        """Append a checkpoint's barrier. Raises BrokenLog after the end."""
         return self._add(EntryKind.BARRIER, barrier=checkpoint)
 
     def append_end(self) -> Entry:
-        """Append the end of input. Raises BrokenLog if it is there already."""
+        """Append the end of input. Raises BrokenLog if it exists already."""
         entry = self._add(EntryKind.END)
         self._ended = True
         return entry
@@ -173,12 +173,12 @@ class ChannelLog:
         self._base += count
 
     def backlog(self, position: int) -> Backlog:
-        """Return how much data lies from a position on. Raises BrokenLog for a position outside the log."""
+        """Return the amount of data after a position. Raises BrokenLog for a position outside the log."""
         before = self._totals_at(position)
         return Backlog(records=self._totals.records - before.records, bytes=self._totals.bytes - before.bytes)
 
     def bytes_before(self, position: int) -> int:
-        """Return how many bytes were handed out before a position, since the log was made.
+        """Return the number of bytes emitted before a position, since the log was created.
 
         Raises:
             BrokenLog: the position is outside the log.
@@ -186,7 +186,7 @@ class ChannelLog:
         return self._totals_at(position).bytes
 
     def watermark_at(self, position: int) -> int | None:
-        """Return the newest watermark in ms before a position, END_OF_TIME_MS behind the end; None if there is none.
+        """Return the newest watermark in ms before a position, END_OF_TIME_MS after the end; None if there is none.
 
         Raises:
             BrokenLog: the position is outside the log.
@@ -195,7 +195,7 @@ class ChannelLog:
         return END_OF_TIME_MS if self._ended and position == self.next else watermark_ms
 
     def barrier_at(self, checkpoint: CheckpointId) -> int | None:
-        """Return the index of a checkpoint's barrier, None if it has none here or is forgotten."""
+        """Return the index of a checkpoint's barrier; None if there is none or it is forgotten."""
         return self._barriers.get(checkpoint)
 
     def first_barrier_behind(self, released: CheckpointId) -> int | None:
@@ -203,7 +203,7 @@ class ChannelLog:
         return min((index for checkpoint, index in self._barriers.items() if checkpoint > released), default=None)
 
     def forget_barriers(self, released: CheckpointId) -> None:
-        """Forget where the barriers up to a checkpoint's are: every reader may pass them."""
+        """Forget the barriers up to a checkpoint's: every reader may pass them."""
         self._barriers = {checkpoint: index for checkpoint, index in self._barriers.items() if checkpoint > released}
 
     def __str__(self) -> str:

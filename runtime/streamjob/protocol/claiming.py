@@ -1,15 +1,15 @@
 """The owner of a snapshot that another job starts from in claim mode: a marker next to the manifest records it.
 
-The marker is created with put-if-absent, by the job that claims the snapshot or by the owner that is about to delete
-it, and says which; exactly one of both wins.
+The marker is created with put-if-absent, either by the job that claims the snapshot or by the owner that is about to
+delete it. It names its creator, and exactly one of both wins.
 
 - The owner creates its marker, deletes the manifest, and then the files and the marker. If the marker is a claim, the
   snapshot is spared: manifest, files and marker stay.
 - The claimer reads the manifest, creates its marker, and reads the manifest again: its marker may be late, when the
   owner has removed its own, and then the manifest is gone already.
 
-All epochs of a job delete in the same way, so a later epoch continues the deletion of an earlier one. A marker without
-a manifest is garbage.
+All epochs of a job delete in the same way, so a later epoch can continue the deletion of an earlier one. A marker
+without a manifest is garbage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_CLAIM = "start with --claim-mode no-claim, which leaves the snapshot to its 
 
 
 class CannotClaim(CannotRestore):
-    """The snapshot that the job is to start from and to own cannot be made its own."""
+    """The job cannot take ownership of the snapshot that it is to start from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CreateOutside:
 class Marker(BaseModel):
     """The content of a marker; for a claim, `root` is the absolute URI of the claiming job's root.
 
-    `voided` is the claim of a job that is gone, in whose place a deletion's marker was put.
+    `voided` is the claim of a deleted job, which a deletion's marker has replaced.
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
@@ -70,15 +70,15 @@ class Marker(BaseModel):
 
 
 def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffect | CreateOutside, object, None]:
-    """Make a snapshot the job's own, so that its former owner deletes neither it nor its files. May be repeated.
+    """Take ownership of a snapshot, so that its former owner deletes neither it nor its files. May be repeated.
 
     Args:
-        reference: the manifest's key below the job's root, or its absolute URI; it was there a moment ago.
+        reference: the manifest's key below the job's root, or its absolute URI; it existed a moment ago.
         job: the job that starts from it.
         root: the absolute URI of the job's root.
 
     Raises:
-        CannotClaim: another job has claimed it, its owner deletes or has deleted it, or its place cannot be written to.
+        CannotClaim: another job has claimed it, its owner deletes or has deleted it, or its location is not writable.
         StoreUnavailable: whether it is claimed is unknown.
     """
     mine = Marker(kind="claim", job=job.name, namespace=job.namespace, root=root)
@@ -141,7 +141,7 @@ def read_marker(manifest: Key) -> Program[Marker | None]:
 
 
 def find_claimed() -> Program[tuple[Key, ...]]:
-    """Return the manifests of the job's checkpoints that other jobs have claimed, or tried to."""
+    """Return the manifests of the job's checkpoints that other jobs have claimed or tried to claim."""
     found = []
     for info in (yield from list_all(keys.CHECKPOINTS_PREFIX)):
         manifest = keys.marked_manifest(info.key)
@@ -165,7 +165,7 @@ def _create_outside(uri: str, content: bytes) -> Generator[CreateOutside, object
 def _create_or_read(
     create: Callable[[], Generator[E, object, bool]], read: Callable[[], Program[bytes]], content: bytes
 ) -> Generator[StoreEffect | E, object, bytes]:
-    """Create a marker with `content` unless one exists; return the one that is there."""
+    """Create a marker with `content` unless one exists; return the existing one."""
     for _ in range(TRIES):
         if (yield from create()):
             return content

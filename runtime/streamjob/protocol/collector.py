@@ -1,14 +1,14 @@
-"""Deletes objects that no retained checkpoint refers to: only the owner of the log does, and only after a completion.
+"""Deletes objects that no retained checkpoint refers to; for the owner of the log, after a completion.
 
-First everything is classified, and nothing is deleted if a retained manifest cannot be read. Snapshots claimed by
-another job are kept, with all their files (`claiming`): before its manifest is deleted, each checkpoint is marked, one
-conditional create. Then the claim of the log is checked. It may be lost right after, with the list of deletions in
-hand; that does no harm, because the list holds nothing that the newest checkpoint of the log refers to, nothing of a
-later epoch, and no later epoch builds on anything else (`registry`). Manifests are deleted before their files, so every
-snapshot with a manifest is intact; markers and records of the log go with the files.
+First all objects are classified; if a retained manifest cannot be read, nothing is deleted. Snapshots claimed by
+another job are kept with all their files (`claiming`): each checkpoint is marked by a conditional create before its
+manifest is deleted. Then the claim of the log is checked. It may be lost right afterwards, but that does no harm: the
+list of deletions has nothing that the newest checkpoint of the log refers to and nothing of a later epoch, and no later
+epoch builds on anything else (`registry`). Manifests are deleted before their files, so every snapshot with a manifest
+is intact. Markers and records of the log are deleted with the files.
 
-After the first completion of an epoch the whole store is swept: crashed epochs and stopped owners leave garbage of
-which nobody has a list. From then on the registry knows all objects, and only the end of the log is listed.
+After the first completion of an epoch the whole store is swept, because crashed epochs and stopped owners leave unknown
+garbage. From then on the registry knows all objects, and only the end of the log is listed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Collector:
             yield from self._learn_retained(completion, num_retained)
             survey = yield from _list_objects()
 
-        # There is no effect between here and the next one: uploads and completions in the meantime count.
+        # No effect comes between here and the next one, so uploads and completions in the meantime are included.
         dropped = subsumed(held.retained, num_retained)
         held.give_up(dropped, num_retained)
         self._freed |= registry.subsume(record.id for record in dropped if record.id is not None) | survey.files
@@ -154,7 +154,7 @@ class Collector:
                 try:
                     self._registry.spare((yield from read_manifest(manifest)))
                 except SnapshotMissing:
-                    # Whoever claimed it came too late and knows it.
+                    # That claim came too late, and the claimer notices it.
                     self._markers.add(Key(keys.claim_marker(manifest)))
                 except CannotRestore as error:
                     raise CannotCollect(
@@ -184,7 +184,7 @@ class Collector:
 
 
 def records_below(below: LogSeq) -> Program[frozenset[Key]]:
-    """Return the records of the log below a number that are there, and their copies."""
+    """Return the existing log records below a number, and their copies."""
     doomed: set[Key] = set()
     for prefix, seq_of in ((keys.LOG_PREFIX, keys.log_seq), (keys.COPIES_PREFIX, keys.copied_seq)):
         after, more = "", True
@@ -199,7 +199,8 @@ def records_below(below: LogSeq) -> Program[frozenset[Key]]:
 
 def _list_objects() -> Program[_Survey]:
     files = yield from list_all(keys.SHARED_PREFIX)
-    # A marker sorts before its manifest: if the manifest is missing here, it was gone when the marker was seen.
+    # A marker sorts before its manifest: if the manifest is missing here, it was already gone when the marker was
+    # listed.
     found = [info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))]
     return _Survey(
         frozenset(key for key in found if keys.manifest_ids(key) is not None),

@@ -19,7 +19,7 @@ def complete_snapshot(
     *,
     savepoint_uri: str | None = None,
 ) -> Program[Completion]:
-    """Write a checkpoint's manifest and let the log name it; all that it refers to must be in the store.
+    """Write a checkpoint's manifest and make the log name it; everything that it refers to must be in the store.
 
     Args:
         manifest: of a checkpoint that has begun in the registry and refers only to objects from it.
@@ -45,7 +45,7 @@ def complete_snapshot(
         reference = savepoint_uri
     else:
         reference = key = keys.manifest(manifest.epoch, manifest.id)
-        # Behind a record that may exist, a successor may have deleted the manifest: it must not come back.
+        # After a record that may exist, a successor may have deleted the manifest; it must not be created again.
         if not held.may_name(manifest.id):
             registry.check_protected(manifest)
             yield from put(key, content)

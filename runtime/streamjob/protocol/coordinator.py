@@ -1,18 +1,20 @@
 """The checkpoint coordinator as pure code: an event in, actions out; the behaviour is Flink's CheckpointCoordinator.
 
-How to drive it. Make one `Coordinator` per epoch, after the restore, with all chains STARTING. Feed every event of
-`streamjob.protocol.messages` to `handle`, one at a time, and execute the actions that it returns in their order:
+Usage: create one `Coordinator` per epoch, after the restore, with all chains STARTING. Pass every event of
+`streamjob.protocol.messages` to `handle`, one at a time, and execute the returned actions in order:
 
-- `StartCheckpoint`: under the publication lock, `Publications.trigger`; for each cut, now or later, hold the files,
-  upload in the background, then a `ChainAcknowledged` or `ChainDeclined`. A finished chain acknowledges, too, with the
-  state it ended in. `SwitchToUnaligned`: under the lock, `Publications.switch`, which cuts the remaining chains.
-- `CompleteCheckpoint`: write the manifest, then the log record; `CompletionSucceeded` or `CompletionFailed`. On success
-  call `Publications.complete` before the event is handed in. Until one of the two comes, nothing else starts.
+- `StartCheckpoint`: under the publication lock, call `Publications.trigger`. For each cut, now or later, hold the
+  files, upload them in the background, then send `ChainAcknowledged` or `ChainDeclined`. A finished chain also
+  acknowledges, with its final state. `SwitchToUnaligned`: under the lock, call `Publications.switch`, which cuts the
+  remaining chains.
+- `CompleteCheckpoint`: write the manifest, then the log record; send `CompletionSucceeded` or `CompletionFailed`. On
+  success, call `Publications.complete` before sending the event. Nothing else starts until one of the two arrives.
 - `Publish`: commit in all sinks; `Published` or `PublicationFailed`. No checkpoint starts in between.
-- `AbortCheckpoint`: `Publications.abort`, drop the uploads. `DiscardAcknowledgement`: let go of its files.
-- `WakeAt`: send a `Tick` then. `ResolveTrigger`: for the waiting caller; `Triggers.status` gives the same at any time.
-- `FailJob`: end the epoch, ask `streamjob.protocol.restarts`; `EndJob`: end for good. Behind either nothing starts. The
-  outcome of a completion that was under way may still be handed in; `EpochEnded` resolves what is left open.
+- `AbortCheckpoint`: call `Publications.abort` and drop the uploads. `DiscardAcknowledgement`: release its files.
+- `WakeAt`: send a `Tick` at that time. `ResolveTrigger`: tell the waiting caller; `Triggers.status` returns the same at
+  any time.
+- `FailJob`: end the epoch and ask `streamjob.protocol.restarts`. `EndJob`: end for good. Nothing starts after either.
+  The outcome of a completion in progress may still be sent. `EpochEnded` resolves everything that is still open.
 
 Give the same `Triggers` and `StatisticsTracker` to every epoch of a process. `now` must never run backwards.
 """
@@ -40,7 +42,7 @@ class Coordinator:
     Args:
         chains: all chains of the job; each must acknowledge.
         policy: when and how checkpoints are taken.
-        highest_id: the highest id that the job's log has ever used; ids start above it.
+        highest_id: the highest id ever used in the job's log; new ids are higher.
         triggers: requests and their outcomes; outlives the epoch.
         statistics: follows the checkpoints; outlives the epoch.
     """
@@ -83,12 +85,12 @@ class Coordinator:
 
     @property
     def last_id(self) -> CheckpointId:
-        """The highest id in use: ids of a later epoch start above it."""
+        """The highest id in use; ids of a later epoch are higher."""
         return self._last_id
 
     @property
     def pending(self) -> CheckpointId | None:
-        """The checkpoint under way, up to its publication; None if there is none."""
+        """The checkpoint in progress, up to its publication; None if there is none."""
         return None if self._pending is None else self._pending.id
 
     def handle(self, event: m.Event) -> list[m.Action]:
@@ -99,7 +101,7 @@ class Coordinator:
             return self._out
         self._expire(event.now)
         if self.ended:
-            # The expired checkpoint was one too many; the event still wants its answer.
+            # The expired checkpoint exceeded the tolerable failures, but the event still needs its answer.
             self._after_the_end(event)
         else:
             self._dispatch(event)
@@ -205,7 +207,7 @@ class Coordinator:
             self._abort(now, AbortReason.EXPIRED, f"no acknowledgement from {missing}")
 
     def _switch(self, now: float) -> None:
-        """Switch a checkpoint whose barriers take too long to unaligned, once (FLIP-76's aligned timeout)."""
+        """Switch a checkpoint to unaligned, once, if its barriers take too long (FLIP-76's aligned timeout)."""
         pending = self._pending
         switches = pending.switches() if pending else None
         if pending is not None and switches is not None and now >= switches:
@@ -295,7 +297,7 @@ class Coordinator:
         self._emit(self._pending.start(self._chains))
 
     def _abort(self, now: float, reason: AbortReason, message: str) -> None:
-        """Give the checkpoint up, and draw the consequences for the stop or the job that depends on it."""
+        """Abort the checkpoint, and handle the consequences for a stop or for the job."""
         pending = self._drop(now, reason, message)
         if pending.properties.stopping:
             if pending.properties.is_savepoint and not pending.properties.drained:
@@ -332,7 +334,7 @@ class Coordinator:
         self._end(now, AbortReason.SUPERSEDED, message, m.EndJob(end=m.JobEnd.SUPERSEDED, message=message))
 
     def _end(self, now: float, reason: AbortReason, message: str, last: m.EndJob | m.FailJob | None) -> None:
-        """Close everything but a completion under way, whose outcome is still to come."""
+        """Close everything except a completion in progress, whose outcome is still open."""
         self._ended = True
         if self._pending is not None and self._pending.phase is Phase.COLLECTING:
             self._drop(now, reason, message, keep_files=reason is AbortReason.SUPERSEDED)
@@ -374,7 +376,7 @@ class Coordinator:
         return pending if pending is not None and pending.id == checkpoint and pending.phase is phase else None
 
     def _announce_wake(self, *, repeat: bool) -> None:
-        """Wish for a Tick; a Tick used the last wish up, even if it came too early."""
+        """Request a Tick. A Tick consumes the last request, even if it comes too early."""
         wake: float | None = None
         if self._pending is not None:
             wakes = (self._pending.expires(self.policy.timeout), self._pending.switches())

@@ -1,4 +1,4 @@
-"""Creating a record of the log: one conditional create, whose outcome is determined for every answer of the store."""
+"""Creates a record of the log with one conditional create, and determines the outcome for every answer of the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable
 from streamjob.store.effects import Program, get, put, put_if_absent
 
 TRIES = 5
-"""How often a write of unknown outcome is looked up and repeated; the store has its own retries, with pauses."""
+"""How often a write with unknown outcome is checked and repeated; the store itself also retries, with pauses."""
 
 
 class OutcomeUnknown(StoreError):
@@ -17,7 +17,7 @@ class OutcomeUnknown(StoreError):
 
 
 def create(record: LogRecord) -> Program[bool]:
-    """Create a record; return False if another has its number."""
+    """Create a record; return False if another record has its number."""
     key, content = keys.log_record(record.seq), encode_record(record)
     unknown: StoreError | None = None
     for _ in range(TRIES):
@@ -36,7 +36,7 @@ def create(record: LogRecord) -> Program[bool]:
             stored = yield from get(key)
         except ObjectMissing:
             if taken:
-                # Pruned since: whoever pruned it holds the log.
+                # Pruned meanwhile, by a process that holds the log.
                 return False
         except StoreError as error:
             unknown = error
@@ -53,7 +53,7 @@ def copy(record: LogRecord) -> Program[None]:
     try:
         yield from put(keys.record_copy(record.seq), encode_record(record))
     except StoreError:
-        # As if the writer had died here. The next record protects this one: it names its hash.
+        # As if the writer had died here. The next record protects this one, since it contains its hash.
         return
 
 

@@ -1,20 +1,19 @@
 """The state that the publication lock guards: the publications of every chain, and the cuts of checkpoints.
 
-Publication is the last act of a batch. A chain's cut is its last published batch, taken at once when the barriers have
+Publication is the last act of a batch. A chain's cut is its last published batch, taken as soon as the barriers have
 reached it: at the trigger for a chain that reads only sources, otherwise with the batch after which every stream that
 it reads is consumed up to the barrier or to its end. A chain that is cut forwards the barrier into its own stream. An
 unaligned checkpoint cuts all chains at its trigger, and a switched one the remaining chains; the data in flight between
-two cuts is then part of the checkpoint. Feedback channels take no part in this, see `streamjob.protocol.loops`. Source:
-Carbone et al., Lightweight Asynchronous Snapshots (2015), and FLIP-76.
+two cuts is then part of the checkpoint. For feedback channels see `streamjob.protocol.loops`. Source: Carbone et al.,
+Lightweight Asynchronous Snapshots (2015), and FLIP-76.
 
-Callers of `Publications` hold the process-wide publication lock; nothing here blocks or waits. The
-effects that a method returns are to be executed under the same hold of the lock.
+Callers of `Publications` hold the process-wide publication lock; no method blocks or waits. Execute the effects that a
+method returns before releasing the lock.
 
-How to drive it: `restore` each chain that has state, and `restore_log` its stream if it has readers;
-`open` before anything runs; `begin` and `publish` at both ends of every batch, `committed` once Spark's
-`commits/<batch>` exists, `end` when a chain is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned;
-acknowledge each cut that an effect brings once `is_committed` says so and its files are stored; `complete` on
-CompletionSucceeded, `abort` on AbortCheckpoint.
+Usage: `restore` each chain that has state, and `restore_log` its stream if it has readers; `open` before anything runs;
+`begin` and `publish` at both ends of every batch, `committed` once Spark's `commits/<batch>` exists, `end` when a chain
+is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned; acknowledge each cut in the effects once
+`is_committed` is true and its files are stored; `complete` on CompletionSucceeded, `abort` on AbortCheckpoint.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Publications(PublicationState):
         watermarks: Mapping[OperatorUid, int],
         consumed: Mapping[ChainUid, int] | None = None,
     ) -> None:
-        """Let a chain begin behind a restored cut, whose committables are published already.
+        """Let a chain start after a restored cut, whose committables are published already.
 
         Raises:
             IllegalPublication: the chain has published a batch in this epoch, or `consumed` names no input of it.
@@ -93,23 +92,23 @@ class Publications(PublicationState):
             self._streams.restore_log(producer, log, released)
 
     def open(self) -> Effects:
-        """Note that all is restored; a loop that has nothing left to do ends at once."""
+        """Finish the restore; a loop without anything left to do ends at once."""
         self._check_restored()
         # The caller has requested the restored part; only its consequences are news.
         self._streams.changes()
         return self._effects()
 
     def begin(self, chain: ChainUid, batch: BatchId) -> None:
-        """Note that a batch runs, which may have something for the chain's readers until it is published."""
+        """Record that a batch runs; until it is published, it may produce output for the chain's readers."""
         self._chains[chain].running = batch
 
     def publish(self, chain: ChainUid, batch: Batch) -> Effects:
-        """Make a batch the chain's last published one; the one before it is committed, then.
+        """Make a batch the chain's last published one; the previous one is then committed.
 
         Raises:
             PublicationSealed: a stopping snapshot has cut the chain already.
-            IllegalPublication: it is not the batch behind the last published one, comes behind the chain's end, has
-                read beyond its frontier, or has output for readers but has no readers.
+            IllegalPublication: it does not follow the last published batch, comes after the chain's end, has read past
+                its frontier, or has output for readers but has no readers.
         """
         state = self._chains[chain]
         self._check_open(chain, batch)
@@ -118,7 +117,7 @@ class Publications(PublicationState):
             raise IllegalPublication(
                 f"batch {batch.batch} of chain {chain} has output for readers, but nobody reads it"
             )
-        # Spark begins a batch only behind the commit of the one before.
+        # Spark begins a batch only after the commit of the previous one.
         state.committed = state.published
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
@@ -142,7 +141,7 @@ class Publications(PublicationState):
             raise IllegalPublication(f"chain {chain} publishes batch {batch.batch} behind batch {state.published}")
 
     def committed(self, chain: ChainUid, batch: BatchId) -> Effects:
-        """Note that Spark has committed a published batch; a repeated note changes nothing.
+        """Record that Spark has committed a published batch; repetition changes nothing.
 
         Raises:
             IllegalPublication: the batch is not the last published one, nor an earlier one.
@@ -156,7 +155,7 @@ class Publications(PublicationState):
         return self._effects()
 
     def end(self, chain: ChainUid, *, drained: bool = False) -> Effects:
-        """Note that a chain is done: its readers see the end of input; once is enough. Those of a loop end with it.
+        """Record that a chain is done: its readers see the end of input. Idempotent. Readers in its loop end with it.
 
         Args:
             chain: the chain.
@@ -183,7 +182,7 @@ class Publications(PublicationState):
             self._append(chain, log.append_end())
 
     def _end_quiet_loops(self) -> None:
-        """End the loops that have come to rest, but none of which a barrier or a stopping snapshot has cut a part."""
+        """End the loops that have come to rest, except those with parts cut by a barrier or a stopping snapshot."""
         under_way, streams = self._under_way, self._streams
         for loop in streams.loops:
             if self._chains[loop.chains[0]].ended or any(self.is_sealed(chain) for chain in loop.chains):
@@ -211,7 +210,7 @@ class Publications(PublicationState):
 
         Args:
             checkpoint: the checkpoint that begins.
-            seal: each chain publishes nothing more behind its cut: the checkpoint stops the job.
+            seal: no chain publishes anything after its cut, because the checkpoint stops the job.
             unaligned: cut every chain, and include the in-flight data; no barrier is written.
 
         Raises:
@@ -245,7 +244,7 @@ class Publications(PublicationState):
         return self._effects()
 
     def complete(self, checkpoint: CheckpointId) -> Effects:
-        """Let go of the committables that a completed checkpoint took, and of its cuts; once is enough."""
+        """Release the committables and the cuts of a completed checkpoint. Idempotent."""
         if self._under_way is not None and self._under_way.id == checkpoint:
             for chain, cut in self._under_way.cuts.items():
                 state = self._chains[chain]
@@ -254,8 +253,7 @@ class Publications(PublicationState):
         return self._effects()
 
     def abort(self, checkpoint: CheckpointId) -> Effects:
-        """Forget a checkpoint's cuts; its committables go into the next one, and the chains that it had sealed may
-        publish again."""
+        """Forget a checkpoint's cuts: its committables go into the next one, and sealed chains may publish again."""
         if self._under_way is not None and self._under_way.id == checkpoint:
             if self._sealed_by == checkpoint:
                 self._sealed_by = None
@@ -298,7 +296,7 @@ class Publications(PublicationState):
             streams.release(under_way.id, [chain])
 
     def _cut_the_rest(self) -> None:
-        """Cut all chains that are not cut yet where they are; the barrier under way is obsolete."""
+        """Cut all remaining chains where they are; the barrier under way is obsolete."""
         under_way = self._under_way
         assert under_way is not None
         under_way.aligning = False

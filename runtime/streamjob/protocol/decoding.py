@@ -1,7 +1,7 @@
-"""Reading stored objects that say in which version of their format they are written.
+"""Decodes stored objects, whose format versions differ.
 
 Version 1 is read leniently: missing fields have defaults, unknown ones are ignored, and an altered byte may pass.
-Version 2 has exactly the known fields, and a checksum behind them.
+Version 2 has exactly the known fields, followed by a checksum.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def decode(
     unknown: type[CannotRestore],
     corrupt: Callable[[str], CannotRestore],
 ) -> M:
-    """Return the value that an object holds.
+    """Return the value in a stored object.
 
     Args:
-        name: of the object, for the error.
+        name: the object's name, for the error.
         stored_fields: the fields of a value as version 2 stores them, as JSON values.
-        unknown: the error for a version that is not known here.
-        corrupt: makes the error for content that is no such value, given the reason in one line.
+        unknown: the error for an unknown version.
+        corrupt: creates the error for invalid content, given the reason in one line.
 
     Raises:
-        CannotRestore: as `unknown` and `corrupt` say.
+        CannotRestore: see `unknown` and `corrupt`.
     """
     seal = check_seal(content)
     if seal is Seal.BROKEN:
@@ -67,7 +67,7 @@ def decode(
 
 
 def _difference(stored: object, expected: object, path: str = "") -> str:
-    """Return in words where stored fields differ from the known ones, all of which are mandatory; empty if nowhere."""
+    """Return the differences between stored fields and the known ones, all mandatory, in words; empty if none."""
     if isinstance(stored, Mapping) and isinstance(expected, Mapping):
         for name in expected.keys() - stored.keys():
             return f"it has no {path}{name}"

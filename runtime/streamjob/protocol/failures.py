@@ -1,4 +1,4 @@
-"""Why checkpoints fail, and when a failed one takes the job with it (Flink's CheckpointFailureManager)."""
+"""The reasons why checkpoints fail, and the limit of tolerable failures (Flink's CheckpointFailureManager)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamjob.ids import CheckpointId
 
 
 class AbortReason(StrEnum):
-    """Why a checkpoint did not complete; the value is a sentence for people."""
+    """The reason why a checkpoint did not complete; the value is a sentence for people."""
 
     DECLINED = "a chain declined the checkpoint"
     UPLOAD_FAILED = "a chain could not write its files to the store"
@@ -28,7 +28,7 @@ class AbortReason(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether such a failure is one of the job's tolerable ones; the others tell nothing about the job's health."""
+        """Whether it counts as a tolerable failure; other reasons do not indicate a problem of the job."""
         return self in _COUNTED
 
 
@@ -50,12 +50,12 @@ class FailureCounter:
         return len(self._counted)
 
     def failed(self, checkpoint: CheckpointId, reason: AbortReason) -> None:
-        """Count a failure, if its reason counts and nothing younger has succeeded."""
+        """Count a failure, if its reason counts and no later checkpoint has succeeded."""
         if reason.counts and (self._last_success is None or checkpoint > self._last_success):
             self._counted.add(checkpoint)
 
     def succeeded(self, checkpoint: CheckpointId) -> None:
-        """Reset: a success ends the row of failures."""
+        """Reset the count after a success."""
         if self._last_success is None or checkpoint > self._last_success:
             self._last_success = checkpoint
             self._counted = {failed for failed in self._counted if failed > checkpoint}

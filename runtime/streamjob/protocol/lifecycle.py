@@ -1,4 +1,4 @@
-"""The states of a job as a transition table; other transitions cannot happen."""
+"""The states of a job as a transition table; no other transitions are possible."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class JobState(StrEnum):
     """The state of a job; the names are the control API's."""
 
     CREATED = "CREATED"
-    """Also while a job starts that has nothing to restore."""
+    """Also while a job starts without anything to restore."""
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
     FINISHING = "FINISHING"
     """All input has ended and is processed; the final checkpoint is under way."""
     FINISHED = "FINISHED"
     STOPPING = "STOPPING"
-    """A stop was asked for; its last checkpoint or savepoint is under way."""
+    """A stop was requested; its last checkpoint or savepoint is under way."""
     STOPPED = "STOPPED"
     RESTARTING = "RESTARTING"
-    """An epoch failed; the next one begins when its delay is over."""
+    """An epoch has failed; the next one begins after a delay."""
     FAILED = "FAILED"
     SUPERSEDED = "SUPERSEDED"
 
@@ -34,7 +34,7 @@ class JobState(StrEnum):
 _STARTED = frozenset(
     {
         JobState.RUNNING,
-        JobState.FINISHED,  # the log ends with a final record: it is published again, and that is all
+        JobState.FINISHED,  # the log ends with a final record, which is only published again
         JobState.STOPPING,
         JobState.STOPPED,
         JobState.RESTARTING,
@@ -42,7 +42,7 @@ _STARTED = frozenset(
         JobState.SUPERSEDED,
     }
 )
-"""States that may follow a start, with or without something to restore."""
+"""States that may follow a start, with or without a restore."""
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.CREATED: _STARTED | {JobState.RESTORING},
@@ -56,7 +56,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.STOPPING: frozenset(
         {
             JobState.STOPPED,
-            JobState.FINISHED,  # the final checkpoint was under way when the stop was asked for
+            JobState.FINISHED,  # the final checkpoint was under way when the stop was requested
             JobState.RUNNING,  # the savepoint was refused before it started
             JobState.RESTARTING,
             JobState.FAILED,
@@ -72,12 +72,12 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 
 
 class IllegalTransition(RuntimeError):
-    """A job was to enter a state that cannot follow the one it is in: a defect of the caller."""
+    """A job was to enter a state that cannot follow its current one: a defect of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """A job's state, since when (seconds since 1970), and how often the job was restarted."""
+    """A job's state, the time of its last change (seconds since 1970), and the number of restarts."""
 
     state: JobState
     since: float
@@ -85,7 +85,7 @@ class Lifecycle:
 
     @staticmethod
     def created(now: float) -> Lifecycle:
-        """Return the state of a job that was just made."""
+        """Return the state of a new job."""
         return Lifecycle(JobState.CREATED, now)
 
     def enter(self, state: JobState, now: float) -> Lifecycle:

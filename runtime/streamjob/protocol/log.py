@@ -1,16 +1,16 @@
-"""A job's log, as a reader sees it: one dense run of records that ends at the highest number.
+"""A job's log from a reader's view: one gapless run of records that ends at the highest number.
 
 Every record says how far down the log goes (`oldest`), names the bytes of the record below by their hash, and has a
 checksum. So any missing, altered or misplaced record between `oldest` and the highest record is damage, and a reader
 reports it: a damaged log is never taken for a shorter one, or for that of a new job. Only the highest record has no
 record above that refers to it; a copy next to the log shows its loss.
 
-Old records are pruned, claims among them, so below the run lie free numbers. A writer that slept through the pruning,
-or a request that was late, can still create a record there, and only there. No reader looks there.
+Old records, including claims, are pruned, so there are free numbers below the run. A writer that slept through the
+pruning, or a late request, can still create a record there, and only there. No reader looks there.
 
 Records of version 1 have neither hash nor `oldest`. While one of them is the highest, a run ends above the first number
-that is missing, or whose record cannot stand below (`follows`); a completion must be in it, or record 0.
-`retention` argues why strays do not count there.
+that is missing, or whose record cannot be below the next (`follows`); it must contain a completion or record 0.
+`retention` proves that strays do not count there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogDamaged(CannotRestore):
     """A record of the log is missing, altered, or contradicts its neighbours.
 
     Args:
-        job: whose log it is.
+        job: the log's job.
         problem: the object and its problem.
     """
 
@@ -50,7 +50,7 @@ class LogDamaged(CannotRestore):
 
 
 class UnknownRecordVersion(CannotRestore):
-    """A record of the log has a format that this version does not know."""
+    """A record of the log has an unknown format."""
 
 
 class ForeignLog(InvalidInput):
@@ -59,7 +59,7 @@ class ForeignLog(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class JobId:
-    """Whose log it is."""
+    """The identity of a log's job."""
 
     namespace: str
     name: str
@@ -70,7 +70,7 @@ class JobId:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The log as it stood when it was read: the upper end of its run, oldest record first.
+    """The log as of one reading: the upper end of its run, oldest record first.
 
     `last_sha256` is the hash of the stored bytes of the highest record.
     """
@@ -86,7 +86,7 @@ class LogView:
 
     @property
     def next_seq(self) -> LogSeq:
-        """The number that the next record gets."""
+        """The number of the next record."""
         return LogSeq(self.last.seq + 1) if self.last else LogSeq(0)
 
     @property
@@ -136,7 +136,7 @@ class LogView:
 
 
 def follows(lower: LogRecord, upper: LogRecord) -> bool:
-    """Return whether `upper` can stand right above `lower`: a claim begins the next epoch, the rest continues one."""
+    """Return whether `upper` can directly follow `lower`: a claim begins the next epoch, other records continue one."""
     if upper.seq != lower.seq + 1:
         return False
     if upper.kind is RecordKind.CLAIM:
@@ -150,7 +150,7 @@ def encode_record(record: LogRecord) -> bytes:
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the hash by which a record names the one below."""
+    """Return the hash by which a record refers to the one below."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -158,8 +158,8 @@ def decode_record(seq: LogSeq, content: bytes, job: JobId) -> LogRecord:
     """Return the record stored under a number.
 
     Raises:
-        UnknownRecordVersion: its format is none that is known here.
-        LogDamaged: it is no record, or not the one of this number.
+        UnknownRecordVersion: its format is unknown.
+        LogDamaged: it is not a record, or is the record of another number.
         ForeignLog: it belongs to another job.
     """
     key = keys.log_record(seq)
@@ -201,9 +201,9 @@ def read(job: JobId, *, checkpoints: int | None = None, hint: LogSeq | None = No
     per record.
 
     Args:
-        checkpoints: reach back to this many of the job's own checkpoints, and to the newest completion at least; None
-            for the whole run, which is read in any case while the highest record is of version 1.
-        hint: the number of a record that exists or existed once, from where the search may start.
+        checkpoints: read back to this many of the job's own checkpoints, and at least to the newest completion; None
+            for the whole run, which is always read while the highest record is of version 1.
+        hint: the number of a record that exists or once existed, at which the search may start.
 
     Raises:
         LogDamaged: records of the log are missing or altered.
@@ -224,7 +224,7 @@ def read(job: JobId, *, checkpoints: int | None = None, hint: LogSeq | None = No
             if damage is not None:
                 raise damage
             return view
-        # The log went on meanwhile, and its lower end may have been pruned under the walk.
+        # The log has grown meanwhile, and its lower end may have been pruned during the walk.
         hint = highest
 
 
@@ -238,9 +238,8 @@ def find_highest(hint: LogSeq | None = None) -> Program[LogSeq | None]:
     """Return the highest number in the log, or `hint` if nothing lies above it, or None for an empty log."""
     highest = hint
     page = yield from _page_above(hint)
-    # Nothing is pruned while nothing can be deleted, so the log may be long: skip ahead in strides that double while
-    # records lie beyond, and halve afterwards. The last page's own listing decides, so what is added meanwhile does no
-    # harm.
+    # Nothing is pruned while deletion fails, so the log may be long. Skip ahead in strides that double while records
+    # lie beyond, and halve afterwards. The last page's own listing decides, so concurrent additions do no harm.
     stride = 2 * len(page.objects)
     growing = True
     while page.more:
@@ -265,7 +264,7 @@ def _highest_in(page: Page, otherwise: LogSeq | None) -> LogSeq | None:
 
 
 def _check_new(job: JobId) -> Program[None]:
-    """Raise LogDamaged if the log has no record, but other objects show that it had one."""
+    """Raise LogDamaged if the log has no records, but other objects show that it had some."""
     page = yield from list_page(keys.COPIES_PREFIX, limit=1)
     left = page.objects[0].key if page.objects else (yield from _find_owned_manifest())
     if left is not None:
@@ -281,8 +280,7 @@ def _check_highest(job: JobId, highest: LogSeq) -> Program[None]:
 
 
 def _find_owned_manifest() -> Program[Key | None]:
-    """Return the manifest of a checkpoint that no other job has claimed, or None. A deleted job leaves no such
-    manifest."""
+    """Return the manifest of an own checkpoint that no other job has claimed; None if the job was deleted."""
     found = {info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))}
     manifests = sorted(key for key in found if keys.manifest_ids(key) is not None)
     return next((key for key in manifests if keys.claim_marker(key) not in found), None)
@@ -321,7 +319,7 @@ def _walk_down(job: JobId, highest: LogSeq, checkpoints: int | None) -> Program[
 
 
 def _was_disposed(seq: LogSeq) -> Program[bool]:
-    """Return whether a job was deleted, given where its log breaks off: nothing of its own is left below."""
+    """Return whether a job was deleted, given the end of its log: nothing of its own is left below."""
     page = yield from list_page(keys.LOG_PREFIX, limit=1)
     if any((found := keys.log_seq(info.key)) is not None and found <= seq for info in page.objects):
         return False
@@ -334,7 +332,7 @@ def _missing(seq: LogSeq, upper: LogRecord | None) -> str:
 
 
 def contradiction(lower: LogRecord, content: bytes, upper: LogRecord) -> str:
-    """Return why `upper` cannot have been written on top of `lower`; empty if it can."""
+    """Return why `upper` cannot have been written after `lower`; empty if it can."""
     names = f"{keys.log_record(lower.seq)} and {keys.log_record(upper.seq)}"
     if upper.previous is not None and upper.previous != sha256_of(content):
         return f"{keys.log_record(lower.seq)} is not the record that {keys.log_record(upper.seq)} was written on top of"

@@ -1,12 +1,12 @@
-"""Loops: which chains form one, and when one has come to its end.
+"""Finds the loops of a graph, and decides when one has come to rest.
 
-A channel is a feedback channel if its author says so; without these the graph has no cycle. Barriers of feedback
-channels hold no chain back: a chain that reads one is cut before the chain that writes it, because the barrier comes to
+A channel is a feedback channel if its author declares it; without these the graph has no cycle. Barriers of feedback
+channels hold no chain back: a chain that reads one is cut before the chain that writes it, because the barrier reaches
 the writer through the reader. So the barrier goes round once, and the entries between the reader's cut and the
 returning barrier are part of the checkpoint. Source: Carbone et al., Lightweight Asynchronous Snapshots (2015),
 algorithm 2, where the reader logs these records; here the stream keeps them until the writer's cut takes them.
 
-The chains of a loop wait for each other's end, so none of them ends by itself: a loop ends as a whole, once nothing can
+The chains of a loop wait for each other's end, so none of them ends alone: a loop ends as a whole, once nothing can
 happen in it any more.
 """
 
@@ -25,8 +25,8 @@ class Loop:
 
     Args:
         chains: its chains, in the job's order.
-        outer: channels that lead into it.
-        inner: channels between its chains, the feedback channels among them.
+        outer: channels that lead into the loop.
+        inner: channels between its chains, including the feedback channels.
     """
 
     chains: tuple[ChainUid, ...]
@@ -42,7 +42,7 @@ def loops_of(chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: 
 
     Args:
         chains: the job's chains.
-        channels: pairs of producer and consumer, feedback channels among them.
+        channels: pairs of producer and consumer, including feedback channels.
         feedback: the feedback channels.
 
     Raises:
@@ -75,13 +75,13 @@ def loops_of(chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: 
 def is_quiet(
     loop: Loop, runs: Callable[[ChainUid], bool], ended: Callable[[Channel], bool], unread: Callable[[Channel], int]
 ) -> bool:
-    """Return whether nothing can happen in a loop any more; ask under the publication lock.
+    """Return whether nothing can happen in a loop any more; call this under the publication lock.
 
     Args:
         loop: the loop.
-        runs: whether a batch of a chain has begun and is not published.
-        ended: whether the consumer of a channel has consumed all that will ever come through it.
-        unread: how many records of a channel its consumer has not consumed.
+        runs: returns whether a batch of a chain has begun and is not published.
+        ended: returns whether the consumer of a channel has consumed all its future content.
+        unread: returns the number of unconsumed records of a channel.
     """
     return (
         all(ended(channel) for channel in loop.outer)
@@ -91,7 +91,7 @@ def is_quiet(
 
 
 def _reached(chains: tuple[ChainUid, ...], channels: Iterable[Channel]) -> Mapping[ChainUid, Set[ChainUid]]:
-    """Return which chains the output of each comes to; itself only by a cycle."""
+    """Return the chains that the output of each chain reaches; itself only by a cycle."""
     readers: dict[ChainUid, set[ChainUid]] = {chain: set() for chain in chains}
     for producer, consumer in channels:
         readers[producer].add(consumer)

@@ -22,20 +22,20 @@ MANIFEST_NAME = "manifest.json"
 
 
 class SnapshotMissing(CannotRestore):
-    """A snapshot has no manifest at its place."""
+    """A snapshot has no manifest at its location."""
 
 
 class SnapshotCorrupt(CannotRestore):
-    """A snapshot's manifest cannot be read, or is not that of the snapshot."""
+    """A snapshot's manifest cannot be read, or belongs to another snapshot."""
 
 
 class UnknownManifestVersion(CannotRestore):
-    """A manifest has a format that this version does not know."""
+    """A manifest has an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedManifest:
-    """A manifest as a record of the log names it: its place, its size in bytes and its hash."""
+    """A log record's reference to a manifest: its place, its size in bytes and its hash."""
 
     reference: str
     size: int
@@ -43,12 +43,12 @@ class NamedManifest:
 
     @staticmethod
     def of(reference: str, content: bytes) -> NamedManifest:
-        """Return how the log names a manifest with this content."""
+        """Return the log's reference to a manifest with this content."""
         return NamedManifest(reference, len(content), hashlib.sha256(content).hexdigest())
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the stored form of a manifest, in the newest version."""
+    """Return the stored form of a manifest in the newest version."""
     return sealed(manifest.model_copy(update={"format_version": MANIFEST_FORMAT_VERSION}).stored_fields())
 
 
@@ -56,9 +56,9 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
     """Return the manifest stored at a reference.
 
     Raises:
-        UnknownManifestVersion: its format is none that is known here.
-        SnapshotCorrupt: it is no manifest, what it says of channels cannot be true, or the key says that it is
-            another snapshot's.
+        UnknownManifestVersion: its format is unknown.
+        SnapshotCorrupt: it is not a manifest, its channels contradict each other, or the key belongs to another
+            snapshot.
     """
     manifest = decode(
         Manifest,
@@ -79,10 +79,10 @@ def decode_manifest(reference: str, content: bytes) -> Manifest:
 
 
 def decode_completed(record: LogRecord, content: bytes) -> Manifest:
-    """Return the manifest that a completion names, from the content stored under its key.
+    """Return the manifest of a completion from the content stored under its key.
 
     Raises:
-        UnknownManifestVersion, SnapshotCorrupt: as `decode_manifest`; or it is not the one that the record names.
+        UnknownManifestVersion, SnapshotCorrupt: see `decode_manifest`; or it is not the manifest in the record.
     """
     assert record.manifest is not None
     manifest = decode_manifest(record.manifest, content)
@@ -92,7 +92,7 @@ def decode_completed(record: LogRecord, content: bytes) -> Manifest:
             f"{record.manifest} is not the manifest that {keys.log_record(record.seq)} names: it has {found.size} "
             f"bytes with SHA-256 {found.sha256}, and {record.manifest_size} with {record.manifest_sha256} are named"
         )
-    # What a repair of the log names again is of an earlier epoch, and named by its hash.
+    # A manifest that a repair of the log names again has an earlier epoch; its hash identifies it.
     other_epoch = manifest.epoch > record.epoch or (manifest.epoch < record.epoch and record.format_version == 1)
     if other_epoch or (manifest.id, manifest.kind) != (record.id, record.kind.value):
         raise SnapshotCorrupt(
@@ -106,16 +106,16 @@ def read_manifest(reference: str) -> Program[Manifest]:
     """Read a manifest by its key below the job's root or its absolute URI.
 
     Raises:
-        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: there is none that can be used.
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: it is missing or unusable.
     """
     return decode_manifest(reference, (yield from read_content(reference)))
 
 
 def read_completed(record: LogRecord) -> Program[Manifest]:
-    """Read the manifest that a completion names, and check that it is the one.
+    """Read the manifest of a completion, and check that it is the recorded one.
 
     Raises:
-        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: there is none that can be used.
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: it is missing or unusable.
     """
     assert record.manifest is not None
     return decode_completed(record, (yield from read_content(record.manifest)))
@@ -137,10 +137,10 @@ def list_shared_sizes() -> Program[Mapping[str, int]]:
 def find_problems(record: LogRecord, stored: Mapping[str, int]) -> Program[tuple[str, ...]]:
     """Return the problems of a completion's snapshot, one sentence each; none if it is intact.
 
-    Objects outside the job's shared files are not looked at, and content is not hashed.
+    Does not check objects outside the job's shared files, nor hashes.
 
     Args:
-        stored: the job's shared files and their sizes in bytes, listed before.
+        stored: the job's shared files and their sizes in bytes.
     """
     try:
         manifest = yield from read_completed(record)
@@ -160,5 +160,5 @@ def find_problems(record: LogRecord, stored: Mapping[str, int]) -> Program[tuple
 
 
 def is_uri(reference: str) -> bool:
-    """Return whether a reference is an absolute URI rather than a key below the job's root."""
+    """Return whether a reference is an absolute URI, as opposed to a key below the job's root."""
     return "://" in reference

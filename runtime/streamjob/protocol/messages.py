@@ -22,9 +22,9 @@ class ChainStatus(StrEnum):
     STARTING = "STARTING"
     RUNNING = "RUNNING"
     DRAINED = "DRAINED"
-    """Flushed on request, as if its input had ended; its next epoch may read on."""
+    """Flushed on request, as if its input had ended; its next epoch may continue to read."""
     FINISHED = "FINISHED"
-    """Its input has ended, and everything that follows from it is published and committed."""
+    """Its input has ended, and all results are published and committed."""
     FAILED = "FAILED"
 
 
@@ -32,11 +32,11 @@ class ChainStatus(StrEnum):
 class AcknowledgementMetrics:
     """An acknowledgement's figures for the statistics; sizes in bytes, durations in seconds.
 
-    `checkpointed_size` was written for this checkpoint, `state_size` is all that it refers to. `sync_duration` is the
-    time under the publication lock and the hold on the files, `async_duration` the upload's. `start_delay` lasts from
-    the trigger to the first barrier, `alignment_duration` from there to the cut. `persisted_data` of what was in flight
-    went into the checkpoint, `processed_data` was processed during the alignment; `unaligned`: the cut did not wait for
-    all barriers.
+    `checkpointed_size` was written for this checkpoint; `state_size` is everything that it refers to. `sync_duration`
+    is the time under the publication lock and for the hold of the files, `async_duration` that of the upload.
+    `start_delay` lasts from the trigger to the first barrier, `alignment_duration` from there to the cut.
+    `persisted_data` is the in-flight data in the checkpoint, `processed_data` the data processed during the alignment.
+    `unaligned` means that the cut did not wait for all barriers.
     """
 
     checkpointed_size: int = 0
@@ -79,7 +79,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Event):
-    """Time passed; due when the last WakeAt says, harmless at any other time."""
+    """Time has passed; sent when the last WakeAt requests it, harmless at any other time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class CompletionSucceeded(Event):
 
 
 class CompletionFailure(StrEnum):
-    """The knowledge about a completion that did not succeed."""
+    """What is known about a completion that did not succeed."""
 
     NOT_WRITTEN = "NOT_WRITTEN"
     """The log does not name the checkpoint and never will."""
@@ -164,7 +164,7 @@ class PublicationFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChanged(Event):
-    """The policy is another one from now on; its timeout applies to a checkpoint under way, too."""
+    """The policy has changed; its timeout also applies to a checkpoint under way."""
 
     policy: CheckpointPolicy
 
@@ -180,7 +180,7 @@ class ChainStateChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost(Event):
-    """The log was seen to hold another owner's claim, outside a completion."""
+    """The log holds another owner's claim, as noticed outside a completion."""
 
     message: str = ""
 
@@ -194,7 +194,7 @@ class EpochEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCheckpoint:
-    """Cut every chain, upload what the store lacks, and acknowledge or decline; `triggered` is the trigger's time."""
+    """Cut every chain, upload missing files, and acknowledge or decline; `triggered` is the trigger's time."""
 
     id: CheckpointId
     properties: CheckpointProperties
@@ -211,7 +211,7 @@ class SwitchToUnaligned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCheckpoint:
-    """Forget the cut; its committables go into the next one. With `keep_files`, delete nothing that it wrote."""
+    """Forget the cut; its committables go into the next one. With `keep_files`, delete none of its files."""
 
     id: CheckpointId
     reason: AbortReason
@@ -246,7 +246,7 @@ class DiscardAcknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainSources:
-    """Let every source end as if its input had; chains report DRAINED (or FINISHED) when they are flushed."""
+    """Let every source end as if its input had ended; chains report DRAINED or FINISHED once flushed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,21 +259,21 @@ class ResolveTrigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeAt:
-    """Send a Tick at `time`, and forget earlier wishes; None for no Tick at all."""
+    """Send a Tick at `time`, which replaces earlier requests; None for no Tick at all."""
 
     time: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
-    """End the epoch: the job restarts from its last complete checkpoint, as its restart strategy allows."""
+    """End the epoch: the job restarts from its last completed checkpoint, as far as its restart strategy allows."""
 
     reason: AbortReason
     message: str
 
 
 class JobEnd(StrEnum):
-    """How a job ended for good."""
+    """The ways in which a job ends for good."""
 
     FINISHED = "FINISHED"
     STOPPED = "STOPPED"
@@ -282,7 +282,7 @@ class JobEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndJob:
-    """End the epoch and the process's part in the job; nothing is restarted."""
+    """End the epoch, and this process's work for the job; nothing is restarted."""
 
     end: JobEnd
     message: str = ""

@@ -1,4 +1,4 @@
-"""Which older completion can be offered where the newest is unusable: one whose every byte was read and hashed."""
+"""Finds an older completion to offer if the newest is unusable: reads and hashes its every byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH_PARTS = 1000
 def newest_intact(view: LogView, *, below: LogRecord) -> Program[LogRecord | None]:
     """Return the newest older completion whose manifest and files are intact, or None.
 
-    Reads the files of one completion after the other; what several share is read once.
+    Reads the files of one completion after the other; shared files are read once.
     """
     stored = yield from list_shared_sizes()
     known: dict[Part, str | None] = {}
@@ -33,8 +33,8 @@ def is_intact(record: LogRecord, known: dict[Part, str | None]) -> Program[bool]
     """Return whether every file of a completion is intact; its manifest exists.
 
     Args:
-        record: the completion.
-        known: hashes of parts that were read before; those that are read now are added.
+        record: the completion's record.
+        known: known hashes of parts; new ones are added.
     """
     assert record.manifest is not None
     manifest = yield from read_completed(record)

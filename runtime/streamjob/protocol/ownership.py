@@ -1,8 +1,8 @@
 """Ownership of a job's log: claims fence off earlier owners, completions make checkpoints real.
 
-Both are one conditional create at the next number of the log. A process that loses the number to another one has lost
+Both are one conditional create at the next number of the log. A process that loses this number to another one has lost
 the log: a claimer reads on and tries the next number, a completer stops for good. `Claim` and `Completion` are
-capabilities: only `claim` makes the one, only `complete` the other, so nothing completes without a claim, and nothing
+capabilities: only `claim` creates the one, only `complete` the other. So nothing completes without a claim, and nothing
 is deleted without a completion of one's own.
 """
 
@@ -52,10 +52,10 @@ class Identity:
 
 @final
 class Claim:
-    """The log, held in one epoch; knows its owner's completions, and the one that is still to be published.
+    """The log, held in one epoch; knows its owner's completions, and the one that must still be published.
 
-    Made by `claim` only. One completion at a time, and one collection at a time; both may run concurrently, under the
-    lock that is the `guard` of `drive`.
+    Created by `claim` only. One completion and one collection at a time; both may run concurrently, under the lock that
+    is the `guard` of `drive`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Claim:
 
     @property
     def oldest(self) -> LogSeq:
-        """The number of the oldest record that the log still needs, as its highest record says."""
+        """The number of the oldest record that the log still needs, according to its highest record."""
         assert self._last.oldest is not None
         return self._last.oldest
 
@@ -116,25 +116,25 @@ class Claim:
 
     @property
     def finished(self) -> bool:
-        """Whether the job's work is done: behind its last completion there is nothing left but to publish it again."""
+        """Whether the job's work is done: its last completion only needs to be published again."""
         return self._newest is not None and self._newest.kind is RecordKind.FINAL
 
     def published(self, checkpoint: CheckpointId) -> None:
-        """Note that every sink has committed a completion. Raises IllegalStep if it is not the unpublished one."""
+        """Record that every sink has committed a completion. Raises IllegalStep if it is not the unpublished one."""
         if self._unpublished is None or self._unpublished.id != checkpoint:
             raise IllegalStep(f"checkpoint {checkpoint} is not the one that waits for publication")
         self._unpublished = None
 
     def give_up(self, subsumed: Iterable[LogRecord], num_retained: int) -> None:
-        """Note which checkpoints are no longer retained, and how many will be once more are completed."""
+        """Record which checkpoints are no longer retained, and how many will be retained from now on."""
         self._num_retained = num_retained
         numbers = {record.seq for record in subsumed}
         self._retained = [record for record in self._retained if record.seq not in numbers]
 
     def may_name(self, checkpoint: CheckpointId) -> bool:
-        """Return whether the log names a checkpoint, or may come to: its record was tried, and not certainly refused.
+        """Return whether the log names a checkpoint or may do so: its record was tried, and not certainly refused.
 
-        Also true while the outcome of another one is unknown: nothing is certain then.
+        Also true while the outcome of another one is unknown: then nothing is certain.
         """
         return self._unsettled is not None or checkpoint <= self.last_id
 
@@ -168,11 +168,11 @@ class Claim:
         return record
 
     def _oldest_above(self, kind: RecordKind) -> LogSeq:
-        """Return the oldest record that the log needs once a completion is above it."""
+        """Return the oldest record that the log will need once a completion follows."""
         own = [record.seq for record in self._retained]
         if kind in JOBS_OWN and self._num_retained is not None:
             own = [*own, LogSeq(self.last_seq + 1)][-self._num_retained :]
-        # Without a checkpoint to keep, the log is kept from the claim on.
+        # Without a checkpoint to retain, the log is kept from the claim on.
         return max(self.oldest, own[0] if own else self.record.seq)
 
     def _settle(self, record: LogRecord, *, created: bool) -> None:
@@ -213,18 +213,18 @@ def claim(
 
     Args:
         now: seconds since 1970.
-        checkpoints: how many of the job's own checkpoints the claim must know of, at least; None for all.
-        num_retained: how many checkpoints the job retains, as far as that is known; a collection says it again.
+        checkpoints: the minimum number of the job's own checkpoints that the claim must know; None for all.
+        num_retained: how many checkpoints the job retains, as far as known; a collection sets it again.
         again: this owner has held the log, and continues only if no other process has claimed it since: a process that
         slept
             and fails when it wakes must not take the log back from its successor.
-        oldest: give up all records below this number, which is at most that of the claim.
+        oldest: give up all records below this number, which must not exceed that of the claim.
 
     Raises:
         Superseded: the last claim has a higher attempt, or with `again` another owner.
         LogDamaged: the log has changed since it was written; it is not claimed.
         ForeignLog, UnknownRecordVersion: the log cannot be used.
-        OutcomeUnknown, StoreUnavailable, StoreDenied: the store does not let it be claimed now.
+        OutcomeUnknown, StoreUnavailable, StoreDenied: the store does not allow the claim now.
     """
     hint: LogSeq | None = None
     while True:
@@ -249,7 +249,7 @@ def claim(
             previous=below.last_sha256,
         )
         created = yield from create(record)
-        # A number that was free may have been pruned: the claim counts only if the log does not go on above it.
+        # A free number may have been pruned: the claim counts only if no record follows it.
         if created and not (yield from exists_above(record.seq)):
             yield from copy(record)
             return Claim(_ISSUED_HERE, identity, record, below, num_retained)
@@ -259,7 +259,7 @@ def claim(
 def complete(
     held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: NamedManifest, now: float
 ) -> Program[Completion]:
-    """Make a checkpoint real: create the next record of the log, which names its manifest.
+    """Make a checkpoint real: create the next log record, which names its manifest.
 
     Everything that the manifest refers to, and the manifest, must be in the store, and the last completion published.
 
@@ -269,9 +269,9 @@ def complete(
         now: seconds since 1970.
 
     Raises:
-        Superseded: another owner holds the log, now and for ever. Whether the completion counts is that owner's to see.
-        OutcomeUnknown: whether the checkpoint is completed may never be known here. Call again with the same arguments,
-            or end the epoch; the next claim tells.
+        Superseded: another owner holds the log, now and for ever. That owner finds out whether the completion counts.
+        OutcomeUnknown: it may never be known here whether the checkpoint is completed. Call again with the same
+            arguments, or end the epoch; the next claim tells.
         StoreDenied: the checkpoint is not completed.
         IllegalStep: the last completion is not published, its outcome is unknown, or an argument cannot be right.
     """
@@ -302,7 +302,7 @@ def complete(
         raise
     except StoreError as error:
         if repeated:
-            # This call was refused; the one before may have been applied all the same, or will be.
+            # This call was refused, but the previous one may have been applied, or will be.
             raise OutcomeUnknown(
                 f"whether {record.kind} {record.id} of job {held.identity.job} completed is unknown: {error.what}",
                 "nothing is lost: the next claim of the log finds out",
@@ -317,7 +317,7 @@ def complete(
 
 
 def verify(held: Claim) -> Program[None]:
-    """Check that the claim is still the last one, and that no record is missing that the log needs.
+    """Check that the claim is still the last one, and that no needed record is missing.
 
     The claim may be lost right afterwards: the next actions must be harmless even then.
 
@@ -326,7 +326,7 @@ def verify(held: Claim) -> Program[None]:
         LogDamaged: a record is missing.
     """
     held.check_held()
-    # As it stands now: a completion under way beside may add a record, and give up old ones.
+    # Current values: a concurrent completion may add a record, and give up old ones.
     needed, last = held.oldest, held.last_seq
     found: set[LogSeq] = set()
     after, more = keys.log_record(LogSeq(needed - 1)) if needed else "", True
@@ -336,7 +336,7 @@ def verify(held: Claim) -> Program[None]:
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
     above = {seq for seq in found if seq > held.last_seq}
-    # A completion of this very claim may be under way beside, and its record created already.
+    # A concurrent completion of this claim may have created its record already.
     under_way = held._unsettled
     if above and under_way is not None and above == {under_way.seq}:
         try:
@@ -352,9 +352,9 @@ def verify(held: Claim) -> Program[None]:
 
 
 def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
-    """Run a program that reads snapshots; if it finds one unusable, see first whether the log is still held.
+    """Run a program that reads snapshots; if it finds one unusable, check first whether the log is still held.
 
-    A successor deletes objects that it no longer needs, so an object that a superseded owner misses is not damage.
+    A successor deletes objects that it no longer needs, so a missing object is not damage to a superseded owner.
 
     Raises:
         Superseded: the log is lost.

@@ -12,7 +12,7 @@ from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 
 
 class Phase(Enum):
-    """How far a checkpoint has come; only in the first phase can it be declined, expire or be aborted."""
+    """The phase of a checkpoint; it can be declined, expire or be aborted only in the first."""
 
     COLLECTING = auto()
     """Chains acknowledge."""
@@ -45,7 +45,7 @@ class PendingCheckpoint:
         return self.triggered + timeout if self.phase is Phase.COLLECTING else None
 
     def switches(self) -> float | None:
-        """Return when it switches to unaligned unless all chains have acknowledged by then; None for never."""
+        """Return when it switches to unaligned unless all chains have acknowledged before; None for never."""
         timeout = self.properties.aligned_timeout
         may_switch = self.phase is Phase.COLLECTING and not self.switched and not self.properties.unaligned
         return self.triggered + timeout if may_switch and timeout is not None else None

@@ -1,4 +1,4 @@
-"""The state of a job's publications, and queries on it; callers hold the publication lock."""
+"""The state of a job's publications, with queries; callers hold the publication lock."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streamjob.protocol.under_way import ChainProgress, CheckpointUnderWay
 
 
 class PublicationState:
-    """How far all chains of a job have come in one epoch.
+    """The progress of all chains of a job in one epoch.
 
     Args:
         chains: the job's chains.
         channels: pairs of producer and consumer.
         feedback: those of them that close a cycle.
-        clock: seconds, for the figures; the coordinator's clock.
+        clock: the coordinator's clock in seconds, for the figures.
 
     Raises:
         ValueError: a channel names a chain that is not there or stands twice, the channels without `feedback` form a
@@ -76,32 +76,32 @@ class PublicationState:
         return under_way is None or under_way.id != self._sealed_by or chain in under_way.cuts
 
     def cuts_of(self, checkpoint: CheckpointId) -> Mapping[ChainUid, ChainCut]:
-        """Return the cuts that a checkpoint has made so far; none if it is not under way."""
+        """Return the cuts of a checkpoint so far; empty if it is not under way."""
         under_way = self._under_way
         return dict(under_way.cuts) if under_way is not None and under_way.id == checkpoint else {}
 
     def is_committed(self, checkpoint: CheckpointId, chain: ChainUid) -> bool:
-        """Whether Spark has committed the batch at which the checkpoint cut the chain: it may be acknowledged then."""
+        """Whether Spark has committed the batch of the chain's cut, so that the cut may be acknowledged."""
         cut = self.cuts_of(checkpoint).get(chain)
         return cut is not None and self._chains[chain].committed >= cut.batch
 
     def input_ended(self, chain: ChainUid) -> bool:
-        """Return whether the chain has consumed every stream that it reads to its end; True if it reads none.
+        """Return whether the chain has consumed all its input streams to the end; True if it has none.
 
-        A chain of a loop has once that has come to its end.
+        For a chain in a loop, this is true when the loop has come to its end.
         """
         if self.loop(chain):
             return self._chains[chain].ended
         return all(self._streams.has_consumed_end(producer, chain) for producer in self._streams.inputs(chain))
 
     def input_drained(self, chain: ChainUid) -> bool:
-        """Return whether a chain that this one reads was drained: its stream ends in this epoch only."""
+        """Return whether an input chain was drained: its stream ends in this epoch only."""
         return any(self._chains[producer].drained for producer in self._streams.inputs(chain))
 
     def watermark_at(self, producer: ChainUid, position: int) -> int | None:
         """Return the newest watermark in a chain's stream before a position, in ms since 1970.
 
-        That is END_OF_TIME_MS behind the end of the stream, and None if there is none.
+        Returns END_OF_TIME_MS after the end of the stream, and None if there is none.
 
         Raises:
             BrokenLog: the position is outside the stream.
@@ -128,5 +128,5 @@ class PublicationState:
         return self._streams.backlog(producer, consumer)
 
     def stored_bytes(self, producer: ChainUid) -> int:
-        """Return how many bytes of a chain's stream still exist, consumed or not; 0 if it has no readers."""
+        """Return the number of bytes of a chain's stream that still exist, consumed or not; 0 without readers."""
         return self._streams.stored_bytes(producer) if self._streams.log(producer) is not None else 0

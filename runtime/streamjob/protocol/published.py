@@ -15,7 +15,7 @@ Channel = tuple[ChainUid, ChainUid]
 
 
 class IllegalPublication(RuntimeError):
-    """A batch was published or committed out of its order: the job's state cannot be trusted, so its epoch must end."""
+    """A batch was published or committed out of order: the job's state is unreliable, so its epoch must end."""
 
 
 class PublicationSealed(RuntimeError):
@@ -56,15 +56,14 @@ class FedBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCut:
-    """A chain's place in a checkpoint: behind `batch`, which is NO_BATCH for a chain that has published none.
+    """A chain's place in a checkpoint: after `batch`, which is NO_BATCH if the chain has published none.
 
-    `committables` has everything that the chain's sinks staged up to here and no completed checkpoint has taken yet,
-    oldest first. `consumed` has the position of every stream that the chain reads, by producer. `in_flight` and
-    `ended_inputs` tell of the same streams but for those of feedback channels: the entries from there to the
-    producer's cut, and whether the stream has ended at that cut. `next_index` and `ended` tell of the chain's own
-    stream behind its cut, and `fed_back` of the feedback channels that it writes, by consumer. Durations are in
-    seconds: from the trigger to the first barrier, and from there to the cut; `processed_bytes`: the bytes that the
-    chain has consumed between these two.
+    `committables` has everything that the chain's sinks have staged up to here and no completed checkpoint has taken
+    yet, oldest first. `consumed` has the position in every stream that the chain reads, by producer. `in_flight` and
+    `ended_inputs` refer to the same streams except feedback channels: the entries from there to the producer's cut, and
+    whether the stream has ended at that cut. `next_index` and `ended` refer to the chain's own stream after its cut,
+    and `fed_back` to the feedback channels that it writes, by consumer. Durations are in seconds: from the trigger to
+    the first barrier, and from there to the cut; `processed_bytes` is what the chain consumed between these two.
     """
 
     chain: ChainUid
@@ -86,13 +85,13 @@ class ChainCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """The effects of a step, to be executed before the publication lock is released.
+    """The effects of a step; execute them before the publication lock is released.
 
     Args:
         checkpoint: the checkpoint that `cuts` belong to; None without cuts.
         cuts: chains that were cut, to be acknowledged.
         appended: new entries, with the producer to whose stream they belong, in order.
-        frontiers: how far consumers may read, by producer and consumer; changed ones only.
+        frontiers: the new read limits of consumers, by producer and consumer; changed ones only.
         dropped: by producer, the index below which entries may be deleted; changed ones only.
     """
 

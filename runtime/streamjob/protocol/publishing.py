@@ -1,11 +1,11 @@
 """Publication: every committable that a completion of the log names is published exactly once, by any process.
 
-There is never more than one completion whose committables may be unpublished, the newest: the next one is not attempted
-before. So a claimer commits the committables of the newest completion below its claim again, which is idempotent, and
-knows that all earlier ones are published. Later output staged by earlier epochs is after the cut, and is aborted.
+At most one completion, the newest, may have unpublished committables: the next one is not attempted before. So a
+claimer commits the committables of the newest completion below its claim again, which is idempotent, and knows that all
+earlier ones are published. Later output staged by earlier epochs is after the cut, and is aborted.
 
 A suspended owner that wakes up does no harm: the log names the output that it commits, and its successor has already
-committed it; the output that it aborts belongs to epochs before its own.
+committed it. The output that it aborts belongs to epochs before its own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Recovered:
 
 
 def publish(completion: Completion, manifest: Manifest) -> Generator[Commit, object, None]:
-    """Publish a completion of this epoch; repeat it if a sink failed. Until it succeeds nothing else completes."""
+    """Publish a completion of this epoch; repeat it if a sink failed. Nothing else completes until it succeeds."""
     if (completion.record.epoch, completion.record.id) != (manifest.epoch, manifest.id):
         raise IllegalStep(f"{completion!r} is not what the manifest of {manifest.epoch}-{manifest.id} completes")
     yield from _commit_all(manifest)
@@ -71,12 +71,12 @@ def recover(
 ) -> Generator[StoreEffect | SinkEffect, object, Recovered]:
     """Publish the newest completion below a claim again, and abort output after its cut: the first step of an epoch.
 
-    For a finished job this is all that is left to do.
+    For a finished job, this is all that is left to do.
 
     Args:
-        sinks: the sinks of the job as it starts; those of the newest completion may be others.
-        fork: the job does not start from the newest completion, which therefore may be unreadable; its committables are
-            then given up, and `unpublishable` says so.
+        sinks: the sinks of the job that starts; those of the newest completion may differ.
+        fork: the job does not start from the newest completion, which may therefore be unreadable. Its committables are
+            then given up, and `unpublishable` has the reason.
 
     Raises:
         SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: the newest completion cannot be read.

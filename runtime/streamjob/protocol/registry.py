@@ -1,12 +1,12 @@
 """The registry of shared files: objects that new checkpoints may refer to, and objects that must not be deleted.
 
-A file that is in the store already is referred to, not uploaded again; but only if it certainly stays. A former owner
-may have been stopped with a list of deletions in its hands. That list was made for its last completion, so it spares
-what the newest checkpoint of the log refers to, and nothing else for sure. Hence a new epoch builds on the newest
-checkpoint of the log and on checkpoints of its own, and on nothing else.
+A stored file is referred to instead of uploaded again, but only if it certainly stays. A former owner may have been
+stopped while it held a list of deletions. That list was made for its last completion. So it certainly spares only what
+the newest checkpoint of the log refers to. Hence a new epoch builds on the newest checkpoint of the log and on
+checkpoints of its own, and on nothing else.
 
-A deletion may also take effect late, on the store's side. Hence a key that was given up is never written again: the
-same content gets the next generation of its key.
+A deletion may also take effect late, inside the store. Hence a key that was given up is never written again: the same
+content gets the next generation of its key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 
 REMEMBERED = 100_000
-"""Given-up contents that are remembered one by one; then all further keys move on by a generation."""
+"""Number of given-up contents that are remembered one by one; beyond it, all further keys use the next generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ class Registry:
         return self._epoch
 
     def begin(self, checkpoint: CheckpointId) -> None:
-        """Let a checkpoint of this epoch be pending. Raises IllegalStep if it is or was."""
+        """Register a pending checkpoint of this epoch. Raises IllegalStep if it is or was pending."""
         if checkpoint in self._pending or checkpoint in self._retained:
             raise IllegalStep(f"checkpoint {checkpoint} has begun already")
         self._pending[checkpoint] = set()
 
     def reuse(self, checkpoint: CheckpointId, sha256: str, length: int) -> Location | None:
-        """Return where a file's content is in the store already, or None if it must be uploaded."""
+        """Return where a file's content is stored already, or None if it must be uploaded."""
         pins = self._pins(checkpoint)
         for known in reversed(self._reusable.values()):
             location = known.get((sha256, length))
@@ -78,20 +78,20 @@ class Registry:
         return None
 
     def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
-        """Return the key to upload an object to; the same one for the same content, as long as it may be written."""
+        """Return the key to upload an object to; the same for the same content, as long as it may be written."""
         key = keys.shared_file(self._epoch, sha256, self._generations.get(sha256, self._base_generation))
         self._pins(checkpoint).add(key)
         self._allocated[key] = sha256
         return key
 
     def check_protected(self, manifest: Manifest) -> None:
-        """Raise IllegalStep if a manifest refers to an object that its pending checkpoint was not handed."""
+        """Raise IllegalStep if a manifest refers to an object that was not given to its pending checkpoint."""
         loose = set(manifest.objects()) - self._pins(manifest.id)
         if loose:
             raise IllegalStep(f"checkpoint {manifest.id} refers to objects that nothing protects: {sorted(loose)}")
 
     def completed(self, manifest: Manifest) -> None:
-        """Note that the log names a checkpoint of this epoch: its files are retained, and may be referred to."""
+        """Record that the log names a checkpoint of this epoch: its files are retained, and may be referred to."""
         pins = self._pins(manifest.id)
         del self._pending[manifest.id]
         if manifest.kind != "savepoint":
@@ -99,7 +99,7 @@ class Registry:
         self._orphans |= pins
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """Note that the log does not name a checkpoint and never will; not for one whose outcome is unknown."""
+        """Record that the log does not name a checkpoint and never will; not for one with unknown outcome."""
         self._orphans |= self._pins(checkpoint)
         self._stray_manifests.add(keys.manifest(self._epoch, checkpoint))
         del self._pending[checkpoint]
@@ -124,7 +124,7 @@ class Registry:
         self._claimed |= {own_key(name) for name in manifest.objects()}
 
     def knows(self, checkpoint: CheckpointId) -> bool:
-        """Return whether a retained checkpoint is protected here."""
+        """Return whether the registry protects a retained checkpoint."""
         return checkpoint in self._retained
 
     def is_pending(self, checkpoint: CheckpointId) -> bool:
@@ -132,8 +132,7 @@ class Registry:
         return checkpoint in self._pending
 
     def needed(self) -> frozenset[Key]:
-        """Return the protected objects: of a retained checkpoint, of a pending one, or of one that another job has
-        claimed."""
+        """Return the protected objects: those of retained and pending checkpoints, and of claimed ones."""
         return frozenset(self._claimed.union(*self._retained.values(), *self._pending.values()))
 
     def subsume(self, checkpoints: Iterable[CheckpointId]) -> frozenset[Key]:
@@ -145,9 +144,10 @@ class Registry:
         return frozenset(freed)
 
     def condemn(self, candidates: Iterable[Key]) -> frozenset[Key]:
-        """Give up those candidates, and leftovers of earlier checkpoints, that nothing needs; return them.
+        """Give up the candidates, and leftovers of earlier checkpoints, that nothing needs; return them.
 
-        From now on none of them is handed out again. Objects of later epochs, and what is no shared file, are spared.
+        None of them is offered for use again. Objects of later epochs, and objects that are not shared files, are
+        spared.
         """
         needed = self.needed()
         doomed = frozenset(key for key in {*candidates, *self._orphans} if key not in needed and self._may_delete(key))
@@ -181,8 +181,7 @@ class Registry:
 def own_key(reference: str) -> Key:
     """Return the key below the job's root for a reference to an object, in any spelling.
 
-    A URI is taken for one of the job's own shared files if it ends like one: too much is protected rather than too
-    little.
+    A URI counts as one of the job's own shared files if it ends like one: rather too much is protected than too little.
     """
     at = reference.rfind("/" + keys.SHARED_PREFIX)
     return Key(reference[at + 1 :] if is_uri(reference) and at >= 0 else reference)

@@ -1,11 +1,11 @@
 """Repair of a damaged log: its records are restored from their copies, or it continues from an intact completion.
 
 A copy has the content of its record, so restoring it affects no process. If this does not repair the log, the lost
-history is given up: the repair creates a claim above all that was ever written, which fences off every owner, and above
-it records that name the intact completions once more. Only the last of these says that the log begins at the repair's
-claim (`oldest`); until it exists the log stays damaged, and no process starts from a part of it.
+history is given up. The repair creates a claim above all records ever written, which fences off every owner, and above
+it records that name the intact completions once more. Only the last of these declares that the log begins at the
+repair's claim (`oldest`). Until it exists the log stays damaged, and no process starts from a part of it.
 
-Nothing is deleted and no snapshot is touched. A repair that was interrupted may be repeated.
+Nothing is deleted, and no snapshot is changed. An interrupted repair may be repeated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NotAManifest(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The claim above all that was ever written: its number, epoch and attempt, and the ids that may have been used."""
+    """The claim above all records ever written: its number, epoch and attempt, and the ids that may have been used."""
 
     seq: LogSeq
     epoch: Epoch
@@ -69,9 +69,9 @@ class Fence:
 class Plan:
     """The plan of a repair.
 
-    `problem` describes the damage; None: the log is intact, and only `copies` may have to be written again. `restored`
-    are the contents that records get back. With a `fence` the history is given up, and the log continues from
-    `adopted`. `unnamed` are manifests that can be read and that no readable record names.
+    `problem` describes the damage; None means that the log is intact, and only `copies` may have to be written again.
+    `restored` are the contents for damaged records. With a `fence`, the history is given up and the log continues from
+    `adopted`. `unnamed` are readable manifests that no readable record names.
     """
 
     job: JobId
@@ -99,7 +99,7 @@ class _Survey:
         return LogSeq(max([*self.records, *self.copies], default=-1))
 
     def known(self, seq: LogSeq) -> list[tuple[LogRecord, bytes]]:
-        """Return the possible content of a number: its record and its copy, if they can be read."""
+        """Return the possible contents of a number: its record and its copy, if readable."""
         contents = [content for stored in (self.records, self.copies) if (content := stored.get(seq)) is not None]
         found = []
         for content in dict.fromkeys(contents):
@@ -114,12 +114,12 @@ class _Survey:
 
 
 def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
-    """Plan the repair of the log; nothing is written.
+    """Plan the repair of the log; writes nothing.
 
     Args:
-        job: whose log it is.
-        newest: the manifest of a checkpoint, as key below the job's root or absolute URI, that was the last one to
-            complete though no readable record says so; None to go by the records.
+        job: the log's job.
+        newest: the manifest of the last completed checkpoint, as key below the job's root or absolute URI, if no
+            readable record names it; None to rely on the records.
 
     Raises:
         NothingToGoOnFrom: no completion is intact.
@@ -170,7 +170,7 @@ def repair(plan: Plan, owner: Owner, now: float) -> Program[None]:
 
 
 def _records(plan: Plan, fence: Fence, owner: Owner, now: float) -> list[LogRecord]:
-    """Return the records that give the lost history up, each on top of the one before."""
+    """Return the records that give up the lost history, each on top of the previous one."""
     last = LogSeq(fence.seq + len(plan.adopted))
     below = LogRecord(
         seq=fence.seq,
@@ -182,7 +182,7 @@ def _records(plan: Plan, fence: Fence, owner: Owner, now: float) -> list[LogReco
         job=plan.job.name,
         namespace=plan.job.namespace,
         last_id=fence.last_id,
-        # Down to 0 nothing is whole: only the last record lets go of what is lost.
+        # The run down to 0 is not intact: only the last record abandons the lost part.
         oldest=fence.seq if fence.seq == last else LogSeq(0),
         previous=fence.previous,
     )
@@ -230,7 +230,7 @@ def _chain_below(survey: _Survey, highest: LogRecord, content: bytes) -> dict[Lo
         known = survey.known(LogSeq(number))
         found = next((each for each in known if not contradiction(*each, upper)), None)
         if found is None:
-            # In version 1 the log may have been pruned here.
+            # In version 1, the log may have been pruned here.
             return chain if completed and highest.oldest is None else None
         upper, chain[LogSeq(number)] = found
         completed = completed or upper.completes
@@ -240,7 +240,7 @@ def _chain_below(survey: _Survey, highest: LogRecord, content: bytes) -> dict[Lo
 def _intact(survey: _Survey, newest: str | None) -> Program[tuple[tuple[LogRecord, ...], tuple[str, ...]]]:
     """Return the completions to continue from, oldest first, and the manifests that no record names."""
     known = survey.all_known()
-    # Below lie strays: what sleepers have written to numbers that were pruned.
+    # Strays are below: records that sleeping writers have created under pruned numbers.
     oldest = max((record.oldest or 0 for record in known), default=0)
     completions = {str(record.manifest): record for record in known if record.completes and record.seq >= oldest}
     stored = yield from list_shared_sizes()
@@ -276,7 +276,7 @@ def _named_by_hash(record: LogRecord) -> Program[LogRecord]:
 
 
 def _told(job: JobId, newest: str, stored: Mapping[str, int]) -> Program[LogRecord]:
-    """Return a record of the completion that a person says was the last one."""
+    """Return a record of the completion that a person named as the last one."""
     try:
         manifest = yield from read_manifest(newest)
     except CannotRestore as error:
@@ -307,14 +307,14 @@ def _fence(survey: _Survey, adopted: tuple[LogRecord, ...], unnamed: tuple[str, 
     manifests = [ids for name in (*unnamed, *(str(each.manifest) for each in adopted)) if (ids := _ids(name))]
     numbers = {record.seq for record in known}
     first = min([*survey.records, *survey.copies], default=LogSeq(0))
-    # Each record that cannot be read may have been a claim.
+    # Each unreadable record may have been a claim.
     unknown = sum(seq not in numbers for seq in range(first, survey.top + 1))
     epoch = max([*(record.epoch for record in known), *(each[0] for each in manifests)], default=Epoch(0))
     used = [record.last_id or record.id or CheckpointId(0) for record in known]
     last_id = max([*used, *(each[1] for each in manifests), *(each.id or 0 for each in adopted)], default=0)
     highest = survey.known(survey.top)
     certain = bool(highest) and highest[0][0].last_id is not None
-    # Number 0 is left out: a claim of that number is whole by itself.
+    # Number 0 is excluded: a claim with that number is a complete log.
     seq = LogSeq(max(survey.top + 1, 1))
     return Fence(
         seq=seq,

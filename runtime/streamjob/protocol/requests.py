@@ -20,17 +20,17 @@ class Stop:
 
     @property
     def must_succeed(self) -> bool:
-        """Whether the job may stop only with its snapshot: a caller without savepoint and drain loses nothing."""
+        """Whether the job may stop only with its snapshot. A caller without savepoint and drain loses nothing."""
         return must_succeed(self.request)
 
 
 def must_succeed(request: StopRequested) -> bool:
-    """Return whether a stop is worth nothing without its snapshot."""
+    """Return whether a stop is useless without its snapshot."""
     return request.savepoint or request.drain
 
 
 def explain(reason: AbortReason, message: str) -> str:
-    """Return a reason and its particulars as one sentence."""
+    """Return a reason and its details as one sentence."""
     return f"{reason.value}: {message}" if message else reason.value
 
 
@@ -48,31 +48,31 @@ class Requests:
         self.stop: Stop | None = None
 
     def repeats(self, trigger_id: TriggerId) -> bool:
-        """Return whether a request is known already; tell its outcome again if it has one."""
+        """Return whether a request is known already; report its outcome again if it has one."""
         status = self._triggers.status(trigger_id)
         if status is not None and status.outcome is not None:
             self._emit(ResolveTrigger(trigger_id=trigger_id, outcome=status.outcome))
         return status is not None
 
     def enqueue(self, event: TriggerRequested) -> None:
-        """Let a new request wait for its turn, or refuse it if too many wait."""
+        """Queue a new request, or refuse it if the queue is full."""
         if self._triggers.full:
             self.refuse(event.trigger_id, AbortReason.TOO_MANY_REQUESTS)
         else:
             self._triggers.enqueue(Request(trigger_id=event.trigger_id, kind=event.kind, location=event.location))
 
     def take(self) -> Request | None:
-        """Return the request to be served next, None if none waits."""
+        """Return the next request to serve; None if the queue is empty."""
         return self._triggers.take()
 
     def begin_stop(self, request: StopRequested) -> None:
-        """Accept a stop; waiting requests are refused."""
+        """Accept a stop; refuse the queued requests."""
         self._triggers.accept(request.trigger_id)
         self.stop = Stop(request, (request.trigger_id,))
         self.fail_queued(AbortReason.JOB_STOPPING, "")
 
     def join_stop(self, trigger_id: TriggerId) -> None:
-        """Let one more caller share the stop under way."""
+        """Add a caller to the stop under way."""
         assert self.stop is not None
         self._triggers.accept(trigger_id)
         self.stop.trigger_ids += (trigger_id,)
@@ -83,15 +83,15 @@ class Requests:
         self.fail((trigger_id,), reason, message)
 
     def fail_queued(self, reason: AbortReason, message: str) -> None:
-        """Fail every request that waits."""
+        """Fail all queued requests."""
         self.fail(tuple(request.trigger_id for request in self._triggers.queued()), reason, message)
 
     def fail(self, trigger_ids: tuple[TriggerId, ...], reason: AbortReason, message: str) -> None:
-        """Tell that requests failed."""
+        """Report failed requests."""
         self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.FAILED, failure=explain(reason, message)))
 
     def complete(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
-        """Tell that requests completed with a snapshot."""
+        """Report requests that completed with a snapshot."""
         self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=checkpoint, uri=uri))
 
     def stopped(self, checkpoint: CheckpointId, uri: str | None) -> None:
@@ -101,8 +101,7 @@ class Requests:
             self.complete(stop.trigger_ids, checkpoint, uri)
 
     def give_up_stop(self, reason: AbortReason, message: str) -> None:
-        """Report that the job does not stop, because its savepoint failed; callers that joined with a plain stop still
-        get that."""
+        """Report that the job does not stop because its savepoint failed; joined plain stops continue."""
         assert self.stop is not None
         stop, self.stop = self.stop, None
         first, *joined = stop.trigger_ids
@@ -111,7 +110,7 @@ class Requests:
             self.stop = Stop(replace(stop.request, trigger_id=joined[0], savepoint=False, location=None), tuple(joined))
 
     def unpublished(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
-        """Tell that a savepoint is stored, but that the epoch ended before its output was published."""
+        """Report that a savepoint is stored, but that the epoch ended before its output was published."""
         text = (
             f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; the "
             "restarted job publishes it, and continues from there"
@@ -120,7 +119,7 @@ class Requests:
         self._resolve(trigger_ids, outcome)
 
     def close(self, reason: AbortReason, message: str, *, job_stopped: bool) -> None:
-        """Tell everybody, as the epoch ends; `job_stopped`: the stop took place, though without its snapshot."""
+        """Report the end of the epoch to all; `job_stopped`: the job stopped, but without the stop's snapshot."""
         stop, self.stop = self.stop, None
         if stop is not None and job_stopped:
             outcome = TriggerOutcome(state=TriggerState.COMPLETED, failure=explain(reason, message))

@@ -1,7 +1,7 @@
-"""When a failed job is restarted: Flink's exponential-delay strategy.
+"""Decides when a failed job restarts: Flink's exponential-delay strategy.
 
-The delay grows with every failure and falls back once the job has run quietly for long enough. Failures that are
-reported while the restart for an earlier one is still waiting belong to that restart.
+The delay grows with every failure, and is reset once the job has run quietly for long enough. Failures reported while a
+restart is pending belong to that restart.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class RestartPolicy:
 
     Args:
         initial_delay: delay before the first restart.
-        max_delay: no delay is longer.
+        max_delay: maximum delay.
         multiplier: growth of the delay per failure.
-        jitter: share of the delay by which it is spread at random, up and down.
-        reset_after: after this time without a restart, the count and the delays are reset.
+        jitter: fraction of the delay by which it varies randomly, up and down.
+        reset_after: time without a restart after which count and delays are reset.
         attempts: restarts before the job fails for good, counted since the last reset; None for no limit.
 
     Raises:
@@ -63,7 +63,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """The strategy's memory: restarts since the last reset, the next delay, and when the last restart was due."""
+    """The strategy's memory: restarts since the last reset, the next delay, and the time of the last restart."""
 
     policy: RestartPolicy
     attempt: int = 0
@@ -71,11 +71,11 @@ class Restarts:
     restart_at: float | None = None
 
     def after_failure(self, now: float, rng: Callable[[], float]) -> tuple[Restarts, RestartAt | GiveUp]:
-        """Return what to do after a failure, and the memory to ask next time.
+        """Return the reaction to a failure, and the memory for the next call.
 
         Args:
             now: time of the failure, in seconds.
-            rng: returns a random number from 0 to below 1; spreads the delay.
+            rng: returns a random number from 0 to below 1, for the jitter.
         """
         if self.restart_at is not None and now < self.restart_at:
             return self, RestartAt(self.restart_at, self.attempt)

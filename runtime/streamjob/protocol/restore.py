@@ -1,4 +1,4 @@
-"""Decides from which snapshot a job starts, given its log and the request.
+"""Decides which snapshot a job starts from, given its log and the request.
 
 `latest` is the newest completion of the log. If it is unusable, the start fails with an error that names an intact
 older one; it is never skipped silently. A start from anything but the last completion is a fork: output that the job's
@@ -34,7 +34,7 @@ NONE = "none"
 
 
 class ClaimMode(StrEnum):
-    """Who owns the snapshot that a job starts from."""
+    """The owner of the snapshot that a job starts from."""
 
     CLAIM = "claim"
     """The job: a snapshot that its own log does not name is marked, and its former owner spares it (`claiming`)."""
@@ -47,20 +47,20 @@ class NoSnapshot(CannotRestore):
 
 
 class NotCompleted(CannotRestore):
-    """The log does not name the checkpoint that was asked for, so it does not exist."""
+    """The log does not name the requested checkpoint, so it does not exist."""
 
 
 class LatestUnusable(CannotRestore):
-    """The log's newest completion cannot be restored from; whether an older one is to be taken is for a user to say."""
+    """The log's newest completion cannot be restored; the user decides whether to use an older one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
     """The starting point of a job.
 
-    `manifest` is None for a fresh start. `record` is its record in the job's own log, if any. `reusable`: the
-    first checkpoint may refer to its files. `last_id`: ids of checkpoints must be above it (it counts the snapshot's
-    own, for sinks remember ids).
+    `manifest` is None for a fresh start. `record` is its record in the job's own log, if any. `reusable` means that the
+    first checkpoint may refer to its files. `last_id` is the minimum for new checkpoint ids, exclusive; it includes the
+    snapshot's own id, since sinks remember ids.
     """
 
     manifest: Manifest | None
@@ -73,11 +73,11 @@ class Resolution:
 
     @property
     def to_be_claimed(self) -> bool:
-        """Whether the snapshot is another's, and must be made the job's own before it is used."""
+        """Whether the snapshot belongs to another job, and must be claimed before it is used."""
         return self.manifest is not None and self.record is None and self.mode is ClaimMode.CLAIM
 
     def registry(self, held: Claim) -> Registry:
-        """Return the registry of the epoch that was claimed, and starts from here."""
+        """Return the registry for the claimed epoch that starts from here."""
         registry = Registry(held.epoch)
         if self.manifest is not None and self.record is not None and self.record.kind in JOBS_OWN:
             registry.adopt(self.manifest, reusable=self.reusable)
@@ -96,7 +96,7 @@ def resolve(
 
     Args:
         view: the log below the job's claim.
-        wanted: `latest`, `none`, or a snapshot: its manifest, or the folder of it, as key or absolute URI.
+        wanted: `latest`, `none`, or a snapshot: its manifest or directory, as key or absolute URI.
         root: the absolute URI of the job's root.
         require_snapshot: refuse to start fresh.
 
@@ -104,7 +104,7 @@ def resolve(
         LatestUnusable: the newest completion cannot be restored from.
         NoSnapshot: a snapshot is required, and there is none.
         NotCompleted: the snapshot would be a checkpoint of this job, but its log does not name it.
-        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: another snapshot that was asked for cannot be used.
+        SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: a requested snapshot of another job is unusable.
     """
     if wanted == NONE or (wanted == LATEST and view.newest is None):
         if require_snapshot:
@@ -145,7 +145,7 @@ def resolve(
 
 
 def normalise(wanted: str, root: str) -> str:
-    """Return how the log would name a snapshot: by its manifest, with a key if it lies below the job's root."""
+    """Return the log's name for a snapshot: its manifest, as a key if it lies below the job's root."""
     reference = wanted.removeprefix(root)
     if reference.rsplit("/", 1)[-1] != MANIFEST_NAME:
         reference = f"{reference.rstrip('/')}/{MANIFEST_NAME}"
@@ -155,10 +155,10 @@ def normalise(wanted: str, root: str) -> str:
 def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Program[LatestUnusable]:
     """Return the error for an unusable newest completion: its problems, and the newest intact older one.
 
-    The files of older ones are read to know it.
+    Reads the files of older completions to check them.
 
     Args:
-        problems: what is wrong, one sentence each; also what is found only when the files are read.
+        problems: the problems, one sentence each, including those found only by reading the files.
     """
     older = yield from newest_intact(view, below=record)
     found = "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")

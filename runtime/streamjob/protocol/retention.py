@@ -1,15 +1,15 @@
-"""Which checkpoints a job keeps, and how much of its log.
+"""Decides which checkpoints a job retains, and which part of its log.
 
-Flink's rule: the newest checkpoints are retained, as many as the job says and never none; older ones are subsumed.
-Savepoints neither count nor are subsumed, for they belong to their user.
+Flink's rule: the newest checkpoints are retained, as many as configured and at least one; older ones are subsumed.
+Savepoints neither count nor are subsumed, since they belong to their user.
 
-The log is kept from the oldest retained checkpoint on, whether the last claim lies below or above it: an epoch may last
-for years. Every record carries epoch, owner and attempt, so the highest one tells who holds the log without the claim.
-It also says which number is the oldest (`LogRecord.oldest`), and only what lies below that is pruned: whatever is
+The log is kept from the oldest retained checkpoint on, even if the last claim is below: an epoch may last for years.
+Every record carries epoch, owner and attempt, so the highest one tells who holds the log, even without the claim. It
+also contains the number of the oldest record (`LogRecord.oldest`). Only records below that are pruned, so a record
 missing above was lost.
 
-Pruning leaves free numbers below the run, and what is written there late must never count. Readers do not look below
-`oldest`. The rest of this is for logs whose highest record is of version 1, which does not have it.
+Pruning leaves free numbers below the run, and late records there must never count. Readers do not look below `oldest`.
+The rest of this text is for logs whose highest record is of version 1, which has no such field.
 
 Call *first(n)* the record that was created first under number n. It was created while n - 1 was the highest number, by
 a writer that had read or written first(n - 1): a stale writer finds its number taken or, pruned, something above it
@@ -45,7 +45,7 @@ def subsumed(checkpoints: Sequence[LogRecord], num_retained: int) -> tuple[LogRe
         num_retained: how many are retained.
 
     Raises:
-        ValueError: `num_retained` is below 1, so nothing would be left to restore from.
+        ValueError: `num_retained` is below 1, so nothing would be left to restore.
     """
     if num_retained < 1:
         raise ValueError(f"numRetained is {num_retained}; at least 1 checkpoint must be retained")
@@ -55,8 +55,8 @@ def subsumed(checkpoints: Sequence[LogRecord], num_retained: int) -> tuple[LogRe
 def prune_below(held: Claim) -> LogSeq:
     """Return the number below which the log's records are superfluous.
 
-    What stays are the records of all retained checkpoints, so that they exist, and all above the oldest of them; from
-    the claim on if none is retained. The newest completion and the highest record are always among them. Nothing is
-    superfluous that the highest record still counts to the log.
+    The remaining records are those of all retained checkpoints, which makes them exist, and all above the oldest of
+    them; from the claim on if none is retained. They always include the newest completion and the highest record, and
+    all records that the highest record still counts as part of the log.
     """
     return min(held.oldest, held.retained[0].seq if held.retained else held.record.seq)

@@ -42,16 +42,16 @@ class Chains:
 
     @property
     def drained(self) -> bool:
-        """Whether every chain is flushed."""
+        """Whether every chain has been flushed."""
         return self._all(_DRAINED)
 
     @property
     def finished(self) -> bool:
-        """Whether the input of every chain has ended and is processed."""
+        """Whether the input of every chain has ended and been processed."""
         return self._all(_FINISHED)
 
     def why_not_ready(self) -> str:
-        """Return which chains cannot be cut, for people."""
+        """Return the chains that cannot be cut, in words."""
         return ", ".join(
             f"chain {chain} is {status}" for chain, status in self._statuses.items() if status not in _READY
         )
@@ -61,10 +61,10 @@ class Chains:
 
 
 class Schedule:
-    """When the coordinator starts checkpoints by itself; times in seconds.
+    """Decides when the coordinator starts checkpoints by itself; times in seconds.
 
-    An overdue periodic checkpoint is not lost and does not pile up: it starts once it may. The interval counts from the
-    last periodic start, the minimum pause from the last completion of any kind.
+    An overdue periodic checkpoint is neither lost nor repeated: it starts as soon as possible. The interval counts from
+    the last periodic start, the minimum pause from the last completion of any kind.
     """
 
     def __init__(self, policy: CheckpointPolicy) -> None:
@@ -100,7 +100,7 @@ class Schedule:
         return due if self._last_completion is None else max(due, self._last_completion + self.policy.min_pause)
 
     def due(self, now: float, chains: Chains) -> CheckpointProperties | None:
-        """Return the checkpoint that is to start by itself now, if any."""
+        """Return the checkpoint that must start by itself now, if any."""
         due = self.next_start(chains)
         if due is None or now < due:
             return None
@@ -117,9 +117,9 @@ class Schedule:
         stopping: bool = False,
         drained: bool = False,
     ) -> CheckpointProperties:
-        """Return the properties of a snapshot under the policy: only plain checkpoints may be unaligned.
+        """Return the properties of a snapshot under the policy; only plain checkpoints may be unaligned.
 
-        A checkpoint that would switch at its trigger is unaligned from the start.
+        A checkpoint that would switch immediately at its trigger is unaligned from the start.
         """
         policy = self.policy
         unaligned = kind is SnapshotKind.CHECKPOINT and (policy.mode == "unaligned" or policy.aligned_timeout == 0)

@@ -1,8 +1,8 @@
 """Statistics of the job's checkpoints, in the models and names of Flink's REST API.
 
-Sizes are in bytes, durations and timestamps in milliseconds; a timestamp or duration that is not known yet is -1, as in
-Flink. A subtask is a chain here. `checkpointed_size` counts the bytes written, `state_size` all files that it refers
-to. The end-to-end duration lasts from the trigger to the last acknowledgement.
+Sizes are in bytes, durations and timestamps in milliseconds; unknown timestamps and durations are -1, as in Flink. A
+subtask is a chain here. `checkpointed_size` counts the bytes written, `state_size` all files that it refers to. The
+end-to-end duration lasts from the trigger to the last acknowledgement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN_MS = -1
 
 
 class CheckpointStatus(StrEnum):
-    """Flink's names for how far a checkpoint has come."""
+    """Flink's names for the states of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -58,7 +58,7 @@ class TaskStatistics(Model):
 
 
 class CheckpointStatistics(Model):
-    """One checkpoint or savepoint; fields that only a completed or only a failed one has are left out otherwise."""
+    """One checkpoint or savepoint; fields that apply only to completed or failed ones are otherwise omitted."""
 
     class_name: Literal["in_progress", "completed", "failed"] = Field(alias="className")
     id: int
@@ -84,7 +84,7 @@ class CheckpointStatistics(Model):
 
     @property
     def is_unaligned(self) -> bool:
-        """Whether a chain did not wait for all its barriers."""
+        """Whether any chain did not wait for all its barriers."""
         return self.checkpoint_type.startswith("UNALIGNED")
 
     @model_serializer(mode="wrap")
@@ -103,7 +103,7 @@ class RestoredStatistics(Model):
 
 
 class Counts(Model):
-    """How many checkpoints there were."""
+    """Numbers of checkpoints."""
 
     restored: int = 0
     total: int = 0
@@ -113,7 +113,7 @@ class Counts(Model):
 
 
 class Distribution(Model):
-    """Spread of a figure: least, most and mean of all, quantiles of the latest; all 0 while there is none."""
+    """Distribution of a figure: minimum, maximum and mean of all values, quantiles of the latest; 0 without values."""
 
     min: int = 0
     max: int = 0
@@ -126,7 +126,7 @@ class Distribution(Model):
 
 
 class Summary(Model):
-    """Spreads over the completed checkpoints."""
+    """Distributions over the completed checkpoints."""
 
     checkpointed_size: Distribution = Distribution()
     state_size: Distribution = Distribution()
@@ -146,7 +146,7 @@ class Latest(Model):
 
 
 class CheckpointingStatistics(Model):
-    """Answer to `GET /v1/checkpoints`; `history` has the youngest first, without tasks."""
+    """Response to `GET /v1/checkpoints`; `history` has the youngest first, without tasks."""
 
     counts: Counts
     summary: Summary
@@ -264,7 +264,7 @@ class StatisticsTracker:
     """Follows the checkpoints of a job through the epochs of a process.
 
     Args:
-        history: how many checkpoints `history` holds, and over how many completed ones quantiles are taken.
+        history: the number of checkpoints in `history`, and of completed ones for quantiles.
     """
 
     def __init__(self, *, history: int = 10) -> None:
@@ -284,7 +284,7 @@ class StatisticsTracker:
     ) -> None:
         """Note the start of a checkpoint."""
         self._counts["total"] += 1
-        # An id that an earlier epoch of this process gave up may come again.
+        # An id that an earlier epoch of this process gave up may be used again.
         self._history.pop(checkpoint, None)
         self._history[checkpoint] = _Record(checkpoint, properties, triggered, tuple(chains))
         while len(self._history) > self._limit:

@@ -10,10 +10,10 @@ from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelSta
 
 
 def check_streams(channels: Sequence[ChannelState]) -> None:
-    """Check that channels of one writer tell the same of its stream, and that no entry is missing.
+    """Check that the channels of one writer agree about its stream, and that no entry is missing.
 
     Raises:
-        BrokenLog: they do not, or one is.
+        BrokenLog: they disagree, or an entry is missing.
     """
     by_writer: dict[ChainUid, list[ChannelState]] = {}
     for channel in channels:
@@ -24,7 +24,7 @@ def check_streams(channels: Sequence[ChannelState]) -> None:
             raise BrokenLog(f"a channel from {writer} is there twice")
         if len({(channel.next, channel.ended) for channel in mine}) > 1:
             raise BrokenLog(f"the channels from {writer} do not agree on where its stream ends")
-        # Readers upload apart, so the same segment may lie in two objects.
+        # Readers upload separately, so the same segment may be in two objects.
         entries = [
             entry_of(entry, lambda file: f"{file.path} {file.sha256}") for channel in mine for entry in channel.entries
         ]
@@ -32,7 +32,7 @@ def check_streams(channels: Sequence[ChannelState]) -> None:
 
 
 def entry_of(stored: ChannelEntry, name_of: Callable[[ChannelSegment], str]) -> Entry:
-    """Return an entry of a channel as it stood in its writer's stream; `name_of` gives the names of its segments."""
+    """Return a channel's entry as it was in its writer's stream; `name_of` returns the names of its segments."""
     return Entry(
         index=stored.index,
         kind=stored.kind,

@@ -1,4 +1,4 @@
-"""The streams of a job, each reader's position and frontier in them; callers hold the publication lock."""
+"""The streams of a job, with each reader's position and frontier; callers hold the publication lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_CHECKPOINT = CheckpointId(-1)
 
 @dataclass(slots=True)
 class _Reader:
-    """A channel from its consumer's side: positions behind the last published and the last committed batch."""
+    """A channel from its consumer's side: positions after the last published and the last committed batch."""
 
     consumed: int = 0
     committed: int = 0
@@ -32,8 +32,8 @@ class Changes:
 class Streams:
     """One log per producer, and its readers' positions.
 
-    A reader may read up to and including the first barrier that is not released for it. In a feedback channel every one
-    is: it has come to its writer through its reader.
+    A reader may read up to and including the first barrier that is not released for it. In a feedback channel all
+    barriers are released: they have come to its writer through its reader.
 
     Args:
         chains: the job's chains.
@@ -72,7 +72,7 @@ class Streams:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """All channels, in the order in which they were given."""
+        """All channels in the given order."""
         return tuple(self._readers)
 
     @property
@@ -81,11 +81,11 @@ class Streams:
         return self._loops
 
     def inputs(self, chain: ChainUid) -> tuple[ChainUid, ...]:
-        """Return the producers that a chain reads, those of feedback channels among them."""
+        """Return the producers that a chain reads, including those of feedback channels."""
         return self._inputs[chain]
 
     def forward_inputs(self, chain: ChainUid) -> tuple[ChainUid, ...]:
-        """Return the producers that a chain reads through other than feedback channels."""
+        """Return the producers that a chain reads through channels other than feedback channels."""
         return tuple(producer for producer in self._inputs[chain] if (producer, chain) not in self._feedback)
 
     def feeds_back_to(self, chain: ChainUid) -> tuple[ChainUid, ...]:
@@ -93,11 +93,11 @@ class Streams:
         return tuple(consumer for consumer in self._consumers[chain] if (chain, consumer) in self._feedback)
 
     def log(self, producer: ChainUid) -> ChannelLog | None:
-        """Return a chain's log, None if no chain reads it."""
+        """Return a chain's log; None if it has no readers."""
         return self._logs.get(producer)
 
     def restore_log(self, producer: ChainUid, log: ChannelLog, released: CheckpointId) -> None:
-        """Let a producer's stream begin as it stood in a checkpoint, whose barriers up to `released` are obsolete."""
+        """Let a producer's stream start as it was in a checkpoint; barriers up to `released` are obsolete."""
         self._logs[producer] = log
         for consumer in self._consumers[producer]:
             self._released[consumer] = max(self._released[consumer], released)
@@ -106,27 +106,27 @@ class Streams:
         self.changes()
 
     def restore_position(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
-        """Let a consumer begin at positions of the streams that it reads. Raises IllegalPublication for another."""
+        """Let a consumer start at positions of its input streams. Raises IllegalPublication for other streams."""
         for producer, position in consumed.items():
             reader = self._reader(producer, consumer)
             reader.consumed = reader.committed = position
 
     def check_restored(self) -> None:
-        """Raise IllegalPublication if a consumer's position has no entry in its producer's stream."""
+        """Raise IllegalPublication if a consumer's position is outside its producer's stream."""
         for (producer, consumer), reader in self._readers.items():
             log = self._logs[producer]
             if not log.base <= reader.consumed <= log.next:
                 raise IllegalPublication(f"chain {consumer} is to read from position {reader.consumed} of {log}")
 
     def consumed(self, consumer: ChainUid) -> dict[ChainUid, int]:
-        """Return how far a chain has consumed its producers' streams, behind its last published batch."""
+        """Return a chain's positions in its producers' streams, after its last published batch."""
         return {producer: self._readers[producer, consumer].consumed for producer in self._inputs[consumer]}
 
     def consume(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
         """Record the positions after a published batch; an omitted producer keeps its position.
 
         Raises:
-            IllegalPublication: a position went back, or is behind what the chain may read; nothing is noted, then.
+            IllegalPublication: a position went back, or is past the chain's frontier; nothing is recorded then.
         """
         for producer, position in consumed.items():
             before, frontier = self._reader(producer, consumer).consumed, self.frontier(producer, consumer)
@@ -139,11 +139,11 @@ class Streams:
             self._readers[producer, consumer].consumed = position
 
     def consumed_bytes(self, consumer: ChainUid) -> int:
-        """Return how many bytes a chain has consumed, from where the streams' logs begin in this epoch."""
+        """Return the bytes that a chain has consumed since the start of the streams' logs in this epoch."""
         return sum(self._logs[producer].bytes_before(at) for producer, at in self.consumed(consumer).items())
 
     def commit(self, consumer: ChainUid) -> None:
-        """Note that all that a chain has consumed is committed: its published batch need not be run again."""
+        """Record that everything a chain has consumed is committed: its published batch will not run again."""
         for producer in self._inputs[consumer]:
             reader = self._readers[producer, consumer]
             reader.committed = reader.consumed
@@ -154,13 +154,13 @@ class Streams:
             self._released[consumer] = max(self._released[consumer], checkpoint)
 
     def frontier(self, producer: ChainUid, consumer: ChainUid) -> int:
-        """Return how far a chain may read a stream: the position behind the last entry that it may read.
+        """Return the limit for a chain in a stream: the position after the last entry that it may read.
 
         Raises:
             IllegalPublication: there is no such channel.
         """
         reader, log = self._reader(producer, consumer), self._logs[producer]
-        # The end of an inner channel is read by nobody: who would has ended with the whole loop.
+        # Nobody reads the end of an inner channel: its reader has ended with the whole loop.
         end = log.next - 1 if log.ended and (producer, consumer) in self._inner else log.next
         barrier = log.first_barrier_behind(self._released[consumer])
         return max(reader.consumed, end if barrier is None else min(end, barrier + 1))
@@ -171,16 +171,16 @@ class Streams:
         return barrier is not None and barrier < self._readers[producer, consumer].consumed
 
     def has_consumed_end(self, producer: ChainUid, consumer: ChainUid) -> bool:
-        """Return whether a chain has consumed all that a stream will ever hold."""
+        """Return whether a chain has consumed everything that a stream will ever contain."""
         log = self._logs[producer]
         return log.ended and self._readers[producer, consumer].consumed == log.next
 
     def unread(self, channel: Channel) -> int:
-        """Return how many records of a channel its consumer has not consumed."""
+        """Return the number of unconsumed records of a channel."""
         return self._logs[channel[0]].backlog(self._readers[channel].consumed).records
 
     def read_off(self, channels: Iterable[Channel]) -> None:
-        """Let the consumers of channels stand at their ends: nothing that concerns them is left there."""
+        """Move the consumers of channels to the ends of these: no relevant data is left there."""
         for channel in channels:
             self._readers[channel].consumed = self._logs[channel[0]].next
 
@@ -189,11 +189,11 @@ class Streams:
         self._kept[channel] = position
 
     def let_go(self, producer: ChainUid | None = None) -> None:
-        """Keep nothing any more of a chain's stream, by default of all streams."""
+        """Stop keeping entries of a chain's stream, by default of all streams."""
         self._kept = {} if producer is None else {c: at for c, at in self._kept.items() if c[0] != producer}
 
     def stored_bytes(self, producer: ChainUid) -> int:
-        """Return how many bytes of a chain's stream are still there, consumed or not."""
+        """Return the number of bytes of a chain's stream that still exist, consumed or not."""
         log = self._logs[producer]
         return log.backlog(log.base).bytes
 
@@ -202,7 +202,7 @@ class Streams:
         return self._logs[producer].between(position, end)
 
     def backlog(self, producer: ChainUid, consumer: ChainUid | None) -> Backlog:
-        """Return the data that a consumer, by default the slowest but for feedback channels, has not consumed."""
+        """Return a consumer's unconsumed data; by default of the slowest, apart from feedback channels."""
         forward = (each for each in self._consumers[producer] if (producer, each) not in self._feedback)
         consumers = tuple(forward) if consumer is None else (consumer,)
         positions = [self._reader(producer, each).consumed for each in consumers]

@@ -1,8 +1,8 @@
 """Requests to the coordinator: policies, kinds of snapshots, and the queue.
 
-A request is known by its trigger id: the same id asked twice is one request with one outcome, however often the caller
-had to repeat it. Queued requests go savepoints first, then checkpoints, older before younger (Flink's
-CheckpointRequestDecider). Periodic checkpoints are not requests: the coordinator's clock makes them.
+A request is identified by its trigger id: repeated requests with the same id are one request with one outcome. Queued
+savepoints are served first, then checkpoints, older before younger (Flink's CheckpointRequestDecider). Periodic
+checkpoints are not requests; the coordinator's clock starts them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class CheckpointPolicy:
     Args:
         interval: seconds between the starts of periodic checkpoints; None for none.
         timeout: seconds from the trigger until all chains must have acknowledged.
-        min_pause: seconds from the last completion to the next periodic trigger, at least.
-        tolerable_failures: failures in a row that the job survives.
+        min_pause: minimum seconds from the last completion to the next periodic trigger.
+        tolerable_failures: consecutive failures that the job survives.
         mode: `aligned` or `unaligned` barriers; savepoints are always aligned.
         aligned_timeout: seconds from the trigger after which an aligned checkpoint switches to unaligned; None for
         never.
@@ -63,10 +63,10 @@ class SnapshotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """The properties in which snapshots differ; the code that takes them is the same.
+    """The properties in which snapshots differ; the same code takes all of them.
 
-    `location` is where a savepoint goes (None: the job's own place). `stopping` seals publication behind the cut, and
-    the job ends once the snapshot is published. `drained` says that all input was flushed as if it had ended.
+    `location` is the place for a savepoint (None for the job's own). `stopping` seals publication after the cut, and
+    the job ends once the snapshot is published. `drained` means that all input was flushed as if it had ended.
     `aligned_timeout` is in seconds from the trigger.
     """
 
@@ -85,7 +85,7 @@ class CheckpointProperties:
 
     @property
     def failure_counts(self) -> bool:
-        """Whether its failure counts as one of the job's tolerable failures: a savepoint's never does."""
+        """Whether its failure counts as one of the job's tolerable failures; a savepoint's never does."""
         return not self.is_savepoint
 
 
@@ -99,7 +99,7 @@ class Request:
 
 
 class TriggerState(StrEnum):
-    """How far a request has come."""
+    """The state of a request."""
 
     QUEUED = "QUEUED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -109,10 +109,10 @@ class TriggerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerOutcome:
-    """How a request ended.
+    """The result of a request.
 
-    Completed: `checkpoint` is the snapshot, `uri` its manifest. A stop without savepoint is completed also if its last
-    checkpoint failed; `failure` then says why, and there is no snapshot. Failed: `failure` says why.
+    Completed: `checkpoint` is the snapshot, `uri` its manifest. A stop without savepoint also completes if its last
+    checkpoint failed; then there is no snapshot, and `failure` has the reason. Failed: `failure` has the reason.
     """
 
     state: Literal[TriggerState.COMPLETED, TriggerState.FAILED]
@@ -134,8 +134,8 @@ class Triggers:
     """The queue of requests and the memory of their outcomes; outlives the epochs of a process.
 
     Args:
-        capacity: requests that may wait at once; one more is refused.
-        remembered: resolved requests whose outcome is kept.
+        capacity: maximum number of queued requests; further ones are refused.
+        remembered: number of resolved requests whose outcome is remembered.
     """
 
     def __init__(self, *, capacity: int = 1000, remembered: int = 1000) -> None:
@@ -145,32 +145,32 @@ class Triggers:
         self._statuses: OrderedDict[TriggerId, TriggerStatus] = OrderedDict()
 
     def status(self, trigger_id: TriggerId) -> TriggerStatus | None:
-        """Return how far a request has come, or None if it is unknown or long forgotten."""
+        """Return the state of a request; None if it is unknown or forgotten."""
         return self._statuses.get(trigger_id)
 
     def queued(self) -> tuple[Request, ...]:
-        """Return the waiting requests, first to be served first."""
+        """Return the queued requests in the order of service."""
         return tuple(self._queue)
 
     @property
     def full(self) -> bool:
-        """Whether another request would be one too many."""
+        """Whether the queue is full."""
         return len(self._queue) >= self._capacity
 
     def enqueue(self, request: Request) -> None:
-        """Let a new request wait for its turn. Raises ValueError if its trigger id is known already."""
+        """Queue a new request. Raises ValueError if its trigger id is known already."""
         self.accept(request.trigger_id, TriggerState.QUEUED)
         self._queue.append(request)
         self._queue.sort(key=lambda queued: queued.kind is not SnapshotKind.SAVEPOINT)
 
     def accept(self, trigger_id: TriggerId, state: TriggerState = TriggerState.IN_PROGRESS) -> None:
-        """Remember a new request that does not wait in the queue. Raises ValueError if its trigger id is known."""
+        """Remember a new request without queueing it. Raises ValueError if its trigger id is known."""
         if trigger_id in self._statuses:
             raise ValueError(f"trigger {trigger_id} is known already")
         self._statuses[trigger_id] = TriggerStatus(trigger_id, state)
 
     def take(self) -> Request | None:
-        """Return the request to be served next and take it from the queue; None if none waits."""
+        """Remove the next request from the queue and return it; None if the queue is empty."""
         if not self._queue:
             return None
         request = self._queue.pop(0)
@@ -178,7 +178,7 @@ class Triggers:
         return request
 
     def resolve(self, trigger_id: TriggerId, outcome: TriggerOutcome) -> None:
-        """Remember how a request ended, and forget the oldest of those that ended before."""
+        """Remember the outcome of a request, and forget the oldest outcomes."""
         self._queue = [queued for queued in self._queue if queued.trigger_id != trigger_id]
         self._statuses[trigger_id] = TriggerStatus(trigger_id, outcome.state, outcome)
         self._statuses.move_to_end(trigger_id)

@@ -1,4 +1,4 @@
-"""How far each chain has come, and the checkpoint that is cutting them."""
+"""The progress of each chain, and the checkpoint that is cutting them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChainProgress:
     """The publications of a chain that no completed checkpoint covers yet.
 
     `running` is the batch that has begun and is not published. `ended` is final in this epoch; a start from a snapshot
-    of a `drained` chain reads on.
+    of a `drained` chain continues to read.
     """
 
     published: BatchId = NO_BATCH
@@ -49,8 +49,8 @@ class CheckpointUnderWay:
     """A checkpoint from its trigger to its end.
 
     Args:
-        id: its identity, and its barriers'.
-        triggered: when it was, in seconds.
+        id: its id, also that of its barriers.
+        triggered: the time of its trigger, in seconds.
         aligning: whether its barriers still cut chains; they are obsolete once it is unaligned.
         first_barriers: when the first barrier reached a chain, in seconds, and the bytes it had consumed by then.
         cuts: the cuts made so far.
@@ -71,11 +71,11 @@ class CheckpointUnderWay:
         *,
         unaligned: bool,
     ) -> ChainCut:
-        """Cut a chain behind its last published batch.
+        """Cut a chain after its last published batch.
 
-        What is in flight to it lasts to its producers' cuts; a producer that is not cut yet must be cut before anything
-        else happens. What it feeds back lasts from the cuts of those that read it, which come before its own or, like
-        those of its producers, at the same moment.
+        Its in-flight data ends at its producers' cuts; a producer without a cut must be cut before anything else
+        happens. Its fed-back data starts at the cuts of its readers, which come before its own or, like those of its
+        producers, at the same moment.
         """
         progress, consumed = chains[chain], streams.consumed(chain)
         ends = {producer: self._end_of(producer, chains, streams) for producer in streams.forward_inputs(chain)}
@@ -125,13 +125,13 @@ class CheckpointUnderWay:
         entries = streams.in_flight(producer, start, end)
         if not chains[producer].drained:
             return entries
-        # Whoever goes on from here goes on behind the end: to them it is an entry without records.
+        # A job that continues from here starts after the end, which it treats as an entry without records.
         return tuple(replace(entry, kind=EntryKind.DATA) if entry.kind is EntryKind.END else entry for entry in entries)
 
     def _end_of(
         self, producer: ChainUid, chains: Mapping[ChainUid, ChainProgress], streams: Streams
     ) -> tuple[int, bool]:
-        """Return where a chain's stream ends in the checkpoint, and whether it has ended there for good."""
+        """Return the end of a chain's stream in the checkpoint, and whether it has ended there for good."""
         cut = self.cuts.get(producer)
         if cut is not None:
             return cut.next_index, cut.ended

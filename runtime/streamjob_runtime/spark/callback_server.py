@@ -1,7 +1,8 @@
-"""Lets only this process's own Spark call into its Python.
+"""Ensures that only this process's own Spark can call into its Python.
 
-PySpark's callback server takes calls from whoever reaches its port on loopback, any user of the machine among them. It
-can ask for a token, and Spark's side can send one; but py4j forgets the token when PySpark tells it the server's port.
+PySpark's callback server accepts calls from anybody who reaches its port on loopback, including other users of the
+machine. The server can require a token, and Spark's side can send one, but py4j forgets the token when PySpark sets the
+server's port.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def authenticate_callbacks(session: SparkSession) -> None:
-    """Start the callback server so that it asks for a token, and give the token to Spark; once for a gateway.
+    """Start the callback server with a required token, and give the token to Spark; once per gateway.
 
     Args:
-        session: a session whose gateway has not called into Python yet.
+        session: a session whose gateway has not yet called into Python.
     """
     from py4j.java_gateway import JavaObject
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = session.sparkContext._gateway
-    # A gateway answers to any name, by asking Java.
+    # A gateway answers to any attribute name, by asking Java.
     if gateway.__dict__.get("_callback_server") is not None:
         return
     token = secrets.token_urlsafe(32)

@@ -1,8 +1,7 @@
-"""The archive of loaded classes that lets Spark's Java start in a third less time (class-data sharing, JEP 350).
+"""An archive of loaded classes that lets Spark's Java start a third faster (class-data sharing, JEP 350).
 
-`python -m streamjob_runtime.spark.warm_up` makes it once: it runs a small job
-and keeps the classes that Java has loaded by then.
-Java checks by itself that an archive fits its version and class path, and goes without where it does not.
+`python -m streamjob_runtime.spark.warm_up` creates it once: it runs a small job and archives the classes that Java has
+loaded by then. Java itself checks whether an archive fits its version and class path, and ignores one that does not.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from streamjob_runtime.spark.jvm import JAR
 
 DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
 TRAIN_VARIABLE = "STREAMJOB_TRAIN_CLASS_DATA"
-"""Set to 1 in the run that makes the archive."""
+"""Set to 1 in the run that creates the archive."""
 
 
 def archive(java: Java, environment: Mapping[str, str]) -> Path:
-    """Return where the archive for a Java lies, whether it exists or not."""
+    """Return the path of the archive for a Java, whether it exists or not."""
     directory = Path(environment.get(DIRECTORY_VARIABLE) or Path(sys.prefix) / "var" / "streamjob")
     stat = java.executable.stat()
     jar = hashlib.sha256(JAR.read_bytes()).hexdigest()
@@ -30,12 +29,12 @@ def archive(java: Java, environment: Mapping[str, str]) -> Path:
 
 
 def can_archive(java: Java) -> bool:
-    """Return whether a Java has the archive of its own classes that ours is built upon: a trimmed one has none."""
+    """Return whether a Java has the archive of its own classes on which ours is based; a trimmed one has none."""
     return any((java.executable.resolve().parent.parent / "lib").rglob("classes.jsa"))
 
 
 def java_options(java: Java, environment: Mapping[str, str]) -> str:
-    """Return the options that use the archive, or in the training run the ones that make it; empty if there is none."""
+    """Return the options that use the archive, or create it in the training run; empty if there is none."""
     target = archive(java, environment)
     if environment.get(TRAIN_VARIABLE) == "1":
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +43,7 @@ def java_options(java: Java, environment: Mapping[str, str]) -> str:
 
 
 def hint(java: Java, environment: Mapping[str, str]) -> str | None:
-    """Return what would let Spark start faster: the archive for a Java is missing, and could be made; None if not."""
+    """Return a hint if Spark could start faster with an archive that can be created; otherwise None."""
     target = archive(java, environment)
     if target.exists() or environment.get(TRAIN_VARIABLE) == "1" or not can_archive(java):
         return None

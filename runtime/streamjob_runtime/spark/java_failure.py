@@ -1,4 +1,4 @@
-"""Why Spark's Java did not start: the same Java is asked with the same options."""
+"""Finds out why Spark's Java did not start, by running the same Java with the same options."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SECONDS = 60
 
 
 class SparkDoesNotStart(InvalidInput):
-    """Java ended before Spark ran, or Spark refuses its settings: another start with the same settings fails, too."""
+    """Java ended before Spark ran, or Spark refuses its settings; the same settings will fail again."""
 
 
 def why_not_started(error: Exception, java: Java, conf: Mapping[str, str]) -> SparkDoesNotStart | None:
-    """Return the error for a Spark that cannot start; None if another start may succeed.
+    """Return the error of a failed start; None if another start may succeed.
 
     Args:
-        error: what PySpark raised.
-        java: the Java that was to run Spark.
+        error: PySpark's error.
+        java: the Java for Spark.
         conf: Spark's configuration.
     """
     if "JAVA_GATEWAY_EXITED" in str(error):
@@ -41,7 +41,7 @@ def why_not_started(error: Exception, java: Java, conf: Mapping[str, str]) -> Sp
 
 
 def _said_by(java: Java, conf: Mapping[str, str]) -> str:
-    """Return what Java says of these options; nothing if it takes them."""
+    """Return Java's error message about these options; empty if it accepts them."""
     memory = [f"-Xmx{conf[_MEMORY]}"] if _MEMORY in conf else []
     command = [str(java.executable), *memory, *shlex.split(conf.get(_JAVA_OPTIONS, "")), "-version"]
     try:

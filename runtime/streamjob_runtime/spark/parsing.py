@@ -1,4 +1,4 @@
-"""Asks Spark itself whether a query parses, where the parser that needs no Java does not read it."""
+"""Asks Spark whether a query parses, if the parser without Java cannot read it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def parse_with_spark(sql: str) -> str | None:
-    """Return why Spark cannot parse a query, or None if it can; starts a Spark of its own and stops it again."""
+    """Return why Spark cannot parse a query, or None; starts and stops a separate Spark."""
     from pyspark.errors import ParseException
 
     from streamjob_runtime.spark.holder import SparkHolder

@@ -1,8 +1,8 @@
-"""Names in expressions of Spark."""
+"""Quotes names in Spark expressions."""
 
 from __future__ import annotations
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as an expression of Spark, in which a dot is part of the name."""
+    """Return a column's name as a Spark expression in which dots belong to the name."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,6 +1,6 @@
-"""Starts the embedded Spark with the settings that exact and cheap checkpoints need.
+"""Starts the embedded Spark with the settings for exact and cheap checkpoints.
 
-What each setting buys was measured on Spark 4.3; `docs/decisions/` has the numbers.
+The effect of each setting was measured on Spark 4.3; see `docs/decisions/` for the numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATE = _STREAMING + "stateStore."
 
 FIXED: Mapping[str, str] = {
     _STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    # Names of state files carry a unique id: a batch that is run again never reuses one.
+    # Names of state files contain a unique id, so a repeated batch never reuses one.
     _STATE + "checkpointFormatVersion": "2",
     _STATE + "rocksdb.changelogCheckpointing.enabled": "true",
     # Format 4 is corrupted silently when its state is rewritten for another number of partitions.
@@ -39,15 +39,15 @@ FIXED: Mapping[str, str] = {
     _STREAMING + "checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     _STREAMING + "checkpoint.fileChecksum.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
-    # Other users of the machine reach what listens on loopback. In local mode Spark makes the secret itself.
+    # Other users of the machine can reach ports on loopback. In local mode Spark creates the secret itself.
     "spark.authenticate": "true",
-    # For the same reason: on loopback the state of `transformWithState` would be open to anybody.
+    # For the same reason: a port on loopback would expose the state of `transformWithState`.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""What the snapshot protocol relies on; a job cannot change it."""
+"""Settings that the snapshot protocol relies on; a job cannot change them."""
 
 DEFAULTS: Mapping[str, str] = {
-    # Whoever opens state reads all changes since the last snapshot: within a second of a snapshot's making it is used.
+    # Opening state reads all changes since the last snapshot, so a snapshot is used within a second of its creation.
     _STATE + "maintenanceInterval": "1s",
     _STATE + "rocksdb.trackTotalNumberOfRows": "false",
     # The default of 10 ms costs an idle job a tenth of a core.
@@ -55,7 +55,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
-    # It has no login: everybody who reaches it can read it, and must not end a job's queries.
+    # The page has no login: everybody who reaches it can read it, but must not be able to stop a job's queries.
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -63,21 +63,21 @@ DEFAULTS: Mapping[str, str] = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
-"""What a job may change in its `sparkConf`."""
+"""Settings that a job may change in its `sparkConf`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a job asks of its Spark.
+    """A job's settings for its Spark.
 
     Args:
         name: the job's name.
-        parallelism: task slots, that is local cores.
+        parallelism: task slots, which are local cores.
         max_parallelism: state partitions.
         workdir: directory for Spark's scratch files.
         conf: the job's `sparkConf`.
         python_path: directories in which the Python workers find the job's modules.
-        connectors: those whose jars Spark is given, by format.
+        connectors: the formats of the connectors whose jars Spark needs.
     """
 
     name: str
@@ -89,7 +89,7 @@ class SessionSettings:
     connectors: tuple[str, ...] = ()
 
     def spark_conf(self) -> dict[str, str]:
-        """Return Spark's configuration: defaults, then the job's, then what is fixed."""
+        """Return Spark's configuration: defaults, then the job's settings, then fixed ones."""
         java_options = "spark.driver.extraJavaOptions"
         return {
             **DEFAULTS,
@@ -97,7 +97,7 @@ class SessionSettings:
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **self.conf,
             **FIXED,
-            # The job's own options come later, and hold.
+            # The job's own options follow, and win.
             java_options: f"{self._leaving_nothing()} {self.conf.get(java_options, DEFAULTS[java_options])} {_LOGGING}",
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
             "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
@@ -105,20 +105,20 @@ class SessionSettings:
 
     @property
     def temporary(self) -> Path:
-        """The directory of Java's temporary files, libraries that it unpacks among them. It goes with `workdir`."""
+        """Java's directory for temporary files, including unpacked libraries; removed together with `workdir`."""
         return self.workdir / "tmp"
 
     def _leaving_nothing(self) -> str:
-        # Java keeps its performance data in the machine's own directory of temporary files, whatever the option says.
+        # Java keeps its performance data in the system's directory for temporary files, regardless of this option.
         return f"-XX:-UsePerfData {quoted_option(f'-Djava.io.tmpdir={self.temporary}')}"
 
 
 def connector_jars(settings: SessionSettings) -> list[Path]:
-    """Return the jars of a job's connectors, fetched if need be.
+    """Return the jars of a job's connectors, downloaded if necessary.
 
     Raises:
-        CannotFetch: they are not here and cannot be had.
-        NoJava: there is no Java to fetch them with.
+        CannotFetch: they are missing and cannot be downloaded.
+        NoJava: there is no Java to run Ivy.
     """
     return [jar for each in settings.connectors for jar in find_jars(each, os.environ, settings.conf)]
 
@@ -127,12 +127,12 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     """Start Spark inside this process and return its session.
 
     Args:
-        settings: what the job asks of its Spark.
-        on_hint: is told what would let Spark start faster.
+        settings: the job's Spark settings.
+        on_hint: receives a hint how Spark could start faster.
 
     Raises:
-        NoJava: no Java that Spark can run on was found.
-        CannotFetch: a connector's jars are not here and cannot be had.
+        NoJava: no suitable Java was found.
+        CannotFetch: a connector's jars are missing and cannot be downloaded.
         SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
     java = find_java(os.environ, settings.workdir / "java")
@@ -142,7 +142,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
     conf["spark.python.unix.domain.socket.dir"] = str(socket_directory(settings.workdir))
-    # Without this, Spark's own page, if a job enables it, listens on all addresses.
+    # Otherwise Spark's own page, if a job enables it, would listen on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
     conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
@@ -154,7 +154,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
 
     spare_pandas()
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # They print pages of JSON for each query that Spark refuses. What is wrong is in the error, which names it.
+        # They print pages of JSON for each query that Spark refuses; the error itself names the problem.
         logging.getLogger(name).disabled = True
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
     for key, value in conf.items():
@@ -172,7 +172,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
 
 @contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment for a while: a second start must not take the first one's wrapper for Java."""
+    """Set an environment variable temporarily: a second start must not find the first one's Java wrapper."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -185,15 +185,15 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 
 def spare_pandas() -> None:
-    """Let PySpark tell NumPy's values by their type.
+    """Make PySpark recognise NumPy values by their type.
 
-    It asks of every argument of every call into Java whether it is one, and imports its testing tools for that, which
+    PySpark checks every argument of every call into Java for this, and imports its testing tools for the check, which
     import pandas: more than a second of CPU in each start.
     """
     from pyspark.sql import types
 
     def numpys(obj: Any, name: str) -> bool:
-        # Another chain's thread may be in the middle of importing it: then there is no value of it yet.
+        # Another chain's thread may be importing it; then no value of it exists yet.
         kind = getattr(sys.modules.get("numpy"), name, None)
         return kind is not None and isinstance(obj, kind)
 

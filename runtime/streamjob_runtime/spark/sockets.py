@@ -1,7 +1,7 @@
-"""A directory for the Unix sockets between Spark and its Python processes, which no other user can enter.
+"""Creates a private directory for the Unix sockets between Spark and its Python processes.
 
-Any user of the machine can reach a port on loopback, and the server through which `transformWithState` reads and writes
-its state has no login.
+Any user of the machine can reach a port on loopback, and the server through which `transformWithState` accesses its
+state has no login.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import tempfile
 from pathlib import Path
 
 LONGEST_DIRECTORY = 60
-"""Characters. The path of a Unix socket has 103 at most, and Spark's names of them have 42."""
+"""In characters. The path of a Unix socket has at most 103, and Spark's socket names have 42."""
 
 
 def socket_directory(workdir: Path) -> Path:
-    """Return an empty directory for Spark's sockets, which only this user can enter.
+    """Return an empty directory for Spark's sockets that only this user can enter.
 
     It is in the work directory. If that path is too long for sockets, it is a temporary directory of the machine, which
     this process removes when it exits.
 
     Args:
-        workdir: the job's work directory; no other process uses it.
+        workdir: the job's work directory, which no other process uses.
     """
     inside = workdir.absolute() / "sockets"
     if len(str(inside)) <= LONGEST_DIRECTORY:
-        # A killed process left its sockets there.
+        # A killed process has left its sockets there.
         shutil.rmtree(inside, ignore_errors=True)
         inside.mkdir(mode=0o700, parents=True, exist_ok=True)
         inside.chmod(0o700)

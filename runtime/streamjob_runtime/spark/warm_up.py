@@ -1,6 +1,6 @@
-"""Makes the archive of loaded classes: `python -m streamjob_runtime.spark.warm_up`, once after an installation.
+"""Creates the archive of loaded classes: `python -m streamjob_runtime.spark.warm_up`, once after an installation.
 
-It runs a small job of the kind that jobs are: two sources, a join, a window, an exactly-once sink.
+It runs a small but typical job: two sources, a join, a window, an exactly-once sink.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ sinks:
 
 
 def main() -> int:
-    """Make the archive if there is none; return the exit code."""
+    """Create the archive if it does not exist; return the exit code."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         java = find_java(os.environ, directory / "java")

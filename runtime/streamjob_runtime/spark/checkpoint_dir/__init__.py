@@ -1,4 +1,4 @@
-"""Spark's checkpoint directory: which files a batch needs, keeping them, moving them, and making Spark run a batch."""
+"""Spark's checkpoint directory: finds the files of a batch, holds and moves them, and forces batches."""
 
 from streamjob_runtime.spark.checkpoint_dir.errors import (
     CheckpointError,

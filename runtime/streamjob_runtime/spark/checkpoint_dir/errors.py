@@ -1,4 +1,4 @@
-"""What can be wrong with Spark's checkpoint directory, one class per cause."""
+"""Errors of Spark's checkpoint directory, one class per cause."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streamjob.ids import BatchId
 
 
 class CheckpointError(StreamJobError):
-    """Spark's checkpoint directory cannot be used for what was asked."""
+    """Spark's checkpoint directory cannot be used for an operation."""
 
 
 class NotCommitted(CheckpointError):
-    """A cut was asked for at a batch that Spark has not committed, or whose commit it has purged already."""
+    """A cut was requested at a batch that Spark has not committed, or whose commit it has deleted."""
 
     def __init__(self, checkpoint: Path, batch: BatchId) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class NotCommitted(CheckpointError):
 
 
 class CheckpointFileMissing(CheckpointError):
-    """A file that a batch needs is not in the checkpoint directory, and taking a new listing did not bring it back."""
+    """A file of a batch is missing in the checkpoint directory, even after listing it again."""
 
     def __init__(self, checkpoint: Path, path: str, batch: BatchId) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class CheckpointFileMissing(CheckpointError):
 
 
 class UnreadableCheckpointFile(CheckpointError):
-    """A file of Spark's checkpoint does not have the format that Spark 4.3 writes."""
+    """A file of Spark's checkpoint does not have the format of Spark 4.3."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(f"{file} cannot be read: {problem}", "the checkpoint must be one that Spark 4.3 has written")
@@ -44,7 +44,7 @@ class UnreadableCheckpointFile(CheckpointError):
 
 
 class UnsupportedStateFormat(CheckpointError):
-    """The state was written with settings whose file names do not tell one attempt from another."""
+    """The state was written with settings under which file names do not distinguish attempts."""
 
     def __init__(self, checkpoint: Path, problem: str) -> None:
         super().__init__(

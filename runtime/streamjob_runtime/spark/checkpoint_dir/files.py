@@ -1,4 +1,4 @@
-"""The files of Spark's checkpoint directory that a restart at one batch needs, and no others."""
+"""Finds exactly those files of Spark's checkpoint directory that a restart at a batch needs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class CutFiles:
 
     Args:
         batch: the committed batch of the cut.
-        unique: state files; their names carry unique ids, so that a name stands for one content for ever.
-        per_checkpoint: logs, metadata and schemas; another attempt may write other content under the same name.
+        unique: state files; their names contain unique ids, so a name always has the same content.
+        per_checkpoint: logs, metadata and schemas; another attempt may write different content under the same name.
     """
 
     batch: BatchId
@@ -41,18 +41,18 @@ class CutFiles:
 
 
 def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | None = None) -> CutFiles:
-    """Return the files that a restart at `batch` needs, which Spark has committed.
+    """Return the files that a restart at the committed `batch` needs.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain; its query may be running.
-        batch: the last batch that the restart shall remember.
+        batch: the last batch that the restart remembers.
         directories: see `OffsetEntry.offsets`.
 
     Raises:
-        NotCommitted: Spark has not committed the batch, or has purged its commit already.
-        CheckpointFileMissing: a file is not there, or not any more; a new listing may show why.
+        NotCommitted: Spark has not committed the batch, or has deleted its commit.
+        CheckpointFileMissing: a file is missing, perhaps because Spark has just deleted it; list again.
         UnsupportedStateFormat: the state was not written in checkpoint format 2.
-        UnreadableCheckpointFile: a file does not have Spark 4.3's format.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
     commit = read_commit(checkpoint, batch)
     state_ids = commit.state_ids
@@ -78,13 +78,13 @@ def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | Non
 
 
 def is_uniquely_named(path: str) -> bool:
-    """Return whether a file of a cut is a state file, whose name stands for one content for ever."""
+    """Return whether a file of a cut is a state file, whose name always has the same content."""
     parts = path.split("/")
     return parts[0] == "state" and not {"_metadata", "_stateSchema"} & set(parts)
 
 
 def _log_files(checkpoint: Path, batch: BatchId) -> Iterator[str]:
-    """On its start Spark reads the last batch's entries and the offsets of the one before."""
+    """On start, Spark reads the last batch's entries and the offsets of the one before."""
     if not (checkpoint / "metadata").exists():
         raise CheckpointFileMissing(checkpoint, "metadata", batch)
     yield "metadata"
@@ -101,7 +101,7 @@ def _log_files(checkpoint: Path, batch: BatchId) -> Iterator[str]:
 def _stores(
     checkpoint: Path, partition: str, metadata: OperatorMetadata, ids: tuple[str, ...], batch: BatchId
 ) -> Iterator[tuple[str, str]]:
-    """Yield each store's directory and unique id; the commit log does not say which id is of which store."""
+    """Yield each store's directory and unique id; the commit log does not tell which id belongs to which store."""
     for name in metadata.stores:
         store = partition if name == "default" else f"{partition}/{name}"
         matches = [unique_id for unique_id in dict.fromkeys(ids) if _has_version(checkpoint / store, batch, unique_id)]

@@ -1,4 +1,4 @@
-"""Which files Spark's file source has read, by its log below `sources/`."""
+"""Lists the files that Spark's file source has read, from its log below `sources/`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
 
 
 def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> frozenset[str]:
-    """Return the files that a file source has delivered up to a committed batch: absolute paths, URIs if not local.
+    """Return the files that a file source has delivered up to a committed batch: absolute paths, or URIs if not local.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain.
         source: the number of the source's line in the offset log.
         batch: the batch.
-        directory: its directory below `sources/`; None if that has the line's number.
+        directory: its directory below `sources/`; None if it has the line's number.
 
     Raises:
         CheckpointFileMissing: the offset log has no entry for the batch.
-        UnreadableCheckpointFile: the source's log is not one that Spark 4.3 writes.
+        UnreadableCheckpointFile: the source's log does not have the format of Spark 4.3.
     """
     offset = read_offsets(checkpoint, batch).offsets()[source][1]
     if offset == VOID_OFFSET:
@@ -39,6 +39,6 @@ def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | N
 
 
 def local_path(uri: str) -> str:
-    """Return the path of a `file:` URI; another file system's URI as it is, without escapes."""
+    """Return the path of a `file:` URI; return another file system's URI without escapes."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme in ("", "file") else unquote(uri)

@@ -1,19 +1,19 @@
-"""Makes Spark run one batch without new data when a query starts: after a restore, and to flush at end of input.
+"""Makes Spark run one batch without new data when a query starts: after a restore, and to flush at the end of input.
 
-Spark writes `offsets/<batch>` before it runs a batch, and a query that starts runs a batch that is planned but not
-committed first. So an entry behind the last committed batch N, with the sources' offsets of N unchanged, is a batch
-without data, and its watermark is ours to choose.
+Spark writes `offsets/<batch>` before it runs a batch, and a query that starts first runs a batch that is planned but
+not committed. So an entry after the last committed batch N, with the source offsets of N, is a batch without data whose
+watermark we can choose.
 
-- With the watermark that `commits/N` announces for the next batch, it does what Spark would have done had the query not
-  been restarted: Spark decides on such batches from memory, so after a restart due windows would wait for new data.
-- With the watermark at the end of time it is the flush at end of input: windows, sessions, joins, deduplication and
-  event-time timers all fire, also down a cascade of operators within the one batch, and their state is empty then. A
-  further flush is needed only where a timer or timeout has set another one. What no watermark evicts stays, as it would
-  at the end of a plain Spark query: state without event time, processing-time timers.
+- With the watermark that `commits/N` announces for the next batch, it does what Spark would have done without a
+  restart: Spark decides about such batches from memory, so after a restart due windows would wait for new data.
+- With a watermark at the end of time, it is the flush at the end of input. Windows, sessions, joins, deduplication and
+  event-time timers all fire, even down a cascade of operators within the one batch, and their state is empty
+  afterwards. A further flush is needed only if a timer or timeout has set another one. State that no watermark evicts
+  stays, as it would at the end of a plain Spark query: state without event time, and processing-time timers.
 
-The sources go on behind it where they were. With `availableNow`, a source that does not support that trigger (a Python
-data source without `SupportsTriggerAvailableNow`) gets one batch a run, and the forced batch is that one: start the
-query again to read on.
+The sources then continue at the same offsets. With `availableNow`, a source that does not support that trigger (a
+Python data source without `SupportsTriggerAvailableNow`) gets one batch per run, and the forced batch is that one:
+start the query again to read more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry, batches, la
 from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 END_OF_TIME_MS = 253_402_300_799_000
-"""9999-12-31T23:59:59Z: the watermark of a flush; from 2^63 microseconds on, Spark overflows and nothing fires."""
+"""9999-12-31T23:59:59Z, the watermark of a flush. From 2^63 microseconds on, Spark overflows and nothing fires."""
 
 _TEN_THOUSAND_YEARS_MS = 10_000 * 365 * 24 * 3600 * 1000
 _OVERFLOW_MS = 2**63 // 1000
 
 
 class BatchAlreadyPlanned(CheckpointError):
-    """The offset log has an entry behind the last committed batch already."""
+    """The offset log already has an entry after the last committed batch."""
 
     def __init__(self, checkpoint: Path, batch: BatchId) -> None:
         super().__init__(
@@ -46,20 +46,19 @@ class BatchAlreadyPlanned(CheckpointError):
 
 
 def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = None) -> BatchId:
-    """Plan a batch without data behind the last committed one; the query runs it first when it starts.
+    """Plan a batch without data after the last committed one; the query runs it first when it starts.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
-        timestamp_ms: the time that the batch takes for now, in ms since 1970: processing-time timers fire up to it.
-        watermark_ms: the batch's watermark in ms since 1970; None for the one that Spark would have used. It never
-            falls below that one.
+        timestamp_ms: the batch's current time, in ms since 1970: processing-time timers up to it fire.
+        watermark_ms: the batch's watermark in ms since 1970; None for Spark's own next one, which is also the minimum.
 
     Returns:
-        The batch that was planned.
+        The planned batch.
 
     Raises:
         NotCommitted: no batch is committed yet.
-        BatchAlreadyPlanned: there is a planned batch, which the query would run anyway.
+        BatchAlreadyPlanned: a batch is planned already, which the query would run anyway.
     """
     last = last_committed(checkpoint)
     if last is None:
@@ -76,7 +75,7 @@ def force_batch(checkpoint: Path, timestamp_ms: int, watermark_ms: int | None = 
 
 
 def drop_planned(checkpoint: Path) -> None:
-    """Take back the plan of a batch that is not committed; what it was to read is planned again by the next query.
+    """Withdraw the plan of an uncommitted batch; the next query plans its input again.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
@@ -90,13 +89,13 @@ def drop_planned(checkpoint: Path) -> None:
 def forced_entry(
     last: OffsetEntry, next_watermark_ms: int, timestamp_ms: int, watermark_ms: int | None = None
 ) -> OffsetEntry:
-    """Return the plan of a batch without data.
+    """Return the plan for a batch without data.
 
     Args:
-        last: what the last committed batch read.
-        next_watermark_ms: the watermark that its commit announces for the next batch.
-        timestamp_ms: the time that the batch takes for now; it never goes back.
-        watermark_ms: the watermark that is asked for; None for the announced one.
+        last: the plan of the last committed batch.
+        next_watermark_ms: the watermark that the last commit announces for the next batch.
+        timestamp_ms: the batch's current time; it never decreases.
+        watermark_ms: the requested watermark; None for the announced one.
     """
     announced = max(int(last.metadata.get("batchWatermarkMs", 0)), next_watermark_ms)
     return OffsetEntry(
@@ -111,21 +110,21 @@ def forced_entry(
 
 
 def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
-    """Plan the next flush behind the last committed batch; the query runs it first when it starts.
+    """Plan the next flush after the last committed batch; the query runs it first when it starts.
 
-    Flush, run, and flush again while `needs_another_flush` says so.
+    Flush, run, and flush again as long as `needs_another_flush` is true.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running and whose input has ended.
-        timestamp_ms: the time that the batch takes for now, in ms since 1970.
+        timestamp_ms: the batch's current time, in ms since 1970.
 
     Returns:
-        The batch that was planned; None if the chain has been flushed up to the last time that Spark can represent, so
-        that what it still holds (timers that register their own successors for ever) can never fire.
+        The planned batch. None if the chain has been flushed up to the last time that Spark can represent: timers that
+        keep registering successors can then never fire.
 
     Raises:
         NotCommitted: no batch is committed yet.
-        BatchAlreadyPlanned: there is a planned batch, which the query has to run first.
+        BatchAlreadyPlanned: a batch is planned already, which the query has to run first.
     """
     last = last_committed(checkpoint)
     if last is None:
@@ -135,13 +134,13 @@ def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
 
 
 def flush_watermark(reached_ms: int) -> int | None:
-    """Return the watermark of the next flush, or None behind the last time that Spark can represent; ms since 1970.
+    """Return the watermark of the next flush in ms since 1970, or None past the last time that Spark can represent.
 
-    A further flush lies far behind the one before: what was registered during that one, relative to its watermark,
-    fires in this one.
+    A further flush is far later than the one before, so that timers registered during that one, relative to its
+    watermark, fire in this one.
 
     Args:
-        reached_ms: the watermark that the chain has reached.
+        reached_ms: the current watermark of the chain.
     """
     if reached_ms < END_OF_TIME_MS:
         return END_OF_TIME_MS
@@ -150,13 +149,13 @@ def flush_watermark(reached_ms: int) -> int | None:
 
 
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a flush left something that a further one, with a higher watermark, would bring out.
+    """Return whether a further flush with a higher watermark would produce more results.
 
-    Firing removes state, and what it hands to an operator downstream fires there in the same batch. Only an operator
-    that took something in during the flush can still hold it: a timer that registered a timer.
+    Firing removes state, and its results fire in downstream operators in the same batch. So only an operator that
+    received input during the flush can still hold state: a timer that registered a timer.
 
     Args:
-        state_operators: `stateOperators` of the flushing batch's progress.
+        state_operators: `stateOperators` in the progress of the flushing batch.
     """
     return any(
         operator.get("numRowsUpdated", 0) > 0 or operator.get("customMetrics", {}).get("numRegisteredTimers", 0) > 0

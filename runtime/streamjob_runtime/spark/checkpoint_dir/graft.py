@@ -1,8 +1,8 @@
-"""Puts a restored checkpoint together anew: for a query that has other inputs, or its state under other numbers.
+"""Reassembles a restored checkpoint for a query with other inputs, or with other numbers of stateful operators.
 
-Spark's offset log has a line for each source of the query, by position, and keeps each source's own files and each
-stateful operator's state in directories with numbers. Who moves the lines and the directories moves what they stand
-for. A rewritten file is a new one: a hard link to the old content, such as a hold's, is left as it is.
+Spark's offset log has one line per source of the query, by position. Each source's own files and each stateful
+operator's state are in numbered directories. So lines and directories can be moved to other numbers. A rewritten file
+is a new file; hard links to the old content, such as a hold's, do not change.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SCHEMA = "/_stateSchema/"
 
 @dataclass(frozen=True, slots=True)
 class GraftedInput:
-    """One line of the offset log.
+    """A line of the offset log.
 
     Args:
         directory: the number of its directory below `sources/`.
-        offset: how far the source was read, as Spark writes it; VOID_OFFSET for nothing.
-        files: the source's own files from where it was read before; None if there are none.
+        offset: the source's offset as Spark writes it; VOID_OFFSET for none.
+        files: the source's own files from its previous place; None if there are none.
     """
 
     directory: int
@@ -38,15 +38,15 @@ class GraftedInput:
 
 
 def graft_inputs(checkpoint: Path, batch: BatchId, inputs: Sequence[GraftedInput]) -> None:
-    """Give a committed batch other inputs, and the query an id of its own.
+    """Give a committed batch other inputs, and the query a new id.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
         batch: the last committed batch.
-        inputs: what the query reads, in Spark's order.
+        inputs: the query's inputs, in Spark's order.
 
     Raises:
-        CheckpointFileMissing, UnreadableCheckpointFile: the offset log is not one that Spark 4.3 writes.
+        CheckpointFileMissing, UnreadableCheckpointFile: the offset log does not have the format of Spark 4.3.
     """
     sources = checkpoint / "sources"
     fresh = checkpoint / ".sources"
@@ -60,21 +60,21 @@ def graft_inputs(checkpoint: Path, batch: BatchId, inputs: Sequence[GraftedInput
     last = replace(read_offsets(checkpoint, batch), version="v1", sources=tuple(each.offset for each in inputs))
     write_anew(checkpoint / "offsets" / str(batch), last.render())
     if batch > 0:
-        # Spark reads it as what the last batch began with, and only how many lines it has matters.
+        # Spark reads it as the start of the last batch, and only its number of lines matters.
         write_anew(checkpoint / "offsets" / str(batch - 1), last.render())
     write_anew(checkpoint / "metadata", json.dumps({"id": str(uuid.uuid4())}))
 
 
 def graft_state(checkpoint: Path, batch: BatchId, numbers: Mapping[int, int]) -> None:
-    """Give stateful operators other numbers, and drop the state of those that are left out.
+    """Renumber stateful operators, and drop the state of omitted ones.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
         batch: the last committed batch.
-        numbers: by an operator's number, the number that it had.
+        numbers: maps an operator's new number to its previous one.
 
     Raises:
-        UnreadableCheckpointFile: a file is not one that Spark 4.3 writes.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
     state, former = checkpoint / "state", checkpoint / ".state"
     if state.exists():

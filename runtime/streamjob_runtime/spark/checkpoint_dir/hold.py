@@ -1,7 +1,7 @@
-"""Keeps the files of a cut while the query goes on: one hard link per file.
+"""Keeps the files of a cut while the query continues: one hard link per file.
 
-Spark deletes files of old versions and never writes into a file that it has finished: each appears by rename, an SST
-under a name of its own before the zip that names it. So a link keeps the content, and no file needs a copy.
+Spark deletes files of old versions, but never writes to a finished file: each appears by rename, an SST under a unique
+name before the zip that refers to it. So a link preserves the content, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointFileMissing
 from streamjob_runtime.spark.checkpoint_dir.files import CutFiles, files_for
 
 LISTINGS = 3
-"""How often the files are listed before one that vanishes is an error: maintenance may delete between list and link."""
+"""Listings before a vanished file is an error: Spark may delete files between listing and linking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The files of a cut, linked into a directory of their own."""
+    """The files of a cut, linked into a separate directory."""
 
     directory: Path
     files: CutFiles
 
 
 def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[int] | None = None) -> Hold:
-    """Link the files of a cut into `target`; call it soon after Spark has committed `batch`.
+    """Link the files of a cut into `target`; call this soon after Spark has committed `batch`.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain; its query may be running.
@@ -38,10 +38,10 @@ def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[i
         directories: see `OffsetEntry.offsets`.
 
     Raises:
-        NotCommitted: Spark has not committed the batch, or has purged its commit already.
-        CheckpointFileMissing: a file was not there in any of the listings.
+        NotCommitted: Spark has not committed the batch, or has deleted its commit.
+        CheckpointFileMissing: a file was missing in all listings.
         UnsupportedStateFormat: the state was not written in checkpoint format 2.
-        UnreadableCheckpointFile: a file does not have Spark 4.3's format.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
     for listing in range(1, LISTINGS + 1):
         try:
@@ -60,7 +60,7 @@ def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[i
 
 
 def release(target: Path) -> None:
-    """Remove the directory of a hold; one that does not exist is released already."""
+    """Remove the directory of a hold, if it exists."""
     try:
         shutil.rmtree(target)
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def release(target: Path) -> None:
 def _link(checkpoint: Path, files: CutFiles, target: Path) -> None:
     target.mkdir(parents=True)
     made = {""}
-    # A cut may have thousands of files: plain strings, as path objects would cost more than the links.
+    # Plain strings, since a cut may have thousands of files, and path objects would cost more than the links.
     for path in files:
         folder = path.rpartition("/")[0]
         if folder not in made:

@@ -1,7 +1,7 @@
-"""Which files make up one version of a RocksDB state store.
+"""Finds the files of one version of a RocksDB state store.
 
-Spark writes a changelog per version, and now and then a snapshot: a zip that lists the SST files it consists of. A
-version is its newest snapshot plus the changelogs behind it. File names carry a unique id per attempt; the commit log
+Spark writes a changelog for each version, and sometimes a snapshot: a zip with a list of its SST files. A version
+consists of its newest snapshot and the changelogs after it. File names contain a unique id per attempt. The commit log
 names only the last one, and the head of each changelog names its ancestors back to the snapshot before it.
 """
 
@@ -27,13 +27,13 @@ def store_files(store: Path, version: int, unique_id: str) -> tuple[str, ...]:
     """Return the files of one version of a store, relative to the store's directory, newest changelog first.
 
     Args:
-        store: directory of the store.
-        version: the state's version, one above the batch that left it.
+        store: the store's directory.
+        version: the version of the state, one above the batch that wrote it.
         unique_id: the version's id in the commit log.
 
     Raises:
-        FileNotFoundError: a file is not there, or not any more.
-        UnreadableCheckpointFile: a file is not of a form that Spark 4.3 writes.
+        FileNotFoundError: a file does not exist, or no longer exists.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
     with os.scandir(store) as entries:
         present = {entry.name for entry in entries}
@@ -56,10 +56,10 @@ def store_files(store: Path, version: int, unique_id: str) -> tuple[str, ...]:
 
 
 def read_lineage(changelog: Path) -> dict[int, str]:
-    """Return the unique ids of the versions below a changelog's, back to the snapshot before it.
+    """Return the unique ids of the versions before a changelog's, back to the previous snapshot.
 
     Raises:
-        FileNotFoundError: the changelog is not there, or not any more.
+        FileNotFoundError: the changelog does not exist, or no longer exists.
         UnreadableCheckpointFile: it is not an LZ4-compressed changelog of state checkpoint format 2.
     """
     head = b""
@@ -105,8 +105,8 @@ def snapshot_files(snapshot: Path) -> Iterator[str]:
     """Yield the files that a snapshot's zip lists, relative to the store's directory.
 
     Raises:
-        FileNotFoundError: the zip is not there.
-        UnreadableCheckpointFile: it does not list any.
+        FileNotFoundError: the zip does not exist.
+        UnreadableCheckpointFile: it has no list of files.
     """
     try:
         with zipfile.ZipFile(snapshot) as archive:

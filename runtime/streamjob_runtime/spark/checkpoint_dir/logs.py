@@ -1,8 +1,8 @@
-"""Spark's offset log, commit log and operator metadata, as values.
+"""Parses Spark's offset log, commit log and operator metadata.
 
-`offsets/<batch>` says what a batch is to read, and is written before it runs; `commits/<batch>` says that it ran, and
-names the version of the state that it left. Both are a line with the format's version, a line of JSON, and in the
-offset log a line per source.
+`offsets/<batch>` has the plan of a batch, and is written before it runs. `commits/<batch>` says that it ran, and names
+the version of the state that it wrote. Both consist of a line with the format's version and a line of JSON; the offset
+log adds a line per source.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from streamjob_runtime.spark.checkpoint_dir.errors import (
 from streamjob_runtime.spark.checkpoint_dir.text_files import json_object
 
 VOID_OFFSET = "-"
-"""What the offset log holds for a source that has delivered nothing yet."""
+"""The offset log's entry for a source that has delivered nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """What a batch is to read.
+    """The plan of a batch.
 
     Args:
         version: `v1` (a line per source, by position) or `v2` (by name).
-        metadata: watermark and timestamp of the batch in ms since 1970, and the settings fixed in the checkpoint.
+        metadata: watermark and timestamp of the batch in ms since 1970, and the settings fixed by the checkpoint.
         sources: a line per source, as Spark wrote it.
     """
 
@@ -40,10 +40,10 @@ class OffsetEntry:
     sources: tuple[str, ...]
 
     def offsets(self, directories: Sequence[int] | None = None) -> tuple[tuple[str, str], ...]:
-        """Return each source's name (its directory below `sources/`) and the JSON of its offset, or `-` for none.
+        """Return each source's name (its directory below `sources/`) and its offset as JSON, or `-` for none.
 
         Args:
-            directories: the directory of each line in `v1`; None if no source stands in the query twice.
+            directories: the directory of each line in `v1`; None if no source occurs twice in the query.
         """
         if self.version == "v2":
             return tuple((name, offset) for name, _, offset in (line.partition(":") for line in self.sources))
@@ -51,18 +51,18 @@ class OffsetEntry:
         return tuple((str(number), offset) for number, offset in zip(numbers, self.sources, strict=True))
 
     def render(self) -> str:
-        """Return the entry in the form that Spark reads."""
+        """Return the entry in Spark's form."""
         return "\n".join((self.version, json.dumps(self.metadata, separators=(",", ":")), *self.sources))
 
 
 @dataclass(frozen=True, slots=True)
 class CommitEntry:
-    """What a committed batch left behind.
+    """The result of a committed batch.
 
     Args:
         next_watermark_ms: the watermark of the next batch, in ms since 1970.
-        state_ids: per operator id and partition, the unique ids of its stores' versions; empty without state; None if
-            the state has no such ids (state checkpoint format 1).
+        state_ids: for each operator id and partition, the unique ids of its stores' versions; empty without state. None
+            if the state has no such ids (state checkpoint format 1).
     """
 
     next_watermark_ms: int
@@ -71,12 +71,12 @@ class CommitEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """What Spark says of a stateful operator.
+    """Spark's metadata of a stateful operator.
 
     Args:
         files: the metadata's own file and the schema files that it names, relative to the checkpoint.
-        stores: the names of its state stores; `default` lies in the partition's directory itself.
-        name: what Spark calls it.
+        stores: the names of its state stores; `default` is in the partition's directory itself.
+        name: Spark's name for it.
     """
 
     files: tuple[str, ...]
@@ -98,11 +98,11 @@ def last_committed(checkpoint: Path) -> BatchId | None:
 
 
 def read_offsets(checkpoint: Path, batch: BatchId) -> OffsetEntry:
-    """Return what `batch` was to read.
+    """Return the plan of `batch`.
 
     Raises:
         CheckpointFileMissing: the offset log has no such entry.
-        UnreadableCheckpointFile: the entry is not one that Spark 4.3 writes.
+        UnreadableCheckpointFile: the entry does not have the format of Spark 4.3.
     """
     path = f"offsets/{batch}"
     lines = _lines(checkpoint, path, batch)
@@ -112,11 +112,11 @@ def read_offsets(checkpoint: Path, batch: BatchId) -> OffsetEntry:
 
 
 def read_commit(checkpoint: Path, batch: BatchId) -> CommitEntry:
-    """Return what `batch` left behind.
+    """Return the result of `batch`.
 
     Raises:
         NotCommitted: the batch has no entry in the commit log.
-        UnreadableCheckpointFile: the entry is not one that Spark 4.3 writes.
+        UnreadableCheckpointFile: the entry does not have the format of Spark 4.3.
     """
     path = f"commits/{batch}"
     try:
@@ -136,11 +136,11 @@ def read_commit(checkpoint: Path, batch: BatchId) -> CommitEntry:
 
 
 def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> OperatorMetadata:
-    """Return what Spark says of a stateful operator as of `batch`.
+    """Return Spark's metadata of a stateful operator as of `batch`.
 
     Raises:
-        CheckpointFileMissing: there is no metadata of the operator.
-        UnreadableCheckpointFile: the metadata is not of a form that Spark 4.3 writes.
+        CheckpointFileMissing: the operator has no metadata.
+        UnreadableCheckpointFile: the metadata does not have the format of Spark 4.3.
     """
     folder = f"state/{operator}/_metadata"
     newest = max((b for b in batches(checkpoint / folder / "v2") if b <= batch), default=None)
@@ -159,7 +159,7 @@ def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> O
 
 
 def _relative_schema(file: Path, schema: str) -> str:
-    """Schema paths are absolute, of the directory that the checkpoint once lay in."""
+    """Schema paths are absolute, with the directory that once contained the checkpoint."""
     head, separator, tail = schema.rpartition("/_stateSchema/")
     operator = head.rpartition("/")[2]
     if not separator or not operator.isdigit():

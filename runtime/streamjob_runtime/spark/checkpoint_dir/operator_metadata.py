@@ -1,4 +1,4 @@
-"""What Spark says of a query's stateful operators in their `_metadata`: names, and the schemas of their stores."""
+"""Reads names and store schemas of a query's stateful operators from Spark's `_metadata`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFi
 from streamjob_runtime.spark.checkpoint_dir.logs import batches
 
 Columns = tuple[tuple[str, str], ...]
-"""The columns of a key or a value: name and type, as JSON without what does not change what is stored."""
+"""The columns of a key or a value: name and type, as JSON without details that do not affect storage."""
 
 
 def operator_names(checkpoint: Path, batch: BatchId) -> dict[int, str]:
-    """Return what Spark calls the stateful operators of a checkpoint as of a batch, by their numbers.
+    """Return Spark's names of the stateful operators of a checkpoint as of a batch, by number.
 
     Raises:
-        UnreadableCheckpointFile: the metadata is not of a form that Spark 4.3 writes.
+        UnreadableCheckpointFile: the metadata does not have the format of Spark 4.3.
     """
     names = {}
     for operator in (checkpoint / "state").glob("[0-9]*"):
@@ -36,13 +36,13 @@ def operator_names(checkpoint: Path, batch: BatchId) -> dict[int, str]:
 
 
 def store_schemas(operator: Path) -> dict[str, tuple[Columns, Columns]]:
-    """Return the columns of the keys and the values of an operator's stores, by the stores' names.
+    """Return the key and value columns of an operator's stores, by store name.
 
     Args:
-        operator: its directory below `state/`. What `transformWithState` keeps is described elsewhere, and left out.
+        operator: its directory below `state/`. State of `transformWithState` is described elsewhere, and left out.
 
     Raises:
-        UnreadableCheckpointFile: a file is not one that Spark 4.3 writes.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
     found = {}
     for file in sorted((operator / "0").glob("**/_metadata/schema")):
@@ -57,7 +57,7 @@ def _schemas(file: Path) -> tuple[Columns, Columns]:
     try:
         version, rest = _text(content)
         if version == "v2":
-            # Each is cut into pieces that Java can write as one text, behind the number of them.
+            # Each schema is split into pieces that Java can write as one text, after their number.
             key, rest = _pieces(rest)
             value, _ = _pieces(rest)
         elif version == "v1":
@@ -89,7 +89,7 @@ def _columns(schema: str) -> Columns:
 
 
 def _stored(kind: Any) -> Any:
-    """Return a type without names, nullability and metadata of what is inside of it."""
+    """Return a type without the names, nullability and metadata inside it."""
     if isinstance(kind, dict):
         if kind.get("type") == "struct":
             return {"struct": [[each["name"], _stored(each["type"])] for each in kind["fields"]]}

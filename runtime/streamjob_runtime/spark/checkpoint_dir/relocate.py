@@ -1,7 +1,7 @@
-"""Rewrites the absolute paths that Spark stores in a checkpoint, after it was restored into another directory.
+"""Rewrites the absolute paths that Spark stores in a checkpoint after it was restored to another directory.
 
-Operators whose metadata has format 2 (transformWithState, joins of state format 3 and up) name their schema files by
-absolute URI. Nothing else in the files of a cut depends on the directory.
+Operators whose metadata has format 2 (transformWithState, joins with state format 3 and up) refer to their schema files
+by absolute URI. Nothing else in the files of a cut depends on the directory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 
 def relocate(checkpoint: Path) -> tuple[str, ...]:
-    """Make a restored checkpoint directory name its own schema files; return the files that were rewritten.
+    """Make a restored checkpoint directory refer to its own schema files; return the rewritten files.
 
-    A rewritten file is a new one: a hard link to the old content, such as a hold's, is left as it is.
+    A rewritten file is a new file; hard links to the old content, such as a hold's, do not change.
 
     Raises:
-        UnreadableCheckpointFile: an operator's metadata does not have Spark 4.3's format.
+        UnreadableCheckpointFile: an operator's metadata does not have the format of Spark 4.3.
     """
     rewritten = []
     for file in sorted(checkpoint.glob("state/*/_metadata/v2/*")):

@@ -1,8 +1,8 @@
-"""Takes event time back to where it stood before a drain, in a checkpoint that was restored.
+"""Sets event time back to its value before a drain, in a restored checkpoint.
 
-A drain flushes with event time at its end, and Spark keeps the highest watermark that a query has had, so everything
-that comes after the restore would be late. In Flink watermarks are no part of a snapshot, so that a job goes on with
-the event time of what it reads then; with the one from before, late rows stay late as well.
+A drain flushes with event time at its end. Spark keeps a query's highest watermark, so all rows after the restore would
+be late. In Flink, watermarks are not part of a snapshot, and a job continues with the event time of its new input. Here
+it continues with the watermark from before the drain, so rows that were late stay late.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 
 def rewind_event_time(checkpoint: Path, batch: BatchId, watermark_ms: int) -> None:
-    """Lower the watermark of a committed batch, and the one that it announces; nothing raises them.
+    """Lower the watermark of a committed batch and the one that it announces; never raise them.
 
-    A rewritten file is a new one: a hard link to the old content, such as a hold's, is left as it is.
+    A rewritten file is a new file; hard links to the old content, such as a hold's, do not change.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
         batch: the last committed batch.
-        watermark_ms: in ms since 1970.
+        watermark_ms: the watermark in ms since 1970.
 
     Raises:
-        UnreadableCheckpointFile: an entry is not one that Spark 4.3 writes.
-        FileNotFoundError: there is no entry of the batch.
+        UnreadableCheckpointFile: an entry does not have the format of Spark 4.3.
+        FileNotFoundError: the batch has no entry.
     """
     for log, field in (("offsets", "batchWatermarkMs"), ("commits", "nextBatchWatermarkMs")):
         file = checkpoint / log / str(batch)

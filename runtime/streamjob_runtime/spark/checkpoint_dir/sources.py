@@ -1,12 +1,12 @@
-"""Which files of `sources/` a restart at a batch needs.
+"""Finds the files below `sources/` that a restart at a batch needs.
 
-Most sources leave at most one file there: where they began. The file source keeps a log of its own: entry `k` lists the
-files of its k-th read, every tenth entry is a `.compact` that holds all entries up to it, and the offset log says
-`{"logOffset": k}`. The log runs ahead of the query's committed batch: Spark adds entry k+1 before it plans the batch
-that reads it. Entries behind the cut's offset stay out of the cut. The restored source then lists its directory again
-and finds those files unread; with the entries it would read them as well, but all in one batch instead of as the
-source's limits say, and the cut would depend on what happened after it. Nothing is lost or read twice either way. Where
-the offset log has no offset yet, the directory is taken whole: Kafka's initial offsets look like the file source's log.
+Most sources keep at most one file there, with their starting point. The file source keeps a log: entry `k` lists the
+files of its k-th read, every tenth entry is a `.compact` with all entries so far, and the offset log contains
+`{"logOffset": k}`. The log is ahead of the query's committed batch: Spark adds entry k+1 before it plans the batch that
+reads it. Entries after the cut's offset are left out of the cut. The restored source lists its directory again and
+finds those files unread. With the entries it would read them too, but all in one batch regardless of the source's
+limits, and the cut would depend on later events. In neither case is anything lost or read twice. If the offset log has
+no offset yet, the directory is taken whole: Kafka's initial offsets look like the file source's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def source_files(checkpoint: Path, offsets: OffsetEntry, directories: Sequence[i
     """Return the files below `sources/` that a restart at the batch of `offsets` needs, relative to the checkpoint.
 
     Raises:
-        FileNotFoundError: an entry of the file source's log is not there, or not any more.
+        FileNotFoundError: an entry of the file source's log does not exist, or no longer exists.
     """
     positions = dict(offsets.offsets(directories))
     found: list[str] = []
@@ -38,10 +38,10 @@ def source_files(checkpoint: Path, offsets: OffsetEntry, directories: Sequence[i
 
 
 def file_source_entries(names: Iterable[str], position: int) -> list[str]:
-    """Return the entries of a file source's log that it needs to go on behind entry `position`.
+    """Return the entries of a file source's log that it needs to continue after entry `position`.
 
     Args:
-        names: the entries that exist.
+        names: the existing entries.
         position: the last entry that was read; -1 for none.
 
     Raises:
@@ -58,10 +58,10 @@ def file_source_entries(names: Iterable[str], position: int) -> list[str]:
 
 
 def grows_by_appending(path: str) -> bool:
-    """Return whether a file of a checkpoint begins with the bytes of the one that stood for it some batches before.
+    """Return whether a checkpoint file starts with the content of the file that it replaces.
 
-    The compacted log of a file source does: Spark writes the entries of the last compaction and those behind it, a line
-    each, so the history of a source is written anew each time and only its end is new.
+    This is true for the compacted log of a file source: Spark writes the entries of the last compaction and the later
+    ones, one line each. So a source's history is rewritten each time, and only its end is new.
     """
     return path.startswith("sources/") and path.endswith(".compact")
 
@@ -86,7 +86,7 @@ def _directories(folder: Path) -> list[Path]:
 
 
 def _names(source: Path) -> list[str]:
-    """Names below a source's directory; those that begin with a dot are being written."""
+    """Return the names below a source's directory; those that begin with a dot are unfinished."""
     return [
         file.relative_to(source).as_posix()
         for file in source.rglob("*")

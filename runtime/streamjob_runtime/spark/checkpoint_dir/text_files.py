@@ -1,4 +1,4 @@
-"""The text of files in Spark's checkpoint directories, where it is read and written outside of Spark."""
+"""Reads and writes text files in Spark's checkpoint directories, outside of Spark."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFi
 
 
 def write_anew(file: Path, content: str) -> None:
-    """Give a file another content at once, or make it.
+    """Create a file or replace its content atomically.
 
-    It is a new file then: a hard link to the old content, such as a hold's, is left as it is.
+    The result is a new file; hard links to the old content, such as a hold's, do not change.
     """
-    # Spark's logs take only files for entries whose names are numbers.
+    # Spark's logs only use files whose names are numbers as entries.
     temporary = file.with_name(f".{file.name}.new")
     temporary.write_text(content, "utf-8")
     temporary.replace(file)
 
 
 def json_object(file: Path, text: str) -> dict[str, Any]:
-    """Return the JSON object that a file has behind its version.
+    """Return the JSON object after the version in a file.
 
     Raises:
-        UnreadableCheckpointFile: the text is none.
+        UnreadableCheckpointFile: there is no JSON object.
     """
     try:
         value = json.loads(text)

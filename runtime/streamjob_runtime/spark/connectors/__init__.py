@@ -1,1 +1,1 @@
-"""Jars that jobs of some formats need beside Spark's own: which ones, where they are kept, and how they are fetched."""
+"""Jars that some formats need in addition to Spark's own: their list, their storage, and their download."""

@@ -1,4 +1,4 @@
-"""Fetches connectors before a job needs them: `python -m streamjob_runtime.spark.connectors kafka [DIRECTORY]`."""
+"""Downloads connectors before a job needs them: `python -m streamjob_runtime.spark.connectors kafka [DIRECTORY]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamjob_runtime.spark.connectors.finding import installed_directory
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch what the arguments name, those of the process if there are none; return the exit code."""
+    """Download the connectors in the arguments, by default those of the process; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m streamjob_runtime.spark.connectors", description=__doc__)
     parser.add_argument("connector", choices=list(CONNECTORS), help="the format whose jars are fetched")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The connectors' jars, each pinned by its version and its hash."""
+"""The connectors' jars, pinned by version and hash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Artifact:
         group: its group id.
         name: its artifact id.
         version: its version.
-        sha256: of its bytes, hexadecimal.
+        sha256: hash of its bytes, in hexadecimal.
     """
 
     group: str
@@ -24,12 +24,12 @@ class Artifact:
 
     @property
     def file(self) -> str:
-        """The name that its file has wherever it is kept."""
+        """Its file name everywhere."""
         return f"{self.name}-{self.version}.jar"
 
 
 def read_pins(text: str) -> tuple[Artifact, ...]:
-    """Return the artifacts of a text with one `group:name:version sha256` a line."""
+    """Parse artifacts from lines of the form `group:name:version sha256`."""
     pins = []
     for line in filter(str.strip, text.splitlines()):
         coordinates, sha256 = line.split()
@@ -46,7 +46,7 @@ KAFKA = read_pins(
     org.apache.commons:commons-pool2:2.13.1 f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f
     """  # noqa: E501
 )
-"""Spark's connector for Kafka with what it needs; Spark itself has the rest, such as the codecs."""
+"""Spark's Kafka connector with its dependencies; Spark itself has the rest, such as the codecs."""
 
 CONNECTORS: Mapping[str, tuple[Artifact, ...]] = {"kafka": KAFKA}
 """By format."""

@@ -1,4 +1,4 @@
-"""Fetches jars from a Maven repository, by the Ivy that Spark brings; only one whose hash is the pinned one is kept."""
+"""Downloads jars from a Maven repository with Spark's Ivy; keeps only jars with the pinned hash."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ log = logging.getLogger("streamjob")
 
 
 class CannotFetch(InvalidInput):
-    """A connector's jars are not here, and could not be fetched."""
+    """A connector's jars are missing and could not be downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """Where to fetch from, as a job's `sparkConf` says it.
+    """The repositories in a job's `sparkConf`.
 
     Args:
-        settings: Ivy's settings file (`spark.jars.ivySettings`), which decides alone; None for Maven Central.
-        more: addresses of further Maven repositories (`spark.jars.repositories`), asked after Maven Central.
+        settings: Ivy's settings file (`spark.jars.ivySettings`), which then decides alone; None for Maven Central.
+        more: URLs of further Maven repositories (`spark.jars.repositories`), asked after Maven Central.
     """
 
     settings: Path | None = None
@@ -42,14 +42,14 @@ class Repositories:
 
     @classmethod
     def of(cls, conf: Mapping[str, str]) -> Repositories:
-        """Return the ones that Spark would ask."""
+        """Return the repositories that Spark would ask."""
         settings = conf.get("spark.jars.ivySettings")
         more = conf.get("spark.jars.repositories", "")
         return cls(Path(settings) if settings else None, tuple(filter(None, map(str.strip, more.split(",")))))
 
 
 def is_intact(artifact: Artifact, file: Path) -> bool:
-    """Return whether a file is there and is the artifact."""
+    """Return whether a file exists and has the artifact's hash."""
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest() == artifact.sha256
@@ -60,17 +60,16 @@ def is_intact(artifact: Artifact, file: Path) -> bool:
 def fetch(
     artifacts: Sequence[Artifact], directory: Path, environment: Mapping[str, str], repositories: Repositories
 ) -> None:
-    """Put into a directory those artifacts that it lacks; several processes may do so at once.
+    """Download the artifacts that a directory lacks; several processes may do so at the same time.
 
     Args:
-        artifacts: what is wanted.
-        directory: where they go; made if need be.
-        environment: of the process: which Java it has, and in `SSL_CERT_FILE` which authorities are trusted.
-        repositories: where they come from.
+        artifacts: the artifacts.
+        directory: their directory; created if necessary.
+        environment: the process's environment: it selects the Java and, in `SSL_CERT_FILE`, the trusted authorities.
+        repositories: where to download from.
 
     Raises:
-        CannotFetch: the directory cannot be written to, the repository does not give one of them, or it gives a file
-            with another hash.
+        CannotFetch: the directory is not writable, a repository lacks an artifact, or a file has another hash.
         NoJava: there is no Java to run Ivy.
     """
     missing = [each for each in artifacts if not is_intact(each, directory / each.file)]
@@ -99,7 +98,7 @@ def fetch(
 def _retrieve(
     artifacts: Sequence[Artifact], scratch: Path, environment: Mapping[str, str], repositories: Repositories
 ) -> str:
-    """Let Ivy put the artifacts' files into a directory; return why it could not, empty if it could."""
+    """Let Ivy download the artifacts' files into a directory; return why it failed, or an empty text."""
     (scratch / "ivy.xml").write_text(_module(artifacts))
     settings = repositories.settings
     if settings is None:
@@ -123,7 +122,7 @@ def _retrieve(
 
 
 def _reason(output: str) -> str:
-    """Return the line of Ivy's that tells most: a failure of the network, else what it did not find, else the last."""
+    """Return the most useful line of Ivy's output: a network failure, else a missing artifact, else the last line."""
     lines = [line.strip(" \t:") for line in output.splitlines() if line.strip(" \t:")]
     for telling in ("Exception", "not found"):
         for line in lines:
@@ -143,7 +142,7 @@ def _module(artifacts: Sequence[Artifact]) -> str:
 
 
 def _settings(more: Sequence[str]) -> str:
-    """Return settings with Ivy's own default repository, which is Maven Central, and further ones."""
+    """Return settings with Maven Central, Ivy's default, and further repositories."""
     further = "".join(
         f'<ibiblio name="further-{number}" m2compatible="true" root={quoteattr(root)}/>'
         for number, root in enumerate(more)
@@ -155,7 +154,7 @@ def _settings(more: Sequence[str]) -> str:
 
 
 def spark_jars(pattern: str) -> list[Path]:
-    """Return those of Spark's own jars whose names fit a pattern; none where there is no Spark."""
+    """Return Spark's own jars whose names match a pattern; empty without a Spark."""
     spark = importlib.util.find_spec("pyspark")
     return sorted((Path(spark.origin).parent / "jars").glob(pattern)) if spark is not None and spark.origin else []
 

@@ -1,4 +1,4 @@
-"""Finds the jars of a connector: in the installation, else in the user's cache, else they are fetched into it."""
+"""Finds the jars of a connector: in the installation, in the user's cache, or by downloading them into the cache."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 
 _OWN = {"kafka": "spark-sql-kafka-0-10"}
-"""What is in the name of a jar that is a connector of its own."""
+"""Part of the file name of a jar that is a connector."""
 
 
 def installed_directory() -> Path:
-    """Return where an installation, such as an image, keeps connectors; jobs look into it first."""
+    """Return the directory with the connectors of an installation, such as an image; jobs look there first."""
     return Path(sys.prefix) / "var" / "streamjob" / "connectors"
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Return where fetched connectors are kept: `STREAMJOB_CONNECTORS_DIR`, else below the user's cache directory."""
+    """Return the directory for downloads: `STREAMJOB_CONNECTORS_DIR`, or one below the user's cache directory."""
     named = environment.get(DIRECTORY_VARIABLE)
     if named:
         return Path(named)
@@ -29,22 +29,22 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
 
 
 def needed(spec: JobSpec) -> tuple[str, ...]:
-    """Return the connectors that a job's sources and sinks need, those that its `sparkConf` names itself left out."""
+    """Return the connectors that a job's sources and sinks need, without those that its `sparkConf` names itself."""
     formats = {each.format for each in spec.sources} | {each.format for each in spec.sinks}
     return tuple(name for name in sorted(CONNECTORS.keys() & formats) if not _brings_its_own(name, spec.spark_conf))
 
 
 def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str] | None = None) -> list[Path]:
-    """Return a connector's jars, fetched if need be.
+    """Return a connector's jars, downloaded if necessary.
 
     Args:
         connector: a format of `CONNECTORS`.
-        environment: of the process.
+        environment: the process's environment.
         conf: Spark's configuration, which may name other repositories.
 
     Raises:
-        CannotFetch: they are not here and cannot be had.
-        NoJava: there is no Java to fetch them with.
+        CannotFetch: they are missing and cannot be downloaded.
+        NoJava: there is no Java to run Ivy.
     """
     artifacts = CONNECTORS[connector]
     installed = installed_directory()

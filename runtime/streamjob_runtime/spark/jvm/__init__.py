@@ -1,4 +1,4 @@
-"""The small part that must be Java: its source, and the jar built from it by `build.py`."""
+"""The small part that must be written in Java: its sources, and the jar that `build.py` creates."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources give the same jar
 
 
 def source_hash() -> str:
-    """Return the hash over all Java sources, which the jar carries so that a test can tell that it is up to date."""
+    """Return a hash of all Java sources; the jar contains it, so that a test can check that it is current."""
     digest = hashlib.sha256()
     for source in _sources():
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
@@ -26,11 +26,11 @@ def source_hash() -> str:
 
 
 def build(jar: Path = JAR) -> None:
-    """Compile the sources against the jars of the installed PySpark and of the connectors, and write the jar.
+    """Compile the sources against the jars of PySpark and of the connectors, and write the jar.
 
     Raises:
-        CannotFetch: the jars of a connector are not here and cannot be had.
-        subprocess.CalledProcessError: they do not compile; the compiler has said why on standard error.
+        CannotFetch: a connector's jars are missing and cannot be downloaded.
+        subprocess.CalledProcessError: they do not compile; the compiler has printed its errors.
     """
     import pyspark
 
