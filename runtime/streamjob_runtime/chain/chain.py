@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from streamjob.clock import Clock
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain.dataflow import Dataflow
@@ -43,13 +45,30 @@ _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
 _IDLE = "Waiting for data to arrive"
 
-StatusListener = Callable[[ChainUid, ChainStatus, str], None]
+
+class ChainListener(Protocol):
+    """Hears from a chain, on the chain's own threads."""
+
+    def status_changed(self, chain: ChainUid, status: ChainStatus, message: str) -> None:
+        """The chain is RUNNING, FINISHED, DRAINED or FAILED; a message says why it failed."""
+        ...
+
+    def has_output(self) -> None:
+        """A batch has something for a sink to commit, the first one of the chain in this epoch."""
+        ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ChainStart:
-    """Where a chain begins: behind `batch` (NO_BATCH for nothing), with its inputs' watermarks in ms since 1970."""
+    """Where a chain begins.
 
+    Args:
+        checkpoint: Spark's checkpoint directory of the chain; restored if there is a batch.
+        batch: the batch that it goes on behind, NO_BATCH for none.
+        watermarks: of its inputs behind that batch, in ms since 1970.
+    """
+
+    checkpoint: Path
     batch: BatchId = NO_BATCH
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
 
@@ -58,19 +77,14 @@ class Chain:
     """One chain of a job, from its start or restore to the end of its epoch.
 
     Args:
-        uid: the chain's identity.
+        plan: the chain in the job's plan.
         spark: the session.
         dataflow: the query.
         output: where its batches go.
-        read_by_others: whether other chains read what it hands out.
-        in_loop: whether it reads what comes of its own output.
-        bounded: whether all its input ends.
-        checkpoint: Spark's checkpoint directory, restored if `start` is behind a batch.
         publication: the publication lock and what it guards.
         start: where it begins.
-        clock_ms: the time, in ms since 1970.
-        on_status: is told of RUNNING, FINISHED, DRAINED and FAILED, from the chain's own thread.
-        on_first_output: is told once, when a batch has something for a sink to publish, from the query's thread.
+        clock: seconds since 1970.
+        listener: hears from the chain.
 
     Raises:
         StreamJobError: a sink cannot take the rows that the query makes.
@@ -79,34 +93,27 @@ class Chain:
     def __init__(
         self,
         *,
-        uid: ChainUid,
+        plan: ChainPlan,
         spark: SparkSession,
         dataflow: Dataflow,
         output: ChainOutput,
-        read_by_others: bool,
-        in_loop: bool,
-        bounded: bool,
-        checkpoint: Path,
         publication: Publication,
         start: ChainStart,
-        clock_ms: Callable[[], int],
-        on_status: StatusListener,
-        on_first_output: Callable[[], None],
+        clock: Clock,
+        listener: ChainListener,
     ) -> None:
         output.check(dataflow.output)
-        self.uid = uid
+        self.uid = plan.uid
         self.dataflow = dataflow
-        self.checkpoint = checkpoint
+        self.checkpoint = start.checkpoint
         self.output = output
-        self.bounded = bounded
+        self.bounded = plan.bounded
         self._spark = spark
-        self._read_by_others = read_by_others
-        self._in_loop = in_loop
+        self._in_loop = bool(plan.loop)
         self._publication = publication
         self._start = start
-        self._clock_ms = clock_ms
-        self._on_status = on_status
-        self._on_first_output = on_first_output
+        self._clock = clock
+        self._listener = listener
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -121,7 +128,7 @@ class Chain:
         self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
         self._finished = False
-        self._thread = threading.Thread(target=self._run, name=f"chain-{uid}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"chain-{plan.uid}", daemon=True)
 
     @property
     def queries(self) -> Sequence[StreamingQuery]:
@@ -207,7 +214,7 @@ class Chain:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.uid)
             has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
             if has_state:
-                force_batch(self.checkpoint, self._clock_ms())
+                force_batch(self.checkpoint, self._now_ms())
             self._execute(by_itself=self.bounded and not self.dataflow.channels)
             if self._over():
                 return
@@ -230,11 +237,11 @@ class Chain:
             self._publication.committed(self.uid, self.last_published)
             self._finished, self._drained = not drained, drained
             self._publication.end(self.uid, self._over, drained=drained)
-            self._on_status(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
+            self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop the query's end is what was asked for, whatever it died of.
             if not self._over():
-                self._on_status(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
+                self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
 
     def _execute(self, *, by_itself: bool) -> None:
         """Run the query until it ends by itself, having read all that there is, or until its input has ended."""
@@ -255,7 +262,7 @@ class Chain:
             return
         if len(self._queries) == 1:
             # The flush is no new beginning: a job that is stopping must not seem to run again.
-            self._on_status(self.uid, ChainStatus.RUNNING, "")
+            self._listener.status_changed(self.uid, ChainStatus.RUNNING, "")
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -307,7 +314,7 @@ class Chain:
         # A loop knows no event time, and has ended already: nothing may come of it any more.
         if last is None or self._in_loop or not self._has_state(last):
             return
-        while (flush := force_flush(self.checkpoint, self._clock_ms())) is not None:
+        while (flush := force_flush(self.checkpoint, self._now_ms())) is not None:
             if self._gate.closed:
                 self._gate.open_for(flush)
             self._execute(by_itself=True)
@@ -323,6 +330,9 @@ class Chain:
                     operators: list[dict[str, Any]] = progress["stateOperators"]
                     return operators
         raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before it ran its flush, batch {batch}")
+
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
 
     def _over(self) -> bool:
         return self._ended.is_set()
@@ -353,17 +363,17 @@ class Chain:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)
         self._watermarks.advance(query, self._watermarks_of_channels(consumed))
-        if self._read_by_others:
+        if self.output.has_readers:
             self._publication.wait_for_room(self.uid, self._over)
         written = self.output.write(frame, batch)
         output = None
-        if self._read_by_others:
+        if self.output.has_readers:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
         published = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
         self._publication.publish(self.uid, published, self._over)
         if written.staged and not self._has_output:
             self._has_output = True
-            self._on_first_output()
+            self._listener.has_output()
 
     def _consumed(self, batch: BatchId) -> dict[ChainUid, int]:
         """Return how far the chain has read each channel behind a batch; the least far where it reads one twice."""

@@ -51,6 +51,11 @@ class ChainOutput:
         self._meters = meters or SinkMeters()
         self.rows: int | None = 0
 
+    @property
+    def has_readers(self) -> bool:
+        """Whether other chains read what is written."""
+        return self._stream is not None
+
     def check(self, rows: DataFrame) -> None:
         """Let the sinks that can tell say whether they can take such rows. Raises what they raise."""
         for sink in self._sinks.values():

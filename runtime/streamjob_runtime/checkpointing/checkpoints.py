@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError, Superseded
@@ -31,13 +32,26 @@ from streamjob_runtime.spark.checkpoint_dir.hold import release
 from streamjob_runtime.spark.error_text import describe
 
 ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
-Post = Callable[[m.Event], None]
-OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
-OnDiscarded = Callable[[CheckpointId], None]
 
 _ASK_AGAIN_SECONDS = 2.0
 
 log = logging.getLogger("streamjob")
+
+
+class CheckpointListener(Protocol):
+    """Hears of the checkpoints, from other threads than the coordinator's."""
+
+    def post(self, event: m.Event) -> None:
+        """Hand an event to the coordinator."""
+        ...
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        """The log names a checkpoint."""
+        ...
+
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        """A checkpoint is no longer retained."""
+        ...
 
 
 @dataclass
@@ -55,14 +69,11 @@ class Checkpoints:
         acknowledgers: of all chains.
         publication: the publication lock and what it guards.
         ledger: the job's log and store in this epoch.
-        job: the job's name.
         outputs: the sinks.
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
         holds: directory in which the chains hold their files.
         clock: seconds since 1970.
-        post: hands an event to the coordinator; called from other threads.
-        on_completed: is told of each completion; called from another thread.
-        on_discarded: is told of each checkpoint that is no longer retained; called from another thread.
+        listener: hears of them.
     """
 
     def __init__(
@@ -71,27 +82,21 @@ class Checkpoints:
         acknowledgers: Mapping[ChainUid, Acknowledges],
         publication: Publication,
         ledger: Ledger,
-        job: str,
         outputs: Outputs,
         manifest_of: ManifestOf,
         holds: Path,
         clock: Clock,
-        post: Post,
-        on_completed: OnCompleted,
-        on_discarded: OnDiscarded,
+        listener: CheckpointListener,
     ) -> None:
         self._acknowledgers = dict(acknowledgers)
         self._publication = publication
         self._ledger = ledger
         self._uploader = Uploader(ledger.store)
-        self._job = job
         self._outputs = outputs
         self._manifest_of = manifest_of
         self._holds = holds
         self._clock = clock
-        self._post = post
-        self._on_completed = on_completed
-        self._on_discarded = on_discarded
+        self._listener = listener
         self._under_way: dict[CheckpointId, _UnderWay] = {}
         self._last_held: CheckpointId | None = None
         self._closing = threading.Event()
@@ -120,7 +125,7 @@ class Checkpoints:
 
     def _place(self, action: m.StartCheckpoint) -> Location:
         location = action.properties.location
-        return savepoint_place(self._ledger.store.uri, location, self._job, action.id, uuid.uuid4().hex[:8])
+        return savepoint_place(self._ledger.store.uri, location, self._ledger.job.name, action.id, uuid.uuid4().hex[:8])
 
     def switch(self, action: m.SwitchToUnaligned) -> None:
         """Cut the chains that still wait for a barrier where they are."""
@@ -163,10 +168,10 @@ class Checkpoints:
         except Exception as error:
             self._decline(checkpoint, cut.chain, AbortReason.DECLINED, error)
         else:
-            self._post(m.ChainAcknowledged(now=self._clock(), id=checkpoint, acknowledgement=acknowledgement))
+            self._listener.post(m.ChainAcknowledged(now=self._clock(), id=checkpoint, acknowledgement=acknowledgement))
 
     def _decline(self, checkpoint: CheckpointId, chain: ChainUid, reason: AbortReason, error: Exception) -> None:
-        self._post(
+        self._listener.post(
             m.ChainDeclined(now=self._clock(), id=checkpoint, chain=chain, reason=reason, message=describe(error))
         )
 
@@ -216,8 +221,8 @@ class Checkpoints:
             failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
             self._completion_failed(action.id, failure, error)
         else:
-            self._post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
-            self._on_completed(action, manifest)
+            self._listener.post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
+            self._listener.completed(action, manifest)
 
     def _savepoint(self, checkpoint: CheckpointId) -> Savepoint | None:
         under_way = self._under_way.get(checkpoint)
@@ -236,7 +241,9 @@ class Checkpoints:
                     raise
 
     def _completion_failed(self, checkpoint: CheckpointId, failure: m.CompletionFailure, error: Exception) -> None:
-        self._post(m.CompletionFailed(now=self._clock(), id=checkpoint, failure=failure, message=describe(error)))
+        self._listener.post(
+            m.CompletionFailed(now=self._clock(), id=checkpoint, failure=failure, message=describe(error))
+        )
 
     def _keep_held(self, checkpoint: CheckpointId) -> None:
         previous, self._last_held = self._last_held, checkpoint
@@ -256,22 +263,22 @@ class Checkpoints:
                 self._outputs.commit(sink.uid, checkpoint, sink.committables)
             self._ledger.published(checkpoint)
         except Exception as error:
-            self._post(m.PublicationFailed(now=self._clock(), id=checkpoint, message=describe(error)))
+            self._listener.post(m.PublicationFailed(now=self._clock(), id=checkpoint, message=describe(error)))
         else:
-            self._post(m.Published(now=self._clock(), id=checkpoint))
+            self._listener.post(m.Published(now=self._clock(), id=checkpoint))
             self._collect()
 
     def _collect(self) -> None:
         try:
             discarded = self._ledger.collect()
         except Superseded as error:
-            self._post(m.OwnershipLost(now=self._clock(), message=error.what))
+            self._listener.post(m.OwnershipLost(now=self._clock(), message=error.what))
         except StoreError as error:
             # Nothing is lost: the next completion's collection goes on where this one stopped.
             log.warning("Superseded checkpoints were not deleted yet: %s", error.what)
         else:
             for checkpoint in discarded:
-                self._on_discarded(checkpoint)
+                self._listener.discarded(checkpoint)
 
     def close(self) -> None:
         """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""

@@ -19,6 +19,7 @@ from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
 from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
@@ -101,6 +102,11 @@ class Ledger:
         """
         held = drive(store, claim(identity, clock(), num_retained=num_retained, again=again))
         return Ledger(store, held, clock, num_retained)
+
+    @property
+    def job(self) -> JobId:
+        """The job whose log it is."""
+        return self._held.identity.job
 
     @property
     def epoch(self) -> Epoch:

@@ -8,21 +8,16 @@ from typing import Literal
 
 from streamjob.client.models import TriggerView
 from streamjob.ids import TriggerId
-from streamjob.protocol.triggers import Triggers, TriggerState
+from streamjob.protocol.triggers import TriggerState, TriggerStatus
 
 RequestKind = Literal["checkpoint", "savepoint", "stop"]
 _REMEMBERED = 1000
 
 
 class Requests:
-    """Remembers the kind of each request; the coordinator knows the outcomes. Thread-safe.
+    """Remembers the kind of each request; the coordinator knows the outcomes. Thread-safe."""
 
-    Args:
-        triggers: the coordinator's memory.
-    """
-
-    def __init__(self, triggers: Triggers) -> None:
-        self._triggers = triggers
+    def __init__(self) -> None:
         self._kinds: OrderedDict[TriggerId, RequestKind] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -38,13 +33,17 @@ class Requests:
         with self._lock:
             self._kinds.pop(trigger_id, None)
 
-    def view(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return the state of a request, or None if the id is unknown."""
+    def view(self, trigger_id: TriggerId, status: TriggerStatus | None) -> TriggerView | None:
+        """Return the state of a request, or None if the id is unknown.
+
+        Args:
+            trigger_id: the id of the request.
+            status: its status in the coordinator; None if the coordinator does not know it yet.
+        """
         with self._lock:
             kind = self._kinds.get(trigger_id)
         if kind is None:
             return None
-        status = self._triggers.status(trigger_id)
         if status is None:
             return TriggerView(trigger_id=trigger_id, kind=kind, state=TriggerState.QUEUED)
         outcome = status.outcome

@@ -30,12 +30,12 @@ from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
 from streamjob.protocol.requests import must_succeed
-from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.control import InvalidChange, StateConflict
 from streamjob_runtime.control.requests import Requests
 from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
-from streamjob_runtime.job.epoch import Epoch
+from streamjob_runtime.job.coordination import JobStatus
+from streamjob_runtime.job.epoch import EpochView
 from streamjob_runtime.job.runner import Runner
 from streamjob_runtime.monitoring.chain_meter import ChainMeter
 from streamjob_runtime.monitoring.metrics import Metrics
@@ -54,7 +54,8 @@ class RunningJob:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._requests = Requests(runner.triggers)
+        self._coordination = runner.coordination
+        self._requests = Requests()
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
@@ -62,8 +63,7 @@ class RunningJob:
     def observe(self, metrics: Metrics | None = None) -> None:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
         epoch = self._runner.epoch
-        publication = epoch.publication if epoch else None
-        if epoch is None or publication is None:
+        if epoch is None or epoch.publication is None:
             return
         now = self._runner.job.clock()
         for uid, meter in self._meters.items():
@@ -71,15 +71,13 @@ class RunningJob:
             if chain is None:
                 meter.rest(now)
                 continue
-            for batch in meter.observe(chain, publication, now):
+            for batch in meter.observe(chain, epoch.publication, now):
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
 
     def last_checkpoint(self) -> LastCheckpointView | None:
         """Return the newest snapshot that this process has completed."""
-        runner = self._runner
-        with runner.lock:
-            return _last_checkpoint(runner.statistics, has_final=runner.ledger is not None and runner.ledger.finished)
+        return _last_checkpoint(self._coordination.status())
 
     def job(self) -> JobView:
         """Return the current state of the job."""
@@ -89,27 +87,24 @@ class RunningJob:
         """Return the current state of the job, the requested parts, and the state of requests."""
         runner = self._runner
         now = runner.job.clock()
-        with runner.lock:
-            epoch, ledger, lifecycle = runner.epoch, runner.ledger, runner.lifecycle
-            last = _last_checkpoint(runner.statistics, has_final=ledger is not None and ledger.finished)
-            failure, policy = runner.failure, runner.policy
-            checkpoints = runner.statistics.overview() if "checkpoints" in include else None
-            outcomes = {each: view for each in triggers if (view := self._requests.view(each)) is not None}
+        epoch, status = runner.epoch, self._coordination.status(triggers)
+        views = {each: self._requests.view(each, status.requests.get(each)) for each in triggers}
+        outcomes = {each: view for each, view in views.items() if view is not None}
         restored = epoch.restored if epoch else None
         chains, channels = self._chain_views(epoch, now)
         seen = {uid: meter.figures for uid, meter in self._meters.items()}
         into_sinks = [seen[chain.uid] for chain in runner.job.plan.chains if chain.sinks]
         return JobReport(
-            state=lifecycle.state,
+            state=status.lifecycle.state,
             name=runner.job.name,
             namespace=runner.job.namespace,
             graph=self._graph,
             attempt=runner.attempt,
-            epoch=ledger.epoch if ledger else None,
-            restarts=lifecycle.restarts,
+            epoch=status.epoch,
+            restarts=status.lifecycle.restarts,
             start_time=runner.started,
             uptime=now - runner.started,
-            location=runner.store.uri,
+            location=runner.location,
             records_in=sum(figures.from_sources for figures in seen.values()),
             records_out=total(figures.records_out for figures in into_sinks),
             records_in_per_second=sum(figures.from_sources_rate for figures in seen.values()),
@@ -117,20 +112,22 @@ class RunningJob:
             chains=chains,
             channels=channels,
             sinks=tuple(self._sink_views()),
-            last_checkpoint=last,
+            last_checkpoint=_last_checkpoint(status),
             restored_from=RestoredFromView(
                 id=restored.manifest.id, kind=SnapshotKind(restored.manifest.kind), path=restored.uri
             )
             if restored
             else None,
             rewriting=_rewriting(epoch),
-            failure=failure,
-            checkpoints=checkpoints,
-            checkpointing=_policy_view(policy) if "checkpointing" in include else None,
+            failure=status.failure,
+            checkpoints=status.checkpoints if "checkpoints" in include else None,
+            checkpointing=_policy_view(status.policy) if "checkpointing" in include else None,
             triggers=outcomes if triggers else None,
         )
 
-    def _chain_views(self, epoch: Epoch | None, now: float) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
+    def _chain_views(
+        self, epoch: EpochView | None, now: float
+    ) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
         publication = epoch.publication if epoch else None
         if epoch is None or publication is None:
             return (), ()
@@ -175,19 +172,17 @@ class RunningJob:
 
     def checkpoints(self) -> CheckpointsView:
         """Return counts, summary, the latest of each kind, and the history."""
-        with self._runner.lock:
-            return self._runner.statistics.overview()
+        return self._coordination.status().checkpoints
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointDetail | None:
         """Return one checkpoint with its tasks, or None if it is not in the history."""
-        with self._runner.lock:
-            return self._runner.statistics.details(checkpoint)
+        return self._coordination.checkpoint(checkpoint)
 
     def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
         """Request a checkpoint."""
         self._requests.note(trigger_id, "checkpoint")
         event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
-        self._take(trigger_id, lambda: self._runner.post(event), "takes no checkpoints")
+        self._take(trigger_id, lambda: self._coordination.post(event), "takes no checkpoints")
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
         """Request a savepoint. Raises StateConflict, InvalidChange."""
@@ -195,7 +190,7 @@ class RunningJob:
         self._requests.note(trigger_id, "savepoint")
         now = self._runner.job.clock()
         event = m.TriggerRequested(now=now, trigger_id=trigger_id, kind=SnapshotKind.SAVEPOINT, location=place)
-        self._take(trigger_id, lambda: self._runner.post(event), "takes no savepoints")
+        self._take(trigger_id, lambda: self._coordination.post(event), "takes no savepoints")
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
         """Request a stop with a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
@@ -208,16 +203,16 @@ class RunningJob:
         )
         if must_succeed(event):
             refusal = "takes no savepoints" if savepoint else "cannot be drained"
-            self._take(trigger_id, lambda: self._runner.stop(event), refusal)
+            self._take(trigger_id, lambda: self._coordination.stop(event), refusal)
             return
-        state = self._runner.lifecycle.state
+        state = self._coordination.lifecycle.state
         if state.terminal:
             self._requests.forget(trigger_id)
             raise StateConflict(f"The job is {state} already")
-        self._runner.stop(event)
+        self._coordination.stop(event)
 
     def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
-        state = self._runner.lifecycle.state
+        state = self._coordination.lifecycle.state
         if state not in _TAKES_CHECKPOINTS or not post():
             self._requests.forget(trigger_id)
             raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
@@ -226,22 +221,22 @@ class RunningJob:
         """Change the given fields; return the resulting policy."""
         # Applied by a copy of the policy, since null in a job file means the default. The changes have the same valid
         # ranges.
-        policy = self._runner.policy.model_copy(update=changes.changed())
-        self._runner.change_policy(policy)
+        policy = self._coordination.policy.model_copy(update=changes.changed())
+        self._coordination.change_policy(policy)
         return _policy_view(policy)
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown."""
-        return self._requests.view(trigger_id)
+        return self._requests.view(trigger_id, self._coordination.request(trigger_id))
 
     def healthy(self) -> tuple[bool, str]:
         """Return whether the process works."""
-        state = self._runner.lifecycle.state
+        state = self._coordination.lifecycle.state
         return (False, f"the job is {state}") if state in (JobState.FAILED, JobState.SUPERSEDED) else (True, "")
 
     def ready(self) -> tuple[bool, str]:
         """Return whether the job processes records, or is ending in order."""
-        return readiness(self._runner.lifecycle.state)
+        return readiness(self._coordination.lifecycle.state)
 
 
 def readiness(state: JobState) -> tuple[bool, str]:
@@ -265,30 +260,23 @@ def _savepoint_location(location: str | None) -> str | None:
         raise InvalidChange("location", error.what, error.fix) from error
 
 
-def _rewriting(epoch: Epoch | None) -> RewritingView | None:
+def _rewriting(epoch: EpochView | None) -> RewritingView | None:
     rewriting = None if epoch is None else epoch.rewriting
     return None if rewriting is None else RewritingView(partitions=rewriting[0], max_parallelism=rewriting[1])
 
 
-def _has_finished(epoch: Epoch, uid: ChainUid) -> bool:
+def _has_finished(epoch: EpochView, uid: ChainUid) -> bool:
     chain = epoch.chains.get(uid)
     if chain is not None:
         return chain.ended
     return epoch.restored is not None and epoch.restored.finished(uid)
 
 
-def _last_checkpoint(statistics: StatisticsTracker, *, has_final: bool) -> LastCheckpointView | None:
-    overview = statistics.overview()
-    latest = overview.latest
-    last = max(filter(None, (latest.completed, latest.savepoint)), key=lambda each: each.id, default=None)
+def _last_checkpoint(status: JobStatus) -> LastCheckpointView | None:
+    last = status.last
     if last is None:
         return None
-    details = statistics.details(CheckpointId(last.id))
     # Nothing starts after the final record. While that is being written, the last completed checkpoint has not changed.
-    is_final = has_final and not overview.counts.in_progress
+    is_final = status.finished and not status.checkpoints.counts.in_progress
     kind = SnapshotKind.FINAL if is_final else SnapshotKind.CHECKPOINT
-    return last_checkpoint_view(
-        last,
-        SnapshotKind.SAVEPOINT if last.is_savepoint else kind,
-        details.tasks if details is not None and details.class_name == "completed" else {},
-    )
+    return last_checkpoint_view(last, SnapshotKind.SAVEPOINT if last.is_savepoint else kind, last.tasks)

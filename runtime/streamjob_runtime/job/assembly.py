@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
-from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.verdicts import Finding
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid
@@ -15,7 +14,7 @@ from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.cuts import Publications
-from streamjob_runtime.chain.chain import Chain, ChainStart, StatusListener
+from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
 from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
 from streamjob_runtime.chain.feedback import check_declared, declared
@@ -23,9 +22,7 @@ from streamjob_runtime.chain.outputs import ChainOutput, Outputs
 from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
-from streamjob_runtime.restoring.download import Locate
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
-from streamjob_runtime.restoring.takeover import Wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,47 +55,27 @@ class Assembler:
     Args:
         loaded: the job.
         plan: its chains.
-        restored: the snapshot that the epoch starts from; None for a fresh start.
+        restoration: what the chains take over from a snapshot; its files were brought.
         workdir: the epoch's directory.
         clock: seconds since 1970.
     """
 
-    def __init__(
-        self, loaded: LoadedJob, plan: Plan, restored: Restored | None, workdir: Workdir, clock: Clock
-    ) -> None:
+    def __init__(self, loaded: LoadedJob, plan: Plan, restoration: Restoration, workdir: Workdir, clock: Clock) -> None:
         self._loaded = loaded
         self._plan = plan
-        self._restoration = Restoration(plan, restored, workdir)
+        self._restoration = restoration
         self._workdir = workdir
         self._clock = clock
+        self._graph = graph_of(loaded.spec)
         self._streams: dict[ChainUid, Stream] = {}
 
-    def download(self, locate: Locate, wanted: Wanted | None = None) -> None:
-        """Bring the files of the snapshot, see `Restoration.download`."""
-        self._restoration.download(locate, wanted)
-
-    def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
-        """Give the state that was brought that many partitions, see `Restoration.rewrite_state`."""
-        self._restoration.rewrite_state(spark, partitions)
-
-    def check_rewriting(self, partitions: int) -> None:
-        """Check whether the state could be rewritten, see `Restoration.check_rewriting`."""
-        self._restoration.check_rewriting(partitions)
-
-    def build(
-        self,
-        spark: SparkSession,
-        outputs: Outputs,
-        on_status: StatusListener,
-        on_first_output: Callable[[], None],
-    ) -> Assembled:
+    def build(self, spark: SparkSession, outputs: Outputs, listener: ChainListener) -> Assembled:
         """Return the chains; nothing runs yet.
 
         Args:
             spark: the session.
             outputs: the job's sinks, opened.
-            on_status: see `Chain`.
-            on_first_output: see `Chain`.
+            listener: hears from the chains.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
@@ -125,19 +102,14 @@ class Assembler:
                 acknowledgers[chain.uid] = FinishedChain(own, nodes, restoration.sources)
                 continue
             chains[chain.uid] = made = Chain(
-                uid=chain.uid,
+                plan=chain,
                 spark=spark,
                 dataflow=dataflow,
                 output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid), outputs.meters),
-                read_by_others=chain.uid in streams,
-                in_loop=bool(chain.loop),
-                bounded=chain.bounded,
-                checkpoint=self._workdir.checkpoint(chain.uid),
                 publication=publication,
                 start=self._take_over(spark, chain, dataflow),
-                clock_ms=lambda: round(self._clock() * 1000),
-                on_status=on_status,
-                on_first_output=on_first_output,
+                clock=self._clock,
+                listener=listener,
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
@@ -157,13 +129,14 @@ class Assembler:
             InvalidInput: Spark refuses a part of the job; the error names it.
             CannotRestore: what a bounded source is to read is gone.
         """
+        restoration = self._restoration
         try:
             return tuple(
                 finding
                 for chain, dataflow in self._dataflows(spark)
                 for finding in (
-                    *self._settle(spark, chain, dataflow),
-                    *(() if self._restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
+                    *restoration.match_state(spark, self._graph, chain, dataflow),
+                    *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
                 )
             )
         finally:
@@ -186,13 +159,10 @@ class Assembler:
             yield chain, dataflow
 
     def _take_over(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> ChainStart:
-        for finding in self._settle(spark, chain, dataflow):
+        for finding in self._restoration.match_state(spark, self._graph, chain, dataflow):
             if finding.refusal is not None:
                 raise finding.refusal
         return self._restoration.start(chain.uid, dataflow)
-
-    def _settle(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> tuple[Finding, ...]:
-        return self._restoration.settle(spark, graph_of(self._loaded.spec), chain, dataflow)
 
     def _open_stream(self, spark: SparkSession, chain: ChainPlan) -> Stream:
         log = self._restoration.log(chain.uid)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -19,25 +18,26 @@ from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import Plan
 from streamjob.protocol import messages as m
-from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
-from streamjob_runtime.chain.chain import Chain
+from streamjob_runtime.chain.chain import Chain, ChainListener
 from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.chain.publication import Publication
-from streamjob_runtime.checkpointing.checkpoints import Checkpoints, OnCompleted
+from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.manifests import ManifestMaker
 from streamjob_runtime.job.assembly import Assembled, Assembler
+from streamjob_runtime.job.coordination import Coordination
+from streamjob_runtime.job.directories import drop_epochs
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.starting import check_sources
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
-from streamjob_runtime.restoring.restoration import Workdir
+from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.meter import SinkMeters
 
@@ -96,63 +96,49 @@ class Job:
     offset_reports: OffsetReports = field(default_factory=OffsetReports)
 
 
-class Epoch:
+@dataclass(frozen=True, slots=True)
+class EpochView:
+    """What an epoch runs; nothing before its chains are put together.
+
+    Args:
+        chains: the chains that run in it.
+        publication: what they have published, their cuts and channels.
+        restored: the snapshot that it was restored from; None for a fresh start.
+        rewriting: while the state is rewritten, the number of its partitions and the one to come; None at other times.
+    """
+
+    chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
+    publication: Publication | None = None
+    restored: Restored | None = None
+    rewriting: tuple[int, int] | None = None
+
+
+class Epoch(ChainListener, CheckpointListener):
     """One epoch. `run` blocks until it ends; everything else may be called from other threads meanwhile.
 
     Args:
         job: what the epochs share.
         ledger: the claimed log.
         restore_from: which snapshot to start from.
-        coordinate: makes the coordinator of the epoch, given the id that its checkpoints must be above.
-        state_lock: guards the coordinator.
-        held: files that the epoch before still holds locally, a directory per chain.
-        stopped: the job was stopped behind the log's newest completion: that is published, and nothing more is done.
-        on_state: is told RESTORING, where there is something to restore, RUNNING, FINISHING and STOPPING.
-        on_restored: is told when all is ready to run.
-        on_completed: is told of each completion.
-        on_discarded: is told of each checkpoint that is no longer retained.
+        held: files that the epoch before still holds locally, a directory per chain; None if there are none.
+        coordination: the job's coordinator, and what is known of the job.
     """
 
     def __init__(
-        self,
-        *,
-        job: Job,
-        ledger: Ledger,
-        restore_from: RestoreFrom,
-        coordinate: Callable[[CheckpointId], Coordinator],
-        state_lock: threading.RLock,
-        held: Path | None,
-        stopped: bool,
-        on_state: Callable[[JobState], None],
-        on_restored: Callable[[Epoch], None],
-        on_completed: OnCompleted,
-        on_discarded: Callable[[CheckpointId], None],
+        self, job: Job, ledger: Ledger, restore_from: RestoreFrom, held: Path | None, coordination: Coordination
     ) -> None:
         self._job = job
         self._ledger = ledger
         self._restore_from = restore_from
-        self._coordinate = coordinate
-        self._state_lock = state_lock
         self._held = held
-        self._stopped = stopped
-        self._on_state = on_state
-        self._on_restored = on_restored
-        self._on_completed = on_completed
-        self._on_discarded = on_discarded
+        self._coordination = coordination
         self._events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
         self._statuses: dict[ChainUid, m.ChainStatus] = {}
         self._directory = job.workdir / str(ledger.epoch)
         self._wake_at: float | None = None
-        self._settled = False
         self._stopping = False
-        self.chains: Mapping[ChainUid, Chain] = {}
-        self.publication: Publication | None = None
-        self.restored: Restored | None = None
-        self.coordinator: Coordinator | None = None
-        self.rewriting: tuple[int, int] | None = None
-        """While the state is rewritten, the number of its partitions and that to come; None at all other times."""
-        self.left: tuple[str, ...] = ()
-        """What could not be ended of it; as long as something is, no other epoch may begin."""
+        self._view = EpochView()
+        self._left: tuple[str, ...] = ()
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
 
@@ -162,13 +148,13 @@ class Epoch:
         return self._checkpoints.held if self._checkpoints else None
 
     @property
-    def listens(self) -> bool:
-        """Whether an event would reach the coordinator; ask it under the state lock, and post under the same."""
-        return self.coordinator is not None and not self._settled
+    def left(self) -> tuple[str, ...]:
+        """What is left running of it and could not be stopped; no other epoch may begin before that has ended."""
+        return self._left
 
-    def post(self, event: m.Event) -> None:
-        """Hand an event to the coordinator."""
-        self._events.put(event)
+    def view(self) -> EpochView:
+        """Return what it runs."""
+        return self._view
 
     def run(self) -> EpochOutcome:
         """Restore, run, and clean up.
@@ -179,11 +165,11 @@ class Epoch:
         """
         resolution = self._ledger.resolve(self._restore_from)
         if resolution.manifest is not None:
-            self._on_state(JobState.RESTORING)
+            self._coordination.enter_if_possible(JobState.RESTORING)
         finished = self._ledger.finished and not resolution.fork
         surroundings = self._surroundings()
         max_parallelism = self._job.loaded.spec.max_parallelism
-        if resolution.manifest is not None and not finished and not self._stopped:
+        if resolution.manifest is not None and not finished and not self._coordination.stop_completed:
             # Before the sinks: a job that is refused takes no sink's place.
             max_parallelism = self._compare(resolution)
         outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
@@ -191,7 +177,7 @@ class Epoch:
             recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
-            if self._stopped:
+            if self._coordination.stop_completed:
                 return EpochOutcome(EpochEnd.STOPPED)
             if resolution.fork:
                 log.warning(
@@ -210,7 +196,8 @@ class Epoch:
         compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
         # Where nothing has changed, a start is not to wait for Spark's planning.
         undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
-        self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
+        restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
+        self._view = replace(self._view, restored=restored)
         return compared.max_parallelism
 
     def _uri(self, resolution: Resolution) -> str:
@@ -229,16 +216,16 @@ class Epoch:
         )
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
-        job, workdir = self._job, Workdir(self._directory, self._held)
-        assembler = Assembler(job.loaded, job.plan, self.restored, workdir, job.clock)
+        job, restored, workdir = self._job, self._view.restored, Workdir(self._directory, self._held)
+        restoration = Restoration(job.plan, restored, workdir)
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; the files come meanwhile.
-            files = pool.submit(self._download, assembler, resolution)
+            files = pool.submit(self._download, restoration, resolution)
             spark = job.spark(max_parallelism)
             files.result()
-        check_sources(spark, job.loaded, job.plan, self.restored)
-        self._rewrite_state(assembler, spark, max_parallelism)
-        assembled = assembler.build(spark, outputs, self._chain_status, self._first_output)
+        check_sources(spark, job.loaded, job.plan, restored)
+        self._rewrite_state(restoration, spark, max_parallelism)
+        assembled = Assembler(job.loaded, job.plan, restoration, workdir, job.clock).build(spark, outputs, self)
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
             return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
@@ -246,58 +233,75 @@ class Epoch:
             assembled.close()
             self._reporter.close()
 
-    def _rewrite_state(self, assembler: Assembler, spark: SparkSession, max_parallelism: int) -> None:
-        partitions = None if self.restored is None else self.restored.manifest.graph.get("maxParallelism")
+    def _rewrite_state(self, restoration: Restoration, spark: SparkSession, max_parallelism: int) -> None:
+        restored = self._view.restored
+        partitions = None if restored is None else restored.manifest.graph.get("maxParallelism")
         if isinstance(partitions, int) and partitions != max_parallelism:
-            self.rewriting = partitions, max_parallelism
+            self._view = replace(self._view, rewriting=(partitions, max_parallelism))
         try:
-            assembler.rewrite_state(spark, max_parallelism)
+            restoration.rewrite_state(spark, max_parallelism)
         finally:
-            self.rewriting = None
+            self._view = replace(self._view, rewriting=None)
 
     def _run_assembled(
         self, spark: SparkSession, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
-        self.publication = assembled.publication
+        self._view = replace(self._view, publication=assembled.publication)
         self._checkpoints = Checkpoints(
             acknowledgers=assembled.acknowledgers,
             publication=assembled.publication,
             ledger=self._ledger,
-            job=self._job.name,
             outputs=outputs,
             manifest_of=self._manifests(max_parallelism),
             holds=workdir.holds,
             clock=self._job.clock,
-            post=self.post,
-            on_completed=self._completed,
-            on_discarded=self._on_discarded,
+            listener=self,
         )
-        with self._state_lock:
-            self.coordinator = self._coordinate(self._ledger.last_id)
-        self.chains = assembled.chains
-        self._on_restored(self)
+        self._coordination.begin(self._ledger.last_id, self.post)
+        self._view = replace(self._view, chains=assembled.chains)
+        drop_epochs(self._job.workdir, (self._ledger.epoch,))
+        self._coordination.restored(self._view.restored)
         assembled.publication.open_channels(assembled.streams)
         for uid in assembled.finished:
-            self._chain_status(uid, m.ChainStatus.FINISHED, "")
+            self.status_changed(uid, m.ChainStatus.FINISHED, "")
         try:
             for chain in assembled.chains.values():
                 chain.start()
             return self._loop()
         finally:
-            self.left = end_chains(spark, assembled.chains.values(), _STOP_SECONDS)
+            self._left = end_chains(spark, assembled.chains.values(), _STOP_SECONDS)
             self._checkpoints.close()
-            self._settle()
+            self._coordination.end_epoch(self._queued_events())
 
-    def _completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        self._on_completed(action, manifest)
+    def post(self, event: m.Event) -> None:
+        """Queue an event for the coordinator."""
+        self._events.put(event)
+
+    def status_changed(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
+        """Let the coordinator know the status of a chain."""
+        self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
+
+    def has_output(self) -> None:
+        """After a restore readers have waited long enough: commit the first output now, not after an interval."""
+        if self._view.restored is not None:
+            trigger_id = TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
+            self.post(m.TriggerRequested(now=self._job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT))
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        """Note a completed checkpoint, and report its positions."""
+        self._coordination.completed(action, manifest)
         if self._reporter is not None:
             self._reporter.note(manifest)
 
-    def _download(self, assembler: Assembler, resolution: Resolution) -> None:
-        if self.restored is None:
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        """Note a checkpoint that is no longer retained."""
+        self._coordination.discarded(checkpoint)
+
+    def _download(self, restoration: Restoration, resolution: Resolution) -> None:
+        if self._view.restored is None:
             return
         try:
-            assembler.download(self._ledger.locate(resolution))
+            restoration.download(self._ledger.locate(resolution))
         except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
             raise self._ledger.explain_unusable(resolution, error.what) or error from error
 
@@ -308,34 +312,24 @@ class Epoch:
         graph = {**self._graph(), "maxParallelism": max_parallelism}
         return ManifestMaker(self._job.namespace, self._job.name, self._ledger.epoch, graph, self._job.clock)
 
-    def _chain_status(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
-        self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
-
-    def _first_output(self) -> None:
-        """After a restore readers have waited long enough: publish the first output now, not after an interval."""
-        if self.restored is not None:
-            trigger_id = TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
-            self.post(m.TriggerRequested(now=self._job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT))
-
     def _loop(self) -> EpochOutcome:
         while True:
             event = self._next_event()
             if isinstance(event, m.ChainStateChanged):
                 self._note_status(event)
-            assert self.coordinator is not None
-            with self._state_lock:
-                actions = self.coordinator.handle(event)
-            self._show_stopping(self.coordinator)
+            actions = self._coordination.handle(event)
+            self._show_stopping()
             for action in actions:
                 outcome = self._execute(action)
                 if outcome is not None:
                     return outcome
 
-    def _show_stopping(self, coordinator: Coordinator) -> None:
-        if coordinator.stopping != self._stopping and not coordinator.ended:
-            self._stopping = coordinator.stopping
+    def _show_stopping(self) -> None:
+        stopping = self._coordination.is_stopping()
+        if stopping is not None and stopping != self._stopping:
+            self._stopping = stopping
             # A savepoint that failed leaves the job running.
-            self._on_state(JobState.STOPPING if self._stopping else JobState.RUNNING)
+            self._coordination.enter_if_possible(JobState.STOPPING if stopping else JobState.RUNNING)
 
     def _note_status(self, event: m.ChainStateChanged) -> None:
         self._statuses[event.chain] = event.status
@@ -343,18 +337,13 @@ class Epoch:
             return
         statuses = [self._statuses.get(chain.uid) for chain in self._job.plan.chains]
         if all(status is m.ChainStatus.FINISHED for status in statuses):
-            self._on_state(JobState.FINISHING)
+            self._coordination.enter_if_possible(JobState.FINISHING)
         elif all(status in (m.ChainStatus.RUNNING, m.ChainStatus.FINISHED) for status in statuses):
-            self._on_state(JobState.RUNNING)
+            self._coordination.enter_if_possible(JobState.RUNNING)
 
-    def _settle(self) -> None:
-        """Hand in what the workers still reported, such as a completion that was under way."""
-        assert self.coordinator is not None
-        with self._state_lock:
-            while not self._events.empty():
-                self.coordinator.handle(self._events.get())
-            self.coordinator.handle(m.EpochEnded(now=self._job.clock()))
-            self._settled = True
+    def _queued_events(self) -> Iterator[m.Event]:
+        while not self._events.empty():
+            yield self._events.get()
 
     def _next_event(self) -> m.Event:
         # A Tick that comes too early does no harm, and Python cannot wait for centuries.
@@ -385,9 +374,9 @@ class Epoch:
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():
-                assert self.publication is not None
-                with self.publication.lock:
-                    for chain in self.chains.values():
+                assert self._view.publication is not None
+                with self._view.publication.lock:
+                    for chain in self._view.chains.values():
                         chain.drain()
             case m.DiscardAcknowledgement() | m.ResolveTrigger():
                 pass

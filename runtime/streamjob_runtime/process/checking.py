@@ -68,7 +68,7 @@ def examine_with(
     """Do the same as `examine`, with a running Spark and a scratch directory."""
     from streamjob_runtime.job.assembly import Assembler
     from streamjob_runtime.kafka.starting import check_sources
-    from streamjob_runtime.restoring.restoration import Workdir
+    from streamjob_runtime.restoring.restoration import Restoration, Workdir
 
     surroundings = _surroundings(loaded, job, lambda: spark)
     compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
@@ -80,14 +80,16 @@ def examine_with(
             found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
         )
     planned = plan(loaded.spec)
-    assembler = Assembler(loaded, planned, restored, Workdir(scratch, None), time.time)
+    workdir = Workdir(scratch, None)
+    restoration = Restoration(planned, restored, workdir)
     if found is not None:
         try:
-            assembler.download(found.locate, wanted=describes)
+            restoration.download(found.locate, wanted=describes)
         except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
             raise found.explain(error.what) or error from error
     check_sources(spark, loaded, planned, restored)
-    assembler.check_rewriting(compared.max_parallelism)
+    restoration.check_rewriting(compared.max_parallelism)
+    assembler = Assembler(loaded, planned, restoration, workdir, time.time)
     return compared.decided(
         assembler.judge(spark, lambda chain, schema: preview_sinks(chain.sinks, surroundings, schema))
     )

@@ -172,8 +172,8 @@ def _run_job(
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)
     job.sink_meters.on_call = metrics.observe_sink
-    runner.on_completed = watcher.note_completion
-    stopper = Stopper(runner, view, options.grace, termination)
+    runner.coordination.listen(watcher.note_completion)
+    stopper = Stopper(runner.coordination, view, options.grace, termination)
     probes.enter_context(MonitoringServer(control, metrics=metrics.render))
     with ControlServer(control, work, metrics=metrics.render):
         stopper.listen()
@@ -183,8 +183,9 @@ def _run_job(
         finally:
             stopper.done()
             watcher.stop()
-    state = runner.lifecycle.state
-    failure = None if state is JobState.FINISHED else runner.failure
+    status = runner.coordination.status()
+    state = status.lifecycle.state
+    failure = None if state is JobState.FINISHED else status.failure
     termination.write(state, failure, code, control.last_checkpoint())
     return code
 

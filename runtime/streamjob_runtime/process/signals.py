@@ -12,7 +12,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.control.terminal import View
-from streamjob_runtime.job.runner import Runner
+from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.process.termination import TerminationLog
 
 _LEFT = "Stopped without a last checkpoint; the job continues from the previous one."
@@ -22,14 +22,14 @@ class Stopper:
     """Stops the job on SIGTERM or SIGINT: first with a last checkpoint, then, or after the grace period, at once.
 
     Args:
-        runner: the job.
+        job: the job, which is asked to stop.
         view: closed before the process exits.
         grace: seconds for the last checkpoint.
         termination: receives an end without a last checkpoint.
     """
 
-    def __init__(self, runner: Runner, view: View, grace: float, termination: TerminationLog | None = None) -> None:
-        self._runner = runner
+    def __init__(self, job: Coordination, view: View, grace: float, termination: TerminationLog | None = None) -> None:
+        self._job = job
         self._view = view
         self._grace = grace
         self._termination = termination or TerminationLog(None)
@@ -57,7 +57,7 @@ class Stopper:
         self._timer.start()
 
     def _ask(self, name: str) -> None:
-        self._runner.stop_now(TriggerId(f"signal-{os.getpid()}"))
+        self._job.stop_now(TriggerId(f"signal-{os.getpid()}"))
         self._view.message(f"{name}: stopping behind a last checkpoint, within {self._grace:g} s")
 
     def _leave(self) -> None:

@@ -21,7 +21,7 @@ from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log
 from streamjob_runtime.chain.dataflow import Dataflow, FilesRead, SourcesBefore
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, rewrite_state
-from streamjob_runtime.restoring.state_matching import settle_state
+from streamjob_runtime.restoring.state_matching import match_state
 from streamjob_runtime.restoring.takeover import Takeover, Wanted
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ class Restoration:
         running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
         return [RestoredChain(uid, self._workdir.checkpoint(uid), state.batch) for uid, state in running.items()]
 
-    def settle(
+    def match_state(
         self, spark: SparkSession, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
     ) -> tuple[Finding, ...]:
-        """Put what a chain takes over where its query looks for it; return what came of the state that may not fit.
+        """Put what a chain takes over where its query looks for it; return the findings on state that may not fit.
 
         Args:
             spark: the session.
@@ -149,7 +149,7 @@ class Restoration:
         if not self._is_in_doubt(restored, takeover.state, chain.uid, dataflow):
             return ()
         place = self._workdir.checkpoint(chain.uid)
-        return settle_state(spark, graph, restored, takeover.state, chain, dataflow, place)
+        return match_state(spark, graph, restored, takeover.state, chain, dataflow, place)
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
         """Return whether state has to be compared with what the query keeps: mostly nothing has changed."""
@@ -161,7 +161,7 @@ class Restoration:
     def start(self, chain: ChainUid, dataflow: Dataflow) -> ChainStart:
         """Return where a chain begins."""
         takeover = self._takeovers.get(chain)
-        return ChainStart() if takeover is None else takeover.start(dataflow)
+        return ChainStart(self._workdir.checkpoint(chain)) if takeover is None else takeover.start(dataflow)
 
     def restore(self, publications: Publications, chain: ChainUid) -> None:
         """Let a chain and its stream begin where the snapshot has them."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streamjob")
 
 
-def settle_state(
+def match_state(
     spark: SparkSession,
     graph: Mapping[str, Any],
     restored: Restored,

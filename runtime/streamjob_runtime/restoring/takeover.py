@@ -77,13 +77,13 @@ class Takeover:
     def start(self, dataflow: Dataflow) -> ChainStart:
         """Return where the chain begins: the inputs' watermarks are of those who had read them."""
         if self.state is None:
-            return ChainStart()
+            return ChainStart(self._checkpoint)
         watermarks = {}
         for chain in (self.state, *self._others()):
             for each in chain.inputs:
                 if each.uid in dataflow.sources and each.watermark_ms is not None:
                     watermarks[each.uid] = each.watermark_ms
-        return ChainStart(batch=self.state.batch, watermarks=watermarks)
+        return ChainStart(self._checkpoint, self.state.batch, watermarks)
 
     def files_read(
         self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]

@@ -90,7 +90,7 @@ class EmbeddedJob:
 
     @property
     def state(self) -> JobState:
-        return self.runner.lifecycle.state
+        return self.runner.coordination.lifecycle.state
 
     @property
     def running(self) -> bool:
@@ -136,7 +136,7 @@ class EmbeddedJob:
 
     def stop(self) -> ExitCode:
         """Stop it behind a last checkpoint."""
-        self.runner.stop_now(TriggerId("test-stop"))
+        self.runner.coordination.stop_now(TriggerId("test-stop"))
         return self.wait()
 
     @property

@@ -121,7 +121,7 @@ class Power:
         event = ChainStateChanged(
             now=runner.job.clock(), chain=chain, status=ChainStatus.FAILED, message="the power is gone"
         )
-        assert runner.post(event), "no epoch runs whose power could go"
+        assert runner.coordination.post(event), "no epoch runs whose power could go"
         self._on_cut()
 
     def _check(self) -> None:

@@ -229,5 +229,5 @@ def test_a_drained_snapshot_that_is_recorded_ends_the_job_though_publishing_fail
         drained.wait_for_batches(1)
         monkeypatch.setattr(Outputs, "commit", fail_once)
         drain(drained, savepoint=False)
-        assert drained.runner.lifecycle.restarts == 1
+        assert drained.runner.coordination.lifecycle.restarts == 1
     assert rows_of(output(tmp_path, "counts")) == counted(rows)

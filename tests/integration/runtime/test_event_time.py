@@ -104,7 +104,7 @@ def test_windows_that_were_due_at_a_restart_fire_without_new_input(
     with running(spark, life) as job:
         # Batch 1 has no data and would let the two first windows fire; the cut is behind batch 0.
         job.wait_for(lambda: gated.staged[-1:] == [1], "second batch")
-        job.runner.stop_now("stop")  # type: ignore[arg-type]
+        job.runner.coordination.stop_now("stop")  # type: ignore[arg-type]
         job.wait_for(lambda: job.completed == 1, "last checkpoint")
         gated.gate.set()
         job.wait()

@@ -86,4 +86,4 @@ def test_a_failure_at_the_end_is_made_up_for_without_a_second_final_record(
     assert not failures
     assert kinds(life).count(RecordKind.FINAL) == 1
     assert rows_of(output(tmp_path, "step1")) == ROWS
-    assert ended.runner.lifecycle.restarts == (1 if broken is Outputs else 0)
+    assert ended.runner.coordination.lifecycle.restarts == (1 if broken is Outputs else 0)

@@ -147,7 +147,7 @@ def test_a_savepoint_that_fails_leaves_the_job_running(
         job.wait_for(lambda: job.state is not JobState.STOPPING, "the job to go on")
         assert job.wait() is ExitCode.OK
         assert job.state is JobState.FINISHED
-        assert job.runner.lifecycle.restarts == 0
+        assert job.runner.coordination.lifecycle.restarts == 0
     assert line_rows(spark, life.file.parent / "lines") == expected
 
 
@@ -173,7 +173,7 @@ def test_a_job_whose_stopping_savepoint_is_recorded_ends_with_it_though_publishi
         stop_behind_savepoint(job)
         assert job.wait() is ExitCode.OK
         assert job.state is JobState.STOPPED
-        assert job.runner.lifecycle.restarts == 1
+        assert job.runner.coordination.lifecycle.restarts == 1
     assert not failures
     last = runs.completions()[-1]
     assert last.kind is RecordKind.SAVEPOINT

@@ -16,9 +16,10 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.cuts import Batch, Publications
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.publication import Publication
-from streamjob_runtime.checkpointing.checkpoints import Checkpoints
+from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 
 UID = ChainUid("chain")
 FIVE = CheckpointId(5)
@@ -45,6 +46,19 @@ class SlowAcknowledger:
         raise StoreUnavailable("the store is away")
 
 
+class Unheard(CheckpointListener):
+    """Does nothing with what it hears."""
+
+    def post(self, event: m.Event) -> None:
+        pass
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        pass
+
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        pass
+
+
 class FakeLedger:
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
@@ -66,14 +80,11 @@ def checkpoints(tmp_path: Path, acknowledger: SlowAcknowledger) -> Iterator[Chec
         acknowledgers={UID: cast("Any", acknowledger)},
         publication=publication,
         ledger=cast("Any", FakeLedger()),
-        job="job",
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: cast("Any", SimpleNamespace(sinks=())),
         holds=tmp_path,
         clock=lambda: 0.0,
-        post=lambda event: None,
-        on_completed=lambda action, manifest: None,
-        on_discarded=lambda checkpoint: None,
+        listener=Unheard(),
     )
     yield made
     acknowledger.go_on.set()

@@ -10,16 +10,30 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Publications
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain import chain as chain_module
-from streamjob_runtime.chain.chain import Chain, ChainStart
+from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.publication import Publication
 
 UID = ChainUid("chain")
 SOURCE = OperatorUid("source")
+
+
+class Listener(ChainListener):
+    """Notes the statuses."""
+
+    def __init__(self, statuses: list[ChainStatus]) -> None:
+        self._statuses = statuses
+
+    def status_changed(self, chain: ChainUid, status: ChainStatus, message: str) -> None:
+        self._statuses.append(status)
+
+    def has_output(self) -> None:
+        pass
 
 
 class FakeWriter:
@@ -54,20 +68,16 @@ def chain_of(tmp_path: Path, publication: Publication, statuses: list[ChainStatu
         ends={SOURCE: {"root": "/in", "files": ["0"]}},
     )
     jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=None)))
+    plan = ChainPlan(uid=UID, sources=(), operators=(), sinks=(), output=UID, output_mode="append", bounded=True)
     return Chain(
-        uid=UID,
+        plan=plan,
         spark=cast("Any", SimpleNamespace(_jvm=jvm, sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))),
         dataflow=dataflow,
         output=ChainOutput({}),
-        read_by_others=False,
-        in_loop=False,
-        bounded=True,
-        checkpoint=tmp_path,
         publication=publication,
-        start=ChainStart(),
-        clock_ms=lambda: 0,
-        on_status=lambda uid, status, message: statuses.append(status),
-        on_first_output=lambda: None,
+        start=ChainStart(tmp_path),
+        clock=lambda: 0.0,
+        listener=Listener(statuses),
     )
 
 

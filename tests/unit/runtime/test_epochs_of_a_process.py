@@ -9,22 +9,26 @@ from typing import Any, cast
 import pytest
 
 from streamjob.errors import ExitCode
-from streamjob.ids import Attempt, TriggerId
+from streamjob.ids import Attempt, CheckpointId, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime.chain.end_of_chains import EpochNotEnded
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
+from streamjob_runtime.job import coordination as coordination_module
 from streamjob_runtime.job import runner as runner_module
-from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome
+from streamjob_runtime.job.coordination import Coordination
+from streamjob_runtime.job.epoch import EpochEnd, EpochOutcome
 from streamjob_runtime.job.runner import Runner, RunOptions
 from streamjob_runtime.sinks.errors import UnusablePlace
 
 
 def runner_in(workdir: Path) -> Runner:
     spec = SimpleNamespace(checkpointing=SimpleNamespace())
-    job = SimpleNamespace(workdir=workdir, clock=lambda: 0.0, loaded=SimpleNamespace(spec=spec))
+    job = SimpleNamespace(
+        workdir=workdir, clock=lambda: 0.0, plan=SimpleNamespace(chains=()), loaded=SimpleNamespace(spec=spec)
+    )
     return Runner(
         cast("Any", job), cast("Any", None), RunOptions(RestoreFrom(), Attempt(0), RestartPolicy(initial_delay=0.001))
     )
@@ -35,11 +39,10 @@ def run_epoch(runner: Runner, number: int, held: Path | None, monkeypatch: pytes
     found: list[str] = []
 
     class FakeEpoch:
-        coordinator = None
         held = None
         left: tuple[str, ...] = ()
 
-        def __init__(self, **_: Any) -> None:
+        def __init__(self, *_: Any) -> None:
             pass
 
         def run(self) -> EpochOutcome:
@@ -71,31 +74,35 @@ def test_a_restore_finds_the_space_that_failed_ones_before_it_took_and_the_files
     assert run_epoch(runner_in(tmp_path), 6, held, monkeypatch) == ["3"]
 
 
-def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path) -> None:
+def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handled: list[m.Event] = []
-    runner = runner_in(tmp_path)
-    epoch = Epoch(
-        job=runner.job,
-        ledger=cast("Any", SimpleNamespace(epoch=1)),
-        restore_from=RestoreFrom(),
-        coordinate=cast("Any", None),
-        state_lock=runner.lock,
-        held=None,
-        stopped=False,
-        on_state=lambda state: None,
-        on_restored=lambda epoch: None,
-        on_completed=lambda action, manifest: None,
-        on_discarded=lambda checkpoint: None,
-    )
-    runner.epoch = epoch
-    assert not runner.post(m.Tick(now=0.0))
-    epoch.coordinator = cast("Any", SimpleNamespace(handle=handled.append))
-    assert runner.post(m.Tick(now=1.0))
+    monkeypatch.setattr(coordination_module, "coordinator_policy", lambda policy: None)
+    coordinator = SimpleNamespace(handle=handled.append, last_id=0)
+    monkeypatch.setattr(coordination_module, "Coordinator", lambda **_: coordinator)
+    coordination, events = runner_in(tmp_path).coordination, list[m.Event]()
+    assert not coordination.post(m.Tick(now=0.0))
+    coordination.begin(CheckpointId(0), events.append)
+    assert coordination.post(m.Tick(now=1.0))
 
-    epoch._settle()
+    coordination.end_epoch(events)
 
     assert handled == [m.Tick(now=1.0), m.EpochEnded(now=0.0)]
-    assert not runner.post(m.Tick(now=2.0))
+    assert not coordination.post(m.Tick(now=2.0))
+
+
+def test_an_event_is_refused_between_the_claim_of_an_epoch_and_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch before may have died between the two, and nobody reads its queue any more."""
+    monkeypatch.setattr(coordination_module, "coordinator_policy", lambda policy: None)
+    monkeypatch.setattr(coordination_module, "Coordinator", lambda **_: SimpleNamespace(last_id=0))
+    coordination, events = runner_in(tmp_path).coordination, list[m.Event]()
+    coordination.begin(CheckpointId(0), events.append)
+
+    coordination.claimed(cast("Any", SimpleNamespace(epoch=2)))
+
+    assert not coordination.post(m.Tick(now=0.0))
+    assert events == []
 
 
 def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner: Runner | None = None) -> ExitCode:
@@ -103,20 +110,18 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
     script = list(epochs)
 
     class FakeEpoch:
-        coordinator = None
-        restored = None
         held = None
         left: tuple[str, ...] = ()
 
-        def __init__(self, *, on_restored: Any, **_: Any) -> None:
-            self._on_restored = on_restored
+        def __init__(self, *arguments: Any) -> None:
+            self._coordination: Coordination = arguments[-1]
 
         def run(self) -> EpochOutcome:
             step = script.pop(0)
             if step == "refuse":
                 raise UnusablePlace("sink path /out: may not be written")
             if step == "run and fail":
-                self._on_restored(self)
+                self._coordination.restored(None)
                 return EpochOutcome(EpochEnd.FAILED)
             return EpochOutcome(EpochEnd.FINISHED)
 
@@ -143,14 +148,14 @@ def test_a_stop_while_no_epoch_runs_is_told_to_have_taken_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = runner_in(tmp_path)
-    runner.stop_now(TriggerId("one"))
-    runner.stop_now(TriggerId("two"))
+    runner.coordination.stop_now(TriggerId("one"))
+    runner.coordination.stop_now(TriggerId("two"))
 
     assert run_job(tmp_path, monkeypatch, "run and fail", runner=runner) is ExitCode.OK
 
-    assert runner.lifecycle.state is JobState.STOPPED
+    assert runner.coordination.lifecycle.state is JobState.STOPPED
     for trigger_id in ("one", "two"):
-        status = runner.triggers.status(TriggerId(trigger_id))
+        status = runner.coordination.request(TriggerId(trigger_id))
         assert status is not None
         assert status.state is TriggerState.COMPLETED
 
@@ -161,12 +166,10 @@ def test_no_epoch_begins_while_the_one_before_has_a_query_running(
     begun: list[int] = []
 
     class LeftEpoch:
-        coordinator = None
-        restored = None
         held = None
         left = ("the query of chain 'clean' is active",)
 
-        def __init__(self, **_: Any) -> None:
+        def __init__(self, *_: Any) -> None:
             pass
 
         def run(self) -> EpochOutcome:
@@ -181,4 +184,4 @@ def test_no_epoch_begins_while_the_one_before_has_a_query_running(
         runner.run()
 
     assert begun == [1]
-    assert runner.lifecycle.state is JobState.FAILED
+    assert runner.coordination.lifecycle.state is JobState.FAILED

@@ -22,7 +22,7 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
 from streamjob.testing.memory_store import FaultyStore, MemoryStore
 from streamjob_runtime.chain.publication import Publication
-from streamjob_runtime.checkpointing.checkpoints import Checkpoints
+from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger
 
 JOB = JobId(namespace="default", name="job")
@@ -66,20 +66,33 @@ def manifest_of(ledger: Ledger) -> Manifest:
     )
 
 
+class Listener(CheckpointListener):
+    """Queues the events."""
+
+    def __init__(self, events: queue.SimpleQueue[m.Event]) -> None:
+        self._events = events
+
+    def post(self, event: m.Event) -> None:
+        self._events.put(event)
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        pass
+
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        pass
+
+
 def failure(ledger: Ledger, holds: Path, make: Callable[[Ledger], Manifest] = manifest_of) -> m.CompletionFailure:
     events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
     checkpoints = Checkpoints(
         acknowledgers={},
         publication=Publication(Publications([ChainUid("chain")])),
         ledger=ledger,
-        job="job",
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: make(ledger),
         holds=holds,
         clock=lambda: 0.0,
-        post=events.put,
-        on_completed=lambda action, manifest: None,
-        on_discarded=lambda checkpoint: None,
+        listener=Listener(events),
     )
     properties = CheckpointProperties(kind=SnapshotKind.CHECKPOINT)
     checkpoints.complete(m.CompleteCheckpoint(id=FIVE, properties=properties, triggered=0.0, acknowledgements={}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.ids import TriggerId
-from streamjob.protocol.triggers import Triggers, TriggerState
+from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime.control.requests import Requests
 from streamjob_runtime.monitoring.progress import BatchProgress, ProgressReader, Rate
 
@@ -17,34 +17,34 @@ ONE = TriggerId("one")
 
 
 def test_an_unknown_request_has_no_view() -> None:
-    assert Requests(Triggers()).view(ONE) is None
+    assert Requests().view(ONE, None) is None
 
 
 def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
-    requests = Requests(Triggers())
+    requests = Requests()
     requests.note(ONE, "stop")
 
-    view = requests.view(ONE)
+    view = requests.view(ONE, None)
 
     assert view is not None
     assert (view.kind, view.state) == ("stop", TriggerState.QUEUED)
 
 
 def test_a_refused_request_is_forgotten() -> None:
-    requests = Requests(Triggers())
+    requests = Requests()
     requests.note(ONE, "checkpoint")
     requests.forget(ONE)
 
-    assert requests.view(ONE) is None
+    assert requests.view(ONE, None) is None
 
 
 def test_only_the_latest_requests_are_remembered() -> None:
-    requests = Requests(Triggers())
+    requests = Requests()
     for number in range(1001):
         requests.note(TriggerId(str(number)), "checkpoint")
 
-    assert requests.view(TriggerId("0")) is None
-    assert requests.view(TriggerId("1")) is not None
+    assert requests.view(TriggerId("0"), None) is None
+    assert requests.view(TriggerId("1"), None) is not None
 
 
 class Report:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,17 +17,16 @@ from streamjob.job.load import load_job
 from streamjob.job.plan import plan
 from streamjob.protocol.channels import END_OF_TIME_MS, Segment
 from streamjob.protocol.cuts import Batch, Output, Publications
-from streamjob.protocol.lifecycle import JobState, Lifecycle
+from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointProperties, Triggers
+from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.control.api.control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
-from streamjob_runtime.job.runner import Runner, coordinator_policy
+from streamjob_runtime.job.coordination import Coordination, coordinator_policy
 from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.sinks.meter import SinkMeters
 
@@ -139,7 +137,14 @@ class World:
         loaded = load_job(directory / "job.yaml")
         self.plan = plan(loaded.spec)
         self.clock = Clock()
-        self.statistics = StatisticsTracker()
+        self.coordination = Coordination(
+            [chain.uid for chain in self.plan.chains], loaded.spec.checkpointing, self.clock
+        )
+        self.coordination.enter(JobState.RESTORING)
+        self.coordination.enter(JobState.RUNNING)
+        self.posted: list[Any] = []
+        self.coordination.begin(CheckpointId(0), self.posted.append)
+        self.statistics = self.coordination._statistics
         self.runner: Any = SimpleNamespace(
             job=SimpleNamespace(
                 loaded=loaded,
@@ -150,21 +155,12 @@ class World:
                 sink_meters=SinkMeters(clock=self.clock),
                 offset_reports=OffsetReports(),
             ),
-            triggers=Triggers(),
-            statistics=self.statistics,
-            lock=threading.RLock(),
-            lifecycle=Lifecycle.created(NOW).enter(JobState.RESTORING, NOW).enter(JobState.RUNNING, NOW),
+            coordination=self.coordination,
             epoch=None,
-            ledger=None,
-            failure=None,
-            policy=loaded.spec.checkpointing,
             attempt=0,
             started=NOW,
-            store=SimpleNamespace(uri="file:///snapshots/"),
+            location="file:///snapshots/",
         )
-        self.posted: list[Any] = []
-        self.runner.post = self.posted.append
-        self.runner.change_policy = partial(cast(Any, Runner.change_policy), self.runner)
         self.control = RunningJob(cast(Any, self.runner))
         self.chains: dict[ChainUid, FakeChain] = {}
         self.blocked: dict[ChainUid, float] = {}
@@ -247,13 +243,13 @@ def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: World
     assert JobView.model_validate(report.model_dump()) == JobView.model_validate(world.control.job().model_dump())
     assert report.checkpoints == world.control.checkpoints()
     assert report.checkpointing is not None
-    assert report.checkpointing.interval == world.runner.policy.interval
+    assert report.checkpointing.interval == world.coordination.policy.interval
     assert report.triggers == {}
     assert world.control.job().model_dump().keys() & {"checkpoints", "checkpointing", "triggers"} == set()
 
 
 def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_policy(world: World) -> None:
-    before = world.runner.policy
+    before = world.coordination.policy
 
     in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
 
@@ -266,7 +262,7 @@ def test_periodic_checkpoints_are_switched_on_again(world: World) -> None:
 
     in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": "30s"}))
 
-    assert in_force.interval == world.runner.policy.interval == 30
+    assert in_force.interval == world.coordination.policy.interval == 30
 
 
 def test_a_running_job_takes_unaligned_checkpoints_from_now_on(world: World) -> None:
@@ -455,9 +451,10 @@ def test_a_sink_is_shown_with_what_it_has_written_and_published(world: World) ->
 
 def test_the_final_record_is_told_apart_once_it_is_the_last(world: World) -> None:
     world.complete(4)
-    world.runner.ledger = SimpleNamespace(finished=False, epoch=1)
+    ledger = SimpleNamespace(finished=False, epoch=1)
+    world.coordination.claimed(cast(Any, ledger))
     assert _kind(world) == "checkpoint"
-    world.runner.ledger.finished = True
+    ledger.finished = True
     world.statistics.started(CheckpointId(5), CheckpointProperties(kind=SnapshotKind.FINAL), NOW, [SLOW])
     assert _kind(world) == "checkpoint"
     world.statistics.completed(CheckpointId(5), "file:///m")

@@ -1,0 +1,295 @@
+"""The coordinator of a job, and what is known of the job over its epochs: everything that the state lock guards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamjob.clock import Clock
+from streamjob.comparison.compatibility import Restored
+from streamjob.ids import ChainUid, CheckpointId, Epoch, TriggerId
+from streamjob.job.spec import CheckpointingPolicy
+from streamjob.protocol import messages as m
+from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle
+from streamjob.protocol.requests import must_succeed
+from streamjob.protocol.statistics import CheckpointingStatistics, CheckpointStatistics, Latest, StatisticsTracker
+from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers, TriggerState, TriggerStatus
+from streamjob.snapshot.manifest import Manifest
+from streamjob_runtime.checkpointing.ledger import Ledger
+
+OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """A job at one moment.
+
+    Args:
+        lifecycle: its state, since when, and its restarts.
+        failure: why it failed last; None if it never did.
+        policy: the checkpointing policy in force.
+        epoch: the epoch of its claim; None before the first.
+        finished: its log has the final record.
+        checkpoints: counts, summary, the latest of each kind, and the history.
+        last: the newest completed snapshot of this process, with its tasks if the history holds it; None if there is
+            none.
+        requests: the requests that were asked for and are known to the coordinator.
+    """
+
+    lifecycle: Lifecycle
+    failure: str | None
+    policy: CheckpointingPolicy
+    epoch: Epoch | None
+    finished: bool
+    checkpoints: CheckpointingStatistics
+    last: CheckpointStatistics | None
+    requests: Mapping[TriggerId, TriggerStatus] = field(default_factory=dict)
+
+
+class Coordination:
+    """Coordinates the checkpoints of a job from epoch to epoch; any thread may call it.
+
+    An epoch `begin`s, lets the coordinator `handle` its events, and `end`s. Requests reach the epoch that runs by
+    `post` and `stop`.
+
+    Args:
+        chains: the job's chains.
+        policy: its checkpointing policy, until it is changed.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, chains: Sequence[ChainUid], policy: CheckpointingPolicy, clock: Clock) -> None:
+        self._chains = tuple(chains)
+        self._policy = policy
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._lifecycle = Lifecycle.created(clock())
+        self._failure: str | None = None
+        self._statistics = StatisticsTracker()
+        self._triggers = Triggers()
+        self._ledger: Ledger | None = None
+        self._coordinator: Coordinator | None = None
+        self._deliver: Callable[[m.Event], None] | None = None
+        self._stop: m.StopRequested | None = None
+        self._stop_ids: list[TriggerId] = []
+        self._stop_asked = threading.Event()
+        self._stop_completed = False
+        self._has_run = False
+        self._on_completed: OnCompleted = lambda action, manifest: None
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """The job's state, since when, and its restarts."""
+        return self._lifecycle
+
+    @property
+    def policy(self) -> CheckpointingPolicy:
+        """The checkpointing policy in force."""
+        return self._policy
+
+    @property
+    def has_run(self) -> bool:
+        """Whether an epoch of this process was ready to run."""
+        return self._has_run
+
+    @property
+    def stop_completed(self) -> bool:
+        """Whether the job was stopped behind the log's newest completion, so that only its commit is left to do."""
+        return self._stop_completed
+
+    def status(self, requests: Collection[TriggerId] = ()) -> JobStatus:
+        """Return what is known of the job, and of some requests, all of one moment."""
+        with self._lock:
+            # Before the checkpoints: the log has its final record before the coordinator hears of it.
+            finished = self._ledger is not None and self._ledger.finished
+            checkpoints = self._statistics.overview()
+            known = {each: self._triggers.status(each) for each in requests}
+            return JobStatus(
+                lifecycle=self._lifecycle,
+                failure=self._failure,
+                policy=self._policy,
+                epoch=None if self._ledger is None else self._ledger.epoch,
+                finished=finished,
+                checkpoints=checkpoints,
+                last=self._newest(checkpoints.latest),
+                requests={each: status for each, status in known.items() if status is not None},
+            )
+
+    def _newest(self, latest: Latest) -> CheckpointStatistics | None:
+        newest = max(filter(None, (latest.completed, latest.savepoint)), key=lambda each: each.id, default=None)
+        if newest is None:
+            return None
+        details = self._statistics.details(CheckpointId(newest.id))
+        return newest if details is None or details.class_name != "completed" else details
+
+    def checkpoint(self, checkpoint: CheckpointId) -> CheckpointStatistics | None:
+        """Return one checkpoint with its tasks, or None if the history does not hold it."""
+        with self._lock:
+            return self._statistics.details(checkpoint)
+
+    def request(self, trigger_id: TriggerId) -> TriggerStatus | None:
+        """Return what became of a request, or None if the coordinator does not know it."""
+        with self._lock:
+            return self._triggers.status(trigger_id)
+
+    def post(self, event: m.Event) -> bool:
+        """Hand an event to the epoch that runs; return False if none does."""
+        with self._lock:
+            if self._deliver is None:
+                return False
+            self._deliver(event)
+            return True
+
+    def stop(self, request: m.StopRequested) -> bool:
+        """Stop the job; return False if no epoch runs that could take the savepoint that is asked for.
+
+        Without a savepoint the job stops behind a last checkpoint; if none can be taken, such as between restarts, it
+        stops at once.
+        """
+        with self._lock:
+            if must_succeed(request):
+                return self.post(request)
+            self._stop = request
+            self._stop_ids.append(request.trigger_id)
+            self._stop_asked.set()
+            self.post(request)
+            return True
+
+    def stop_now(self, trigger_id: TriggerId) -> None:
+        """Ask for a plain stop."""
+        self.stop(m.StopRequested(now=self._clock(), trigger_id=trigger_id))
+
+    def change_policy(self, policy: CheckpointingPolicy) -> None:
+        """Put another checkpointing policy in force."""
+        with self._lock:
+            self._policy = policy
+            if self._ledger is not None:
+                self._ledger.num_retained = policy.num_retained
+            self.post(m.PolicyChanged(now=self._clock(), policy=coordinator_policy(policy)))
+
+    def listen(self, on_completed: OnCompleted) -> None:
+        """Report each completed checkpoint to a function, which another thread calls."""
+        self._on_completed = on_completed
+
+    def claimed(self, ledger: Ledger) -> None:
+        """Note the claim of the epoch that begins."""
+        with self._lock:
+            self._ledger, self._deliver = ledger, None
+
+    def enter(self, state: JobState) -> None:
+        """Enter a state. Raises IllegalTransition."""
+        with self._lock:
+            self._lifecycle = self._lifecycle.enter(state, self._clock())
+
+    def enter_if_possible(self, state: JobState) -> None:
+        """Enter a state if it can follow the one that the job is in."""
+        with self._lock:
+            if state in TRANSITIONS[self._lifecycle.state]:
+                self.enter(state)
+
+    def failed(self, message: str) -> None:
+        """Note why the job failed."""
+        with self._lock:
+            self._failure = message
+
+    def end(self, state: JobState, message: str | None) -> None:
+        """Enter the job's last state; a message says why, if that is not as asked."""
+        with self._lock:
+            if message is not None:
+                self._failure = message
+            self.enter(state)
+
+    def wait_for_stop(self, seconds: float) -> bool:
+        """Wait between two epochs; return whether a stop was asked for meanwhile."""
+        return self._stop_asked.wait(seconds)
+
+    def resolve_stops(self, message: str) -> None:
+        """Resolve the requests for a stop that came while no epoch ran: the job stopped without a last checkpoint."""
+        with self._lock:
+            for trigger_id in self._stop_ids:
+                status = self._triggers.status(trigger_id)
+                if status is None or status.outcome is None:
+                    self._triggers.resolve(trigger_id, TriggerOutcome(state=TriggerState.COMPLETED, failure=message))
+
+    def restored(self, restored: Restored | None) -> None:
+        """Note that an epoch is ready to run, and the snapshot that it was restored from."""
+        with self._lock:
+            self._has_run = True
+            if restored is not None:
+                self._statistics.restored(
+                    restored.manifest.id,
+                    self._clock(),
+                    is_savepoint=restored.manifest.kind == "savepoint",
+                    uri=restored.uri,
+                )
+
+    def begin(self, last_id: CheckpointId, deliver: Callable[[m.Event], None]) -> None:
+        """Make the coordinator of an epoch.
+
+        Args:
+            last_id: the id that its checkpoints must be above.
+            deliver: queues an event for the epoch, which lets the coordinator handle it.
+        """
+        with self._lock:
+            before = CheckpointId(0) if self._coordinator is None else self._coordinator.last_id
+            self._coordinator = Coordinator(
+                chains=self._chains,
+                policy=coordinator_policy(self._policy),
+                highest_id=max(last_id, before),
+                triggers=self._triggers,
+                statistics=self._statistics,
+            )
+            self._deliver = deliver
+            if self._stop is not None:
+                deliver(self._stop)
+
+    def handle(self, event: m.Event) -> Sequence[m.Action]:
+        """Let the coordinator handle an event; return what is to be done."""
+        assert self._coordinator is not None
+        with self._lock:
+            return self._coordinator.handle(event)
+
+    def is_stopping(self) -> bool | None:
+        """Return whether the coordinator stops the job; None once it has ended the epoch."""
+        assert self._coordinator is not None
+        return None if self._coordinator.ended else self._coordinator.stopping
+
+    def end_epoch(self, rest: Iterable[m.Event]) -> None:
+        """End an epoch: from here on nothing is delivered to it.
+
+        Args:
+            rest: events that are still queued, such as a completion that was under way; read under the state lock.
+        """
+        assert self._coordinator is not None
+        with self._lock:
+            for event in rest:
+                self._coordinator.handle(event)
+            self._coordinator.handle(m.EpochEnded(now=self._clock()))
+            self._deliver = None
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        """Note a completed checkpoint."""
+        # Once the log names the snapshot that the job may stop behind, the job ends with it, even if its commit needs
+        # a restart.
+        properties = action.properties
+        self._stop_completed = properties.stopping and (properties.is_savepoint or properties.drained)
+        self._on_completed(action, manifest)
+
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        """Note a checkpoint that is no longer retained."""
+        with self._lock:
+            self._statistics.discarded(checkpoint)
+
+
+def coordinator_policy(policy: CheckpointingPolicy) -> CheckpointPolicy:
+    """Return the coordinator's part of a job's checkpointing policy."""
+    return CheckpointPolicy(
+        interval=policy.interval,
+        timeout=policy.timeout,
+        min_pause=policy.min_pause,
+        tolerable_failures=policy.tolerable_failed_checkpoints,
+        mode=policy.mode,
+        aligned_timeout=policy.aligned_checkpoint_timeout,
+    )

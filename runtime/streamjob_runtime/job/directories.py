@@ -1,0 +1,24 @@
+"""The directories of a job's epochs, in its work directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+
+def drop_epochs(workdir: Path, kept: Collection[int]) -> None:
+    """Delete the directories of epochs.
+
+    Args:
+        workdir: the job's work directory.
+        kept: the epochs whose directories stay.
+    """
+    for directory in workdir.iterdir():
+        if directory.is_dir() and directory.name.isdigit() and int(directory.name) not in kept:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def epoch_of(path: Path, workdir: Path) -> int:
+    """Return the epoch that a path in the work directory belongs to."""
+    return int(path.relative_to(workdir).parts[0])
