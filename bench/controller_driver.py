@@ -110,7 +110,7 @@ class Driver:
         self._claim = drive(self._store, claim(identity, time.time()))
         newest = self._claim.newest
         if newest is not None and newest.id is not None and newest.manifest is not None:
-            self._claim.published(newest.id)
+            self._claim.committed(newest.id)
             path = newest.manifest if "://" in newest.manifest else self._store.uri + newest.manifest
             self._restored = RestoredFromView(id=newest.id, kind=SnapshotKind(newest.kind.value), path=path)
         self._change(JobState.RUNNING)
@@ -130,7 +130,7 @@ class Driver:
         content = encode_manifest(self._manifest(kind, number, begun))
         self._store.put(Key(name), content)
         drive(self._store, complete(held, kind, number, NamedManifest.of(reference, content), time.time()))
-        held.published(number)
+        held.committed(number)
         path = reference if "://" in reference else self._store.uri + reference
         self._statistics.completed(number, path)
         now = time.time()

@@ -85,7 +85,7 @@ class BenchedJob:
         manifest = self._manifest(files)
         self._ledger.complete(manifest)
         completed = time.perf_counter()
-        self._ledger.published(self._id)
+        self._ledger.committed(self._id)
         self._ledger.collect()
         if self._held is not None:
             release(self._held)

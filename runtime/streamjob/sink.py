@@ -1,8 +1,8 @@
-"""The interface of sinks: a sink stages batches, and publishes or discards them later.
+"""The interface of sinks: a sink stages batches, and commits or discards them later.
 
 This is the two-phase commit of Flink's Sink V2 (FLIP-143, FLIP-191) for micro-batches. A batch is staged where no
 reader sees it. The description of the staged rows, the committable, is stored in the next checkpoint's manifest. Once
-the job's log names that checkpoint, the committables are published. `commit` is called at least once for each completed
+the job's log names that checkpoint, the committables are committed. `commit` is called at least once for each completed
 checkpoint: again after every crash in between, and again by the next owner of the log. The result is exactly once.
 """
 
@@ -35,7 +35,7 @@ class Staging(Protocol):
     """One sink's objects in the store of the job's snapshots, for sinks whose target has no place for staged rows.
 
     They outlive the process and its machine, and are deleted with the job's snapshots. Single objects are deleted by
-    the sink only: those that `commit` has published, and in `abort` those of lower epochs. Methods may be called from
+    the sink only: those that `commit` has committed, and in `abort` those of lower epochs. Methods may be called from
     any thread, and raise a `StoreError` if the store fails.
     """
 
@@ -69,7 +69,7 @@ class NoStaging(StreamJobError):
 
 
 class StagedRowsGone(StreamJobError):
-    """Rows of a completed checkpoint are neither published nor staged, or they are damaged."""
+    """Rows of a completed checkpoint are neither committed nor staged, or they are damaged."""
 
 
 class _Nowhere:
@@ -109,7 +109,7 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A staged batch: its committable (None if there is nothing to publish) and the number of rows, if known."""
+    """A staged batch: its committable (None if there is nothing to commit) and the number of rows, if known."""
 
     committable: JsonValue
     rows: int | None = None
@@ -119,12 +119,12 @@ class Staged:
 class Sink(Protocol):
     """An exactly-once sink. Any exception restarts the job.
 
-    `stage` and `commit` run at the same time, on two threads: a long batch must not delay publication. All other calls
+    `stage` and `commit` run at the same time, on two threads: a long batch must not delay commit. All other calls
     come one at a time.
     """
 
     def open(self, context: SinkContext) -> None:
-        """Prepare to stage and publish in this epoch, and check that the target can be used. Called first."""
+        """Prepare to stage and commit in this epoch, and check that the target can be used. Called first."""
         ...
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
@@ -135,15 +135,15 @@ class Sink(Protocol):
         ...
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish the checkpoint's rows. Idempotent, even if a consumer has removed published rows since.
+        """Commit the checkpoint's rows. Idempotent, even if a consumer has removed committed rows since.
 
         Raises:
-            StagedRowsGone: rows are neither published nor staged.
+            StagedRowsGone: rows are neither committed nor staged.
         """
         ...
 
     def abort(self) -> None:
-        """Discard rows that lower epochs staged and never published. Leave those of this and higher epochs alone.
+        """Discard rows that lower epochs staged and never committed. Leave those of this and higher epochs alone.
 
         Called once after a restore, when the last completed checkpoint has been committed.
         """

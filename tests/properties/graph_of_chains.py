@@ -1,7 +1,7 @@
-"""Chains in a random graph on real `Publications`, and an observer who knows what each entry, cut and frontier must be.
+"""Chains in a random graph on real `Emissions`, and an observer who knows what each entry, cut and frontier must be.
 
 Nothing here reads the protocol's own idea of what is consumed or in flight: the observer keeps the streams as the
-effects appended them, and the positions as it published them.
+effects appended them, and the positions as it emitted them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog, Entry, EntryKind, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Output, Publications, PublicationSealed
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, Output
 
 Channel = tuple[ChainUid, ChainUid]
 
@@ -96,7 +96,7 @@ class Observed:
         self.chains = {name: Known(consumed=dict.fromkeys(self.inputs[name], 0)) for name in self.names}
         self.loops_ended = 0
         self.cutting: set[ChainUid] = set()
-        self.job = Publications(self.names, self.channels, feedback=self.feedback)
+        self.job = Emissions(self.names, self.channels, feedback=self.feedback)
         self.frontiers: dict[Channel, int] = dict.fromkeys(self.channels, 0)
         self.last_id = CheckpointId(0)
         self.under_way: Checkpoint | None = None
@@ -107,14 +107,14 @@ class Observed:
         self.completions = 0
 
     def begin(self, chain: ChainUid) -> None:
-        """Let the chain's next batch begin; `run_batch` publishes it."""
+        """Let the chain's next batch begin; `run_batch` emits it."""
         known = self.chains[chain]
         if not known.ended:
             known.running = True
             self.job.begin(chain, BatchId(known.batch + 1))
 
     def run_batch(self, chain: ChainUid, reads: int, emits: int) -> None:
-        """Publish a batch that reads up to `reads` entries of each input, and hands on `emits` segments."""
+        """Commit a batch that reads up to `reads` entries of each input, and hands on `emits` segments."""
         known = self.chains[chain]
         if known.ended:
             return
@@ -130,15 +130,15 @@ class Observed:
         )
         batch = Batch(batch=BatchId(known.batch + 1), consumed=consumed, output=output)
         if self._is_sealed(chain):
-            with pytest.raises(PublicationSealed):
-                self.job.publish(chain, batch)
+            with pytest.raises(EmissionSealed):
+                self.job.emit(chain, batch)
             return
         known.committed = known.batch
         known.batch, known.running = batch.batch, False
         known.consumed.update(consumed)
         known.consumed_behind[batch.batch] = dict(known.consumed)
         known.watermark = watermark
-        self._watch(self.job.publish(chain, batch))
+        self._watch(self.job.emit(chain, batch))
         written = [entry for at, entry in known.written if at == batch.batch and entry.kind is EntryKind.DATA]
         assert [segment.name for entry in written for segment in entry.segments] == names
 
@@ -157,7 +157,7 @@ class Observed:
         if not self.inputs_ended(chain):
             return
         if self._is_sealed(chain) and not self.chains[chain].ended:
-            with pytest.raises(PublicationSealed):
+            with pytest.raises(EmissionSealed):
                 self.job.end(chain)
             return
         known = self.chains[chain]
@@ -224,7 +224,7 @@ class Observed:
 
     def crash(self) -> None:
         """Begin anew behind the last completed checkpoint, or from nothing."""
-        self.job = Publications(self.names, self.channels, feedback=self.feedback)
+        self.job = Emissions(self.names, self.channels, feedback=self.feedback)
         self.under_way = self.sealed = None
         self.draining = False
         self.frontiers = dict.fromkeys(self.channels, 0)
@@ -384,7 +384,7 @@ class Observed:
             nothing = dict.fromkeys(self.inputs[chain], 0)
             read_off = cut.ended and bool(self.loop[chain])
             behind = known.consumed if read_off else known.consumed_behind.get(cut.batch, nothing)
-            assert cut.consumed == behind, "a cut is behind a published batch"
+            assert cut.consumed == behind, "a cut is behind an emitted batch"
             assert cut.unaligned <= checkpoint.unaligned
             for at, entry in known.written:
                 if entry.kind is EntryKind.DATA:

@@ -91,7 +91,7 @@ class Life:
             return
         manifest = manifest_of(self.ledger, self.id, ChainState(uid=CHAIN, operators=(), batch=BatchId(1), files=refs))
         self.ledger.complete(manifest)
-        self.ledger.published(self.id)
+        self.ledger.committed(self.id)
         self.ledger.collect()
 
     def _hold(self) -> Hold:

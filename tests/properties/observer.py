@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, Marker
+from streamjob.protocol.committing import Abort, Commit, SinkEffect
 from streamjob.protocol.log import JOBS_OWN, JobId, follows, read
 from streamjob.protocol.manifests import read_manifest
-from streamjob.protocol.publishing import Abort, Commit, SinkEffect
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
@@ -186,13 +186,13 @@ class World:
     def check_published(self, completions: list[LogRecord]) -> None:
         for record in completions:
             for committable in self.manifest_of(record).sinks[0].committables:
-                assert self.sink.shown[batch_of(committable)] == 1, f"{committable} of {record.id} is not published"
+                assert self.sink.shown[batch_of(committable)] == 1, f"{committable} of {record.id} is not committed"
 
     def check_sink(self) -> None:
         named = {batch_of(c) for record in self.completions for c in self.manifest_of(record).sinks[0].committables}
         for batch, times in self.sink.shown.items():
-            assert times == 1, f"{batch} was published {times} times"
-            assert batch in named, f"{batch} is published, and the log does not name it"
+            assert times == 1, f"{batch} was committed {times} times"
+            assert batch in named, f"{batch} is committed, and the log does not name it"
 
     def check_complete_output(self) -> None:
         """Everything up to the last cut is visible, without a gap and without an overlap."""

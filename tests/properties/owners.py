@@ -1,4 +1,4 @@
-"""The life of an owner: it claims, restores, publishes, checkpoints and deletes; and that of a visitor."""
+"""The life of an owner: it claims, restores, commits, checkpoints and deletes; and that of a visitor."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
 from streamjob.protocol.claiming import claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collector
+from streamjob.protocol.committing import commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.log import JOBS_OWN, JobId
 from streamjob.protocol.manifests import encode_manifest, read_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded
-from streamjob.protocol.publishing import publish, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import LATEST, Resolution, resolve
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState, SourceState
@@ -190,7 +190,7 @@ class EpochRun:
         assert self.world.log[completion.record.seq] == completion.record, "a stray record passed for a completion"
         self.world.completed += 1
         self.staged = []
-        yield from publish(completion, manifest)
+        yield from commit(completion, manifest)
         return completion
 
     def _complete(self, manifest: Manifest, place: str | None) -> Generator[Effect, object, Completion]:

@@ -1,6 +1,6 @@
 """Owners that know nothing of each other share one log, one store and one sink; the store fails in every way.
 
-Each owner lives a life: it claims, restores, publishes, checkpoints and deletes. The schedule says who takes the next
+Each owner lives a life: it claims, restores, commits, checkpoints and deletes. The schedule says who takes the next
 step, what goes wrong with it, who dies, and when late writes and deletions take effect. A life that is not scheduled
 sleeps, between any two effects, for as long as it takes. A visitor, an owner of another job, claims their checkpoints.
 """
@@ -19,8 +19,8 @@ from tests.properties.owners import Habits, Life, live, visit
 
 from streamjob.ids import LogSeq, Owner
 from streamjob.protocol.claiming import CreateOutside
+from streamjob.protocol.committing import Abort, Commit
 from streamjob.protocol.log import LogDamaged, read
-from streamjob.protocol.publishing import Abort, Commit
 from streamjob.protocol.repair import plan_repair, repair
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind

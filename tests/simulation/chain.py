@@ -14,7 +14,7 @@ from tests.simulation.world import Choices, World
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch, ChainCut, Publications, PublicationSealed
+from streamjob.protocol.cuts import Batch, ChainCut, Emissions, EmissionSealed
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState, SourceState
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
@@ -118,8 +118,8 @@ class ChainRun(EpochRun):
         position, flushed = position_in(manifest)
         finished = manifest is not None and manifest.operators[0].finished
         self.batch = manifest.chains[0].batch if manifest is not None else NO_BATCH
-        self.publications = Publications([CHAIN])
-        self.publications.restore(CHAIN, self.batch, {SOURCE: position} if manifest else {}, {})
+        self.emissions = Emissions([CHAIN])
+        self.emissions.restore(CHAIN, self.batch, {SOURCE: position} if manifest else {}, {})
         begun = Snapshot(decode_state(files), position, flushed, finished)
         self.snapshots: dict[BatchId, Snapshot] = {self.batch: begun}
         self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {self.batch}, position {position}")
@@ -146,43 +146,43 @@ class ChainRun(EpochRun):
                 name = f"{self.epoch}-{self.name}-{batch}"
                 if rows:
                     yield Stage(name, self.epoch, tuple(rows))
-                published = Batch(
+                emitted = Batch(
                     batch=batch,
                     positions={SOURCE: end},
                     staged={SINK: name} if rows else {},
                     watermarks={SOURCE: END_OF_TIME_MS if flushed else end},
                 )
-                yield Wait(lambda: not self.publications.is_sealed(CHAIN) or self.coordinator_ended())
-                self.publications.publish(CHAIN, published)
+                yield Wait(lambda: not self.emissions.is_sealed(CHAIN) or self.coordinator_ended())
+                self.emissions.emit(CHAIN, emitted)
                 snapshot = Snapshot(state, end, flushed, finished)
                 yield Pause("commit")
                 self.snapshots[batch] = snapshot
-                self.publications.committed(CHAIN, batch)
+                self.emissions.committed(CHAIN, batch)
                 yield Pause("next batch")
             if not self.coordinator_ended():
                 self.report(CHAIN, m.ChainStatus.FINISHED if snapshot.finished else m.ChainStatus.DRAINED)
-        except PublicationSealed:
+        except EmissionSealed:
             return
         except (SinkFailed, CommitFailed) as error:
             self.report(CHAIN, m.ChainStatus.FAILED, repr(error))
 
     def trigger(self, start: m.StartCheckpoint) -> None:
-        (cut,) = self.publications.trigger(start.id, seal=start.properties.stopping).cuts
+        (cut,) = self.emissions.trigger(start.id, seal=start.properties.stopping).cuts
         self.world.note(f"{self.name}: {start.properties.kind} {start.id} cuts at batch {cut.batch}")
         self.spawn(f"upload {start.id}", self._upload(start, cut))
 
     def switch(self, checkpoint: CheckpointId) -> None:
-        self.publications.switch(checkpoint)
+        self.emissions.switch(checkpoint)
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        self.publications.abort(checkpoint)
+        self.emissions.abort(checkpoint)
 
     def completed(self, checkpoint: CheckpointId) -> None:
-        self.publications.complete(checkpoint)
+        self.emissions.complete(checkpoint)
 
     def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
         checkpoint = start.id
-        yield Wait(lambda: checkpoint in self.aborted or self.publications.is_committed(checkpoint, CHAIN))
+        yield Wait(lambda: checkpoint in self.aborted or self.emissions.is_committed(checkpoint, CHAIN))
         if checkpoint in self.aborted:
             return
         snapshot = self.snapshots[cut.batch]

@@ -1,4 +1,4 @@
-"""An epoch of several chains: real publications, channels and in-flight data; rows and files in memory."""
+"""An epoch of several chains: real emissions, channels and in-flight data; rows and files in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications, PublicationSealed
+from streamjob.protocol.cuts import Batch, ChainCut, Emissions, EmissionSealed, Output
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.channels.in_flight import segment_path
 from streamjob_runtime.chain.channels.stream import Stream
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 
 BOUNDS = ChannelPolicy(capacity_records=6)
 
@@ -147,7 +147,7 @@ class ChainsRun(EpochRun, Generic[P]):
         """Return how far the chain's own sources are read."""
         return {}
 
-    def make_publications(
+    def make_emissions(
         self,
         channels: tuple[tuple[ChainUid, ChainUid], ...],
         feedback: tuple[tuple[ChainUid, ChainUid], ...],
@@ -160,14 +160,14 @@ class ChainsRun(EpochRun, Generic[P]):
         self.places: dict[ChainUid, dict[BatchId, P]] = {
             chain: {NO_BATCH: self.begin_place(chain)} for chain in self.shapes
         }
-        self.decided = Publications(self.chains, channels, feedback=feedback, clock=self.world.clock.now)
-        self.publication = Publication(self.decided, BOUNDS)
-        self.publication.on_cut = self._on_cut
+        self.decided = Emissions(self.chains, channels, feedback=feedback, clock=self.world.clock.now)
+        self.emission = EmissionLock(self.decided, BOUNDS)
+        self.emission.on_cut = self._on_cut
 
     def open_channels(self) -> None:
         """Let the chains read, where they stand."""
-        self.published = {chain: place for chain, places in self.places.items() for place in places.values()}
-        self.publication.open_channels(self.streams)
+        self.emitted = {chain: place for chain, places in self.places.items() for place in places.values()}
+        self.emission.open_channels(self.streams)
 
     def start_chains(self) -> None:
         for shape in self.shapes.values():
@@ -177,7 +177,7 @@ class ChainsRun(EpochRun, Generic[P]):
                 self.spawn(f"chain {shape.uid}", self._chain(shape))
 
     def _chain(self, shape: Shape) -> Steps:
-        chain, publication = shape.uid, self.publication
+        chain, emission = shape.uid, self.emission
         ((batch, place),) = self.places[chain].items()
         self.report(chain, m.ChainStatus.RUNNING)
         try:
@@ -200,7 +200,7 @@ class ChainsRun(EpochRun, Generic[P]):
                     if self.decided.has_ended(chain):
                         self.moments["batches that a loop's end takes back"] += 1
                         break
-                    publication.begin(chain, batch)
+                    emission.begin(chain, batch)
                 for _ in range(shape.steps):
                     yield Pause("compute")
                 computed = self.compute(shape, place, ends, 0 if source_done else count, source_done)
@@ -209,27 +209,27 @@ class ChainsRun(EpochRun, Generic[P]):
                 for sink, rows in computed.rows.items():
                     yield Stage(staged[sink], self.epoch, rows)
                 yield from self._while_sealed(chain)
-                publication.publish(chain, self._batch(chain, batch, computed, staged))
-                self.published[chain] = place
+                emission.emit(chain, self._batch(chain, batch, computed, staged))
+                self.emitted[chain] = place
                 yield Pause("commit")
                 self.places[chain][batch] = place
-                publication.committed(chain, batch)
+                emission.committed(chain, batch)
                 yield Pause("next batch")
             yield from self._while_sealed(chain)
             drained = not self._ended_for_good(shape, place)
             if drained:
                 self._drained.add(chain)
                 self.drained_at(chain, place)
-            publication.end(chain, drained=drained)
+            emission.end(chain, drained=drained)
             if not self.coordinator_ended():
                 self.report(chain, m.ChainStatus.DRAINED if drained else m.ChainStatus.FINISHED)
-        except PublicationSealed:
+        except EmissionSealed:
             return
         except (SinkFailed, CommitFailed) as error:
             self.report(chain, m.ChainStatus.FAILED, repr(error))
 
     def _while_sealed(self, chain: ChainUid) -> Steps:
-        """Wait until the savepoint that stops the job has failed, or the job ends, as `Publication.publish` does."""
+        """Wait until the savepoint that stops the job has failed, or the job ends, as `EmissionLock.emit` does."""
         if self.decided.is_sealed(chain):
             yield Wait(lambda: not self.decided.is_sealed(chain) or self.coordinator_ended())
             self.moments["goes on behind a failed stop"] += not self.decided.is_sealed(chain)
@@ -240,11 +240,11 @@ class ChainsRun(EpochRun, Generic[P]):
         return self._inputs_ended(shape, place) and self.is_flushed(shape, place)
 
     def _inputs_ended(self, shape: Shape, place: P) -> bool:
-        return self._source_done(shape, place) and self.publication.input_ended(shape.uid)
+        return self._source_done(shape, place) and self.emission.input_ended(shape.uid)
 
     def _source_done(self, shape: Shape, place: P) -> bool:
         """Whether nothing more is read of a chain's own sources in this epoch; a drain waits for the channels."""
-        return self.source_ended(shape, place) or (self.draining and self.publication.input_ended(shape.uid))
+        return self.source_ended(shape, place) or (self.draining and self.emission.input_ended(shape.uid))
 
     def _ended_for_good(self, shape: Shape, place: P) -> bool:
         """Whether a chain that is through is so in later epochs, too."""
@@ -263,7 +263,7 @@ class ChainsRun(EpochRun, Generic[P]):
 
     def _has_room(self, chain: ChainUid) -> bool:
         assert BOUNDS.capacity_records is not None
-        return chain not in self.streams or self.publication.backlog(chain).records < BOUNDS.capacity_records
+        return chain not in self.streams or self.emission.backlog(chain).records < BOUNDS.capacity_records
 
     def _plan(self, shape: Shape, place: P) -> tuple[dict[ChainUid, int], int]:
         """Return up to which position a batch reads each stream, and how many records of each source."""
@@ -302,20 +302,20 @@ class ChainsRun(EpochRun, Generic[P]):
         self.starts[start.id] = start
         kind = "unaligned" if start.properties.unaligned else "aligned"
         self.world.note(f"{self.name}: {kind} {start.properties.kind} {start.id} begins")
-        self.publication.trigger(start.id, seal=start.properties.stopping, unaligned=start.properties.unaligned)
+        self.emission.trigger(start.id, seal=start.properties.stopping, unaligned=start.properties.unaligned)
 
     def switch(self, checkpoint: CheckpointId) -> None:
         cut_before = len(self.decided.cuts_of(checkpoint))
         self.moments["switched half way"] += 0 < cut_before < len(self.chains)
-        self.publication.switch(checkpoint)
+        self.emission.switch(checkpoint)
 
     def abort(self, checkpoint: CheckpointId) -> None:
         cuts = len(self.decided.cuts_of(checkpoint))
         self.moments["aborted half way"] += 0 < cuts < len(self.chains)
-        self.publication.abort(checkpoint)
+        self.emission.abort(checkpoint)
 
     def completed(self, checkpoint: CheckpointId) -> None:
-        self.publication.complete(checkpoint)
+        self.emission.complete(checkpoint)
 
     def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:
         self.world.note(f"{self.name}: {checkpoint} cuts {cut.chain} at batch {cut.batch}, {dict(cut.consumed)}")
@@ -331,7 +331,7 @@ class ChainsRun(EpochRun, Generic[P]):
         if is_aborted():
             return
         segments = self._segments(cut)
-        self.publication.unpin(checkpoint, chain)
+        self.emission.unpin(checkpoint, chain)
         yield Wait(lambda: is_aborted() or self.decided.is_committed(checkpoint, chain))
         if is_aborted():
             return

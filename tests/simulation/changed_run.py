@@ -87,7 +87,7 @@ class ChangedRun(ChainsRun[Standing]):
     def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
         channels = tuple((each.source, each.target) for each in self.plan.channels)
         feedback = tuple((each.source, each.target) for each in self.plan.channels if each.feedback)
-        self.make_publications(channels, feedback)
+        self.make_emissions(channels, feedback)
         directory = self.job.directory / self.name
         try:
             with without_spark():

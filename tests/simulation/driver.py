@@ -12,7 +12,7 @@ from tests.simulation.world import Fault, World
 
 from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol import messages as m
-from streamjob.protocol.publishing import Abort, Commit
+from streamjob.protocol.committing import Abort, Commit
 from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
 from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
 

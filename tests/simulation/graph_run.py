@@ -53,7 +53,7 @@ class GraphRun(ChainsRun[GraphPlace]):
 
     def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:
         self._event_time: dict[ChainUid, dict[str, int]] = {}
-        self.make_publications(self.graph.channels, self.graph.feedback)
+        self.make_emissions(self.graph.channels, self.graph.feedback)
         if manifest is not None:
             self._restore_from(manifest, files)
         self.open_channels()
@@ -109,7 +109,7 @@ class GraphRun(ChainsRun[GraphPlace]):
         for producer, end in ends.items():
             segments = self.streams[producer].read(place.consumed[producer], end)
             reads[producer] = [record for segment in segments for record in decode(segment)]
-            watermark = self.publication.watermark_at(producer, end)
+            watermark = self.emission.watermark_at(producer, end)
             if watermark is not None and not shape.looped:
                 watermarks[producer] = watermark
         if SOURCE in node.inputs:
@@ -137,7 +137,7 @@ class GraphRun(ChainsRun[GraphPlace]):
     def drain(self) -> None:
         super().drain()
         # All at one moment: so nobody goes on from a later time than what writes to it.
-        self._event_time = {chain: dict(place.state.watermarks) for chain, place in self.published.items()}
+        self._event_time = {chain: dict(place.state.watermarks) for chain, place in self.emitted.items()}
 
     def drained_at(self, chain: ChainUid, place: GraphPlace) -> None:
         place.state.event_time = self._event_time[chain]

@@ -79,7 +79,7 @@ def sha256(content: bytes) -> str:
 
 @dataclass
 class ModelSink:
-    """A sink that stages by name and publishes by renaming, as the file sink does; never forgets what was staged.
+    """A sink that stages by name and commits by renaming, as the file sink does; never forgets what was staged.
 
     A consumer may take visible files away (`consume`); they must not come again.
     """
@@ -97,12 +97,12 @@ class ModelSink:
         self.ever_staged[name] = rows
 
     def commit(self, checkpoint: CheckpointId, committables: tuple[JsonValue, ...]) -> None:
-        """Publish committables; one that is not staged any more was published before."""
+        """Commit committables; one that is not staged any more was committed before."""
         for name in committables:
             assert isinstance(name, str)
             if name in self.staged:
                 _, rows = self.staged.pop(name)
-                assert name not in self.consumed, f"{name} is published again after a consumer took it"
+                assert name not in self.consumed, f"{name} is committed again after a consumer took it"
                 self.visible[name] = rows
                 self.published_by[name] = checkpoint
 

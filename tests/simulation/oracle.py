@@ -98,11 +98,11 @@ class Oracle(ABC):
         return manifest
 
     def stops(self, record: LogRecord) -> None:
-        """Check that a job that ends behind a snapshot has published all that its log names up to there."""
+        """Check that a job that ends behind a snapshot has committed all that its log names up to there."""
         delivered = self.sink.visible.keys() | self.sink.consumed.keys()
         for completion, manifest in self.completions:
             if completion.seq <= record.seq and not delivered >= set(committables_of(manifest.sinks)):
-                raise Violation(f"the job stops behind {record.kind} {record.id}, and {completion.id} is not published")
+                raise Violation(f"the job stops behind {record.kind} {record.id}, and {completion.id} is not committed")
 
     def tells_of_drain(self, outcome: TriggerOutcome) -> None:
         """Check that whoever asked for a drain is told of a drained snapshot, or of a failure."""
@@ -162,17 +162,17 @@ class Oracle(ABC):
         return any(True for info in self.store.list(key) if info.key == key)
 
     def committed(self, names: tuple[str, ...]) -> None:
-        """Check, after a publication, that the log names what was published, and that no row is there twice."""
+        """Check, after a commit, that the log names what was committed, and that no row is there twice."""
         named = {name for _, manifest in self.completions for name in committables_of(manifest.sinks)}
         strangers = set(names) - named
         if strangers:
-            raise Violation(f"{sorted(strangers)} are published, and the log does not name them")
+            raise Violation(f"{sorted(strangers)} are committed, and the log does not name them")
         delivered = self.sink.delivered()
         if len(set(delivered)) != len(delivered):
-            raise Violation("a row is published twice")
+            raise Violation("a row is committed twice")
 
     def check_end(self, num_retained: int, *, recovered: bool, swept: bool) -> None:
-        """Check, after a last quiet epoch, that all is published and that nothing leaks.
+        """Check, after a last quiet epoch, that all is committed and that nothing leaks.
 
         Args:
             num_retained: how many checkpoints are retained.

@@ -11,7 +11,7 @@ from tests.simulation.world import Fault, World
 from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol import messages as m
-from streamjob.protocol.publishing import Abort, Commit, SinkEffect
+from streamjob.protocol.committing import Abort, Commit, SinkEffect
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers
 from streamjob.store.base import StoreError
@@ -120,7 +120,7 @@ class Process:
                 names = tuple(str(name) for name in committables)
                 self.world.note(f"{task.name}: commit {checkpoint}: {names} {fault.name}")
                 if fault is Fault.REFUSED:
-                    # Publication is atomic per file, not over all files.
+                    # A commit is atomic per file, not over all files.
                     self.world.commit(checkpoint, names[: len(names) // 2])
                     raise SinkFailed(str(checkpoint))
                 self.world.commit(checkpoint, names)

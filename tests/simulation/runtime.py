@@ -1,7 +1,7 @@
 """A runtime without Spark: epochs that run the real protocol code, each task a generator of single steps.
 
-An `EpochRun` is one epoch of one process: claim, restore, publish, then chains, a coordinator, uploads, and one
-committer that completes, publishes and collects in turn. Tasks of an epoch that failed may go on as zombies, as stuck
+An `EpochRun` is one epoch of one process: claim, restore, commit, then chains, a coordinator, uploads, and one
+committer that completes, commits and collects in turn. Tasks of an epoch that failed may go on as zombies, as stuck
 threads do.
 """
 
@@ -21,13 +21,13 @@ from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner
 from streamjob.protocol import messages as m
 from streamjob.protocol.collector import Collector
+from streamjob.protocol.committing import commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim, verify
-from streamjob.protocol.publishing import publish, recover
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
@@ -231,8 +231,8 @@ class EpochRun(ABC):
                 self._work.append(lambda: self._complete(action))
             case m.DrainSources():
                 self.drain()
-            case m.Publish() | m.DiscardAcknowledgement():
-                # The committer publishes what it completed; nothing else holds on to an acknowledgement.
+            case m.CommitOutput() | m.DiscardAcknowledgement():
+                # The committer commits what it completed; nothing else holds on to an acknowledgement.
                 pass
             case m.WakeAt():
                 self._wake = action.time
@@ -330,15 +330,15 @@ class EpochRun(ABC):
             if self.coordinator_ended():
                 return
             try:
-                yield from publish(completion, manifest)
+                yield from commit(completion, manifest)
             except SinkFailed as error:
                 now = self.world.clock.now()
-                self.handle(m.PublicationFailed(now=now, id=checkpoint, message=repr(error)))
+                self.handle(m.CommitFailed(now=now, id=checkpoint, message=repr(error)))
                 return
             if action.properties.stopping:
                 self.world.oracle.stops(completion.record)
             self._collecting = True
-            self.handle(m.Published(now=self.world.clock.now(), id=checkpoint))
+            self.handle(m.OutputCommitted(now=self.world.clock.now(), id=checkpoint))
             try:
                 yield from self.collector.collect(completion, self.process.num_retained)
             except Superseded as error:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tests.simulation.model import Row
 
 from streamjob.ids import Epoch
-from streamjob.protocol.publishing import SinkEffect
+from streamjob.protocol.committing import SinkEffect
 from streamjob.store.effects import StoreEffect
 
 
@@ -41,7 +41,7 @@ class SinkFailed(Exception):
 
 
 class CommitFailed(Exception):
-    """Spark could not commit a published batch."""
+    """Spark could not commit an emitted batch."""
 
 
 Effect: TypeAlias = StoreEffect | SinkEffect | Pause | Wait | Stage

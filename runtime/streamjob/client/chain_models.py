@@ -65,7 +65,7 @@ class ChainView(View):
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
-    batch: int = Field(description="Number of the last published batch; -1 before the first.")
+    batch: int = Field(description="Number of the last emitted batch; -1 before the first.")
     records_in: int = Field(default=0, description="Records read in this process, from sources and other chains.")
     records_out: int | None = Field(
         default=0,

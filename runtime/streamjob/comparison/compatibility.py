@@ -17,7 +17,7 @@ from streamjob.snapshot.manifest import ChainState, Manifest
 class Restored:
     """The snapshot that an epoch starts from.
 
-    `fork` means that the log has continued since: output that was published after the snapshot stays published.
+    `fork` means that the log has continued since: output that was committed after the snapshot stays.
     `origins` has the origin of each chain of the job. `undecided` names the chains whose state only Spark can compare
     with the job. `allow` discards state for which the job has no operator.
     """

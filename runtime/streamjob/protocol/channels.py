@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """How much data has been published and not been consumed."""
+    """How much data has been emitted and not been consumed."""
 
     records: int = 0
     bytes: int = 0

@@ -3,14 +3,14 @@
 Usage: create one `Coordinator` per epoch, after the restore, with all chains STARTING. Pass every event of
 `streamjob.protocol.messages` to `handle`, one at a time, and execute the returned actions in order:
 
-- `StartCheckpoint`: under the publication lock, call `Publications.trigger`. For each cut, now or later, hold the
+- `StartCheckpoint`: under the emission lock, call `Emissions.trigger`. For each cut, now or later, hold the
   files, upload them in the background, then send `ChainAcknowledged` or `ChainDeclined`. A finished chain also
-  acknowledges, with its final state. `SwitchToUnaligned`: under the lock, call `Publications.switch`, which cuts the
+  acknowledges, with its final state. `SwitchToUnaligned`: under the lock, call `Emissions.switch`, which cuts the
   remaining chains.
 - `CompleteCheckpoint`: write the manifest, then the log record; send `CompletionSucceeded` or `CompletionFailed`. On
-  success, call `Publications.complete` before sending the event. Nothing else starts until one of the two arrives.
-- `Publish`: commit in all sinks; `Published` or `PublicationFailed`. No checkpoint starts in between.
-- `AbortCheckpoint`: call `Publications.abort` and drop the uploads. `DiscardAcknowledgement`: release its files.
+  success, call `Emissions.complete` before sending the event. Nothing else starts until one of the two arrives.
+- `CommitOutput`: commit in all sinks; `OutputCommitted` or `CommitFailed`. No checkpoint starts in between.
+- `AbortCheckpoint`: call `Emissions.abort` and drop the uploads. `DiscardAcknowledgement`: release its files.
 - `WakeAt`: send a `Tick` at that time. `ResolveTrigger`: tell the waiting caller; `Triggers.status` returns the same at
   any time.
 - `FailJob`: end the epoch and ask `streamjob.protocol.restarts`. `EndJob`: end for good. Nothing starts after either.
@@ -37,7 +37,7 @@ _REMEMBERED_COMPLETIONS = 16
 
 
 class Coordinator:
-    """Decides when checkpoints start, complete, fail and are published, in one epoch of one job.
+    """Decides when checkpoints start, complete, fail and are committed, in one epoch of one job.
 
     Args:
         chains: all chains of the job; each must acknowledge.
@@ -90,7 +90,7 @@ class Coordinator:
 
     @property
     def pending(self) -> CheckpointId | None:
-        """The checkpoint in progress, up to its publication; None if there is none."""
+        """The checkpoint in progress, up to its commit; None if there is none."""
         return None if self._pending is None else self._pending.id
 
     def handle(self, event: m.Event) -> list[m.Action]:
@@ -126,11 +126,11 @@ class Coordinator:
                 self._on_completed(event)
             case m.CompletionFailed():
                 self._on_completion_failed(event)
-            case m.Published():
-                self._on_published(event)
-            case m.PublicationFailed():
-                if self._pending_in(event.id, Phase.PUBLISHING):
-                    self._fail_job(event.now, AbortReason.PUBLICATION_FAILED, event.message)
+            case m.OutputCommitted():
+                self._on_committed(event)
+            case m.CommitFailed():
+                if self._pending_in(event.id, Phase.COMMITTING):
+                    self._fail_job(event.now, AbortReason.COMMIT_FAILED, event.message)
             case m.ChainStateChanged():
                 self._on_chain_state(event)
             case m.PolicyChanged():
@@ -218,8 +218,8 @@ class Coordinator:
         pending = self._pending_in(event.id, Phase.COMPLETING)
         if pending is not None:
             self._note_completion(pending, event)
-            pending.phase = Phase.PUBLISHING
-            self._emit(m.Publish(id=event.id))
+            pending.phase = Phase.COMMITTING
+            self._emit(m.CommitOutput(id=event.id))
 
     def _note_completion(self, pending: PendingCheckpoint, event: m.CompletionSucceeded) -> None:
         pending.uri = event.uri
@@ -243,8 +243,8 @@ class Coordinator:
                 self._drop(event.now, AbortReason.SUPERSEDED, event.message, keep_files=True)
                 self._end_superseded(event.now, event.message)
 
-    def _on_published(self, event: m.Published) -> None:
-        pending = self._pending_in(event.id, Phase.PUBLISHING)
+    def _on_committed(self, event: m.OutputCommitted) -> None:
+        pending = self._pending_in(event.id, Phase.COMMITTING)
         if pending is None:
             return
         self._pending = None
@@ -338,10 +338,10 @@ class Coordinator:
         self._ended = True
         if self._pending is not None and self._pending.phase is Phase.COLLECTING:
             self._drop(now, reason, message, keep_files=reason is AbortReason.SUPERSEDED)
-        elif self._pending is not None and self._pending.phase is Phase.PUBLISHING:
+        elif self._pending is not None and self._pending.phase is Phase.COMMITTING:
             pending, self._pending = self._pending, None
             if pending.properties.is_savepoint:
-                self._requests.unpublished(pending.trigger_ids, pending.id, pending.uri)
+                self._requests.uncommitted(pending.trigger_ids, pending.id, pending.uri)
         self._requests.close(reason, message, job_stopped=isinstance(last, m.EndJob) and last.end is m.JobEnd.STOPPED)
         if last is not None:
             self._emit(last)
@@ -353,7 +353,7 @@ class Coordinator:
                     self._pending = None
                     self._note_completion(pending, event)
                     if pending.properties.is_savepoint:
-                        self._requests.unpublished(pending.trigger_ids, pending.id, event.uri)
+                        self._requests.uncommitted(pending.trigger_ids, pending.id, event.uri)
             case m.CompletionFailed():
                 if self._pending_in(event.id, Phase.COMPLETING):
                     unwritten = event.failure is m.CompletionFailure.NOT_WRITTEN

@@ -1,17 +1,17 @@
-"""The state that the publication lock guards: the publications of every chain, and the cuts of checkpoints.
+"""The state that the emission lock guards: the emissions of every chain, and the cuts of checkpoints.
 
-Publication is the last act of a batch. A chain's cut is its last published batch, taken as soon as the barriers have
+A chain emits a batch as its last act. A chain's cut is its last emitted batch, taken as soon as the barriers have
 reached it: at the trigger for a chain that reads only sources, otherwise with the batch after which every stream that
 it reads is consumed up to the barrier or to its end. A chain that is cut forwards the barrier into its own stream. An
 unaligned checkpoint cuts all chains at its trigger, and a switched one the remaining chains; the data in flight between
 two cuts is then part of the checkpoint. For feedback channels see `streamjob.protocol.loops`. Source: Carbone et al.,
 Lightweight Asynchronous Snapshots (2015), and FLIP-76.
 
-Callers of `Publications` hold the process-wide publication lock; no method blocks or waits. Execute the effects that a
+Callers of `Emissions` hold the process-wide emission lock; no method blocks or waits. Execute the effects that a
 method returns before releasing the lock.
 
 Usage: `restore` each chain that has state, and `restore_log` its stream if it has readers; `open` before anything runs;
-`begin` and `publish` at both ends of every batch, `committed` once Spark's `commits/<batch>` exists, `end` when a chain
+`begin` and `emit` at both ends of every batch, `committed` once Spark's `commits/<batch>` exists, `end` when a chain
 is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned; acknowledge each cut in the effects once
 `is_committed` is true and its files are stored; `complete` on CompletionSucceeded, `abort` on AbortCheckpoint.
 """
@@ -24,24 +24,24 @@ from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.channels import ChannelLog, Entry
-from streamjob.protocol.loops import Loop, is_quiet
-from streamjob.protocol.progress import PublicationState
-from streamjob.protocol.published import (
+from streamjob.protocol.emitted import (
     Batch,
     ChainCut,
     Channel,
     Effects,
-    IllegalPublication,
+    EmissionSealed,
+    IllegalEmission,
     Output,
-    PublicationSealed,
 )
+from streamjob.protocol.loops import Loop, is_quiet
+from streamjob.protocol.progress import EmissionState
 from streamjob.protocol.under_way import CheckpointUnderWay
 
-__all__ = ["Batch", "ChainCut", "Effects", "IllegalPublication", "Output", "PublicationSealed", "Publications"]
+__all__ = ["Batch", "ChainCut", "Effects", "EmissionSealed", "Emissions", "IllegalEmission", "Output"]
 
 
-class Publications(PublicationState):
-    """The publications and cuts of all chains of a job in one epoch; its arguments are those of `PublicationState`."""
+class Emissions(EmissionState):
+    """The emissions and cuts of all chains of a job in one epoch; its arguments are those of `EmissionState`."""
 
     def restore(
         self,
@@ -51,16 +51,16 @@ class Publications(PublicationState):
         watermarks: Mapping[OperatorUid, int],
         consumed: Mapping[ChainUid, int] | None = None,
     ) -> None:
-        """Let a chain start after a restored cut, whose committables are published already.
+        """Let a chain start after a restored cut, whose committables are committed already.
 
         Raises:
-            IllegalPublication: the chain has published a batch in this epoch, or `consumed` names no input of it.
+            IllegalEmission: the chain has emitted a batch in this epoch, or `consumed` names no input of it.
         """
         state = self._chains[chain]
-        if state.published != NO_BATCH:
-            raise IllegalPublication(f"chain {chain} is to be restored behind batch {batch} after it has published")
+        if state.emitted != NO_BATCH:
+            raise IllegalEmission(f"chain {chain} is to be restored behind batch {batch} after it has emitted")
         self._streams.restore_position(chain, consumed or {})
-        state.published = state.committed = batch
+        state.emitted = state.committed = batch
         state.positions, state.watermarks = dict(positions), dict(watermarks)
 
     def restore_log(
@@ -99,29 +99,27 @@ class Publications(PublicationState):
         return self._effects()
 
     def begin(self, chain: ChainUid, batch: BatchId) -> None:
-        """Record that a batch runs; until it is published, it may produce output for the chain's readers."""
+        """Record that a batch runs; until it is emitted, it may produce output for the chain's readers."""
         self._chains[chain].running = batch
 
-    def publish(self, chain: ChainUid, batch: Batch) -> Effects:
-        """Make a batch the chain's last published one; the previous one is then committed.
+    def emit(self, chain: ChainUid, batch: Batch) -> Effects:
+        """Make a batch the chain's last emitted one; the previous one is then committed.
 
         Raises:
-            PublicationSealed: a stopping snapshot has cut the chain already.
-            IllegalPublication: it does not follow the last published batch, comes after the chain's end, has read past
+            EmissionSealed: a stopping snapshot has cut the chain already.
+            IllegalEmission: it does not follow the last emitted batch, comes after the chain's end, has read past
                 its frontier, or has output for readers but has no readers.
         """
         state = self._chains[chain]
         self._check_open(chain, batch)
         log = self._streams.log(chain)
         if log is None and batch.output is not None and batch.output.segments:
-            raise IllegalPublication(
-                f"batch {batch.batch} of chain {chain} has output for readers, but nobody reads it"
-            )
+            raise IllegalEmission(f"batch {batch.batch} of chain {chain} has output for readers, but nobody reads it")
         # Spark begins a batch only after the commit of the previous one.
-        state.committed = state.published
+        state.committed = state.emitted
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
-        state.published, state.running = batch.batch, None
+        state.emitted, state.running = batch.batch, None
         state.positions.update(batch.positions)
         state.watermarks.update(batch.watermarks)
         state.staged.extend((batch.batch, sink, committable) for sink, committable in batch.staged.items())
@@ -134,23 +132,23 @@ class Publications(PublicationState):
         self._check_restored()
         state = self._chains[chain]
         if self.is_sealed(chain):
-            raise PublicationSealed(f"batch {batch.batch} of chain {chain} comes behind snapshot {self._sealed_by}")
+            raise EmissionSealed(f"batch {batch.batch} of chain {chain} comes behind snapshot {self._sealed_by}")
         if state.ended:
-            raise IllegalPublication(f"chain {chain} publishes batch {batch.batch} behind its end")
-        if batch.batch != state.published + 1:
-            raise IllegalPublication(f"chain {chain} publishes batch {batch.batch} behind batch {state.published}")
+            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} behind its end")
+        if batch.batch != state.emitted + 1:
+            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} behind batch {state.emitted}")
 
     def committed(self, chain: ChainUid, batch: BatchId) -> Effects:
-        """Record that Spark has committed a published batch; repetition changes nothing.
+        """Record that Spark has committed an emitted batch; repetition changes nothing.
 
         Raises:
-            IllegalPublication: the batch is not the last published one, nor an earlier one.
+            IllegalEmission: the batch is not the last emitted one, nor an earlier one.
         """
         state = self._chains[chain]
-        if batch > state.published:
-            raise IllegalPublication(f"chain {chain} commits batch {batch}, but only {state.published} is published")
+        if batch > state.emitted:
+            raise IllegalEmission(f"chain {chain} commits batch {batch}, but only {state.emitted} is emitted")
         state.committed = max(state.committed, batch)
-        if batch == state.published:
+        if batch == state.emitted:
             self._streams.commit(chain)
         return self._effects()
 
@@ -162,16 +160,16 @@ class Publications(PublicationState):
             drained: its input has not ended, or not for good: a start from a later snapshot reads on.
 
         Raises:
-            PublicationSealed: a stopping snapshot has cut the chain already.
-            IllegalPublication: a stream that it reads has not ended, or is not consumed.
+            EmissionSealed: a stopping snapshot has cut the chain already.
+            IllegalEmission: a stream that it reads has not ended, or is not consumed.
         """
         self._check_restored()
         state = self._chains[chain]
         if not state.ended:
             if self.is_sealed(chain):
-                raise PublicationSealed(f"the end of chain {chain} comes behind snapshot {self._sealed_by}")
+                raise EmissionSealed(f"the end of chain {chain} comes behind snapshot {self._sealed_by}")
             if not self.input_ended(chain):
-                raise IllegalPublication(f"chain {chain} ends before it has consumed the end of its inputs")
+                raise IllegalEmission(f"chain {chain} ends before it has consumed the end of its inputs")
             self._end(chain, drained=drained)
         return self._effects()
 
@@ -210,7 +208,7 @@ class Publications(PublicationState):
 
         Args:
             checkpoint: the checkpoint that begins.
-            seal: no chain publishes anything after its cut, because the checkpoint stops the job.
+            seal: no chain emits anything after its cut, because the checkpoint stops the job.
             unaligned: cut every chain, and include the in-flight data; no barrier is written.
 
         Raises:
@@ -253,7 +251,7 @@ class Publications(PublicationState):
         return self._effects()
 
     def abort(self, checkpoint: CheckpointId) -> Effects:
-        """Forget a checkpoint's cuts: its committables go into the next one, and sealed chains may publish again."""
+        """Forget a checkpoint's cuts: its committables go into the next one, and sealed chains may emit again."""
         if self._under_way is not None and self._under_way.id == checkpoint:
             if self._sealed_by == checkpoint:
                 self._sealed_by = None

@@ -15,7 +15,7 @@ class AbortReason(StrEnum):
     EXPIRED = "the checkpoint expired before all chains had acknowledged it"
     COMPLETION_FAILED = "the manifest or its log record could not be written"
     TOO_MANY_FAILURES = "more checkpoints failed than are tolerable"
-    PUBLICATION_FAILED = "a sink could not publish the output of the checkpoint"
+    COMMIT_FAILED = "a sink could not publish the output of the checkpoint"
     NOT_ALL_CHAINS_RUNNING = "not all chains are running"
     CHAIN_FAILED = "a chain failed"
     JOB_STOPPING = "the job is stopping"

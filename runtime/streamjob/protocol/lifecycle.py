@@ -34,7 +34,7 @@ class JobState(StrEnum):
 _STARTED = frozenset(
     {
         JobState.RUNNING,
-        JobState.FINISHED,  # the log ends with a final record, which is only published again
+        JobState.FINISHED,  # the log ends with a final record, which is only committed again
         JobState.STOPPING,
         JobState.STOPPED,
         JobState.RESTARTING,

@@ -113,7 +113,7 @@ class LogView:
 
     @property
     def newest(self) -> LogRecord | None:
-        """The highest completion: `latest` restores it, and its committables are published again."""
+        """The highest completion: `latest` restores it, and its committables are committed again."""
         completions = self.completions
         return completions[-1] if completions else None
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from streamjob.ids import ChainUid
-from streamjob.protocol.published import Channel
+from streamjob.protocol.emitted import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ def loops_of(chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: 
 def is_quiet(
     loop: Loop, runs: Callable[[ChainUid], bool], ended: Callable[[Channel], bool], unread: Callable[[Channel], int]
 ) -> bool:
-    """Return whether nothing can happen in a loop any more; call this under the publication lock.
+    """Return whether nothing can happen in a loop any more; call this under the emission lock.
 
     Args:
         loop: the loop.
-        runs: returns whether a batch of a chain has begun and is not published.
+        runs: returns whether a batch of a chain has begun and is not emitted.
         ended: returns whether the consumer of a channel has consumed all its future content.
         unread: returns the number of unconsumed records of a channel.
     """

@@ -24,7 +24,7 @@ class ChainStatus(StrEnum):
     DRAINED = "DRAINED"
     """Flushed on request, as if its input had ended; its next epoch may continue to read."""
     FINISHED = "FINISHED"
-    """Its input has ended, and all results are published and committed."""
+    """Its input has ended, and all results are emitted and committed."""
     FAILED = "FAILED"
 
 
@@ -33,7 +33,7 @@ class AcknowledgementMetrics:
     """An acknowledgement's figures for the statistics; sizes in bytes, durations in seconds.
 
     `checkpointed_size` was written for this checkpoint; `state_size` is everything that it refers to. `sync_duration`
-    is the time under the publication lock and for the hold of the files, `async_duration` that of the upload.
+    is the time under the emission lock and for the hold of the files, `async_duration` that of the upload.
     `start_delay` lasts from the trigger to the first barrier, `alignment_duration` from there to the cut.
     `persisted_data` is the in-flight data in the checkpoint, `processed_data` the data processed during the alignment.
     `unaligned` means that the cut did not wait for all barriers.
@@ -148,15 +148,15 @@ class CompletionFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published(Event):
+class OutputCommitted(Event):
     """All sinks have committed the checkpoint's committables."""
 
     id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublicationFailed(Event):
-    """A sink could not commit; the epoch ends, and the next one publishes again."""
+class CommitFailed(Event):
+    """A sink could not commit; the epoch ends, and the next one commits again."""
 
     id: CheckpointId
     message: str = ""
@@ -230,8 +230,8 @@ class CompleteCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
-    """Commit the checkpoint's committables in every sink, and report Published or PublicationFailed."""
+class CommitOutput:
+    """Commit the checkpoint's committables in every sink, and report OutputCommitted or CommitFailed."""
 
     id: CheckpointId
 
@@ -293,7 +293,7 @@ Action = (
     | SwitchToUnaligned
     | AbortCheckpoint
     | CompleteCheckpoint
-    | Publish
+    | CommitOutput
     | DiscardAcknowledgement
     | DrainSources
     | ResolveTrigger

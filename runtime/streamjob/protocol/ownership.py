@@ -52,7 +52,7 @@ class Identity:
 
 @final
 class Claim:
-    """The log, held in one epoch; knows its owner's completions, and the one that must still be published.
+    """The log, held in one epoch; knows its owner's completions, and the one that must still be committed.
 
     Created by `claim` only. One completion and one collection at a time; both may run concurrently, under the lock that
     is the `guard` of `drive`.
@@ -70,7 +70,7 @@ class Claim:
         self._newest = below.newest
         self._retained = [found for found in below.completions if found.kind in JOBS_OWN]
         self._num_retained = num_retained
-        self._unpublished = below.newest
+        self._uncommitted = below.newest
         self._unsettled: LogRecord | None = None
         self._lost: Superseded | None = None
 
@@ -110,20 +110,20 @@ class Claim:
         return tuple(self._retained)
 
     @property
-    def unpublished(self) -> LogRecord | None:
-        """The completion whose committables must be published before the next completion."""
-        return self._unpublished
+    def uncommitted(self) -> LogRecord | None:
+        """The completion whose committables must be committed before the next completion."""
+        return self._uncommitted
 
     @property
     def finished(self) -> bool:
-        """Whether the job's work is done: its last completion only needs to be published again."""
+        """Whether the job's work is done: its last completion only needs to be committed again."""
         return self._newest is not None and self._newest.kind is RecordKind.FINAL
 
-    def published(self, checkpoint: CheckpointId) -> None:
-        """Record that every sink has committed a completion. Raises IllegalStep if it is not the unpublished one."""
-        if self._unpublished is None or self._unpublished.id != checkpoint:
-            raise IllegalStep(f"checkpoint {checkpoint} is not the one that waits for publication")
-        self._unpublished = None
+    def committed(self, checkpoint: CheckpointId) -> None:
+        """Record that every sink has committed a completion. Raises IllegalStep if it is not the uncommitted one."""
+        if self._uncommitted is None or self._uncommitted.id != checkpoint:
+            raise IllegalStep(f"checkpoint {checkpoint} is not the one that waits to be committed")
+        self._uncommitted = None
 
     def give_up(self, subsumed: Iterable[LogRecord], num_retained: int) -> None:
         """Record which checkpoints are no longer retained, and how many will be retained from now on."""
@@ -158,8 +158,8 @@ class Claim:
             raise IllegalStep(
                 f"whether {self._unsettled.kind} {self._unsettled.id} completed is unknown: end the epoch"
             )
-        if self._unpublished is not None:
-            raise IllegalStep(f"{self._unpublished.kind} {self._unpublished.id} is completed and not yet published")
+        if self._uncommitted is not None:
+            raise IllegalStep(f"{self._uncommitted.kind} {self._uncommitted.id} is completed and not yet committed")
         if record.id is None or record.id <= self.last_id:
             raise IllegalStep(f"id {record.id} is not above {self.last_id}, the last one completed")
         if record.manifest is None or not _in_its_place(record, record.manifest):
@@ -178,14 +178,14 @@ class Claim:
     def _settle(self, record: LogRecord, *, created: bool) -> None:
         self._unsettled = None
         if created:
-            self._last = self._newest = self._unpublished = record
+            self._last = self._newest = self._uncommitted = record
             if record.kind in JOBS_OWN:
                 self._retained.append(record)
 
 
 @final
 class Completion:
-    """A completion of this claim: the permit to publish it, and to delete the resulting garbage."""
+    """A completion of this claim: the permit to commit it, and to delete the resulting garbage."""
 
     def __init__(self, issued: object, claim: Claim, record: LogRecord) -> None:
         if issued is not _ISSUED_HERE:
@@ -208,7 +208,7 @@ def claim(
 ) -> Program[Claim]:
     """Take the log over: begin a new epoch, which fences off all earlier ones.
 
-    A failed claim may be repeated. The claimer of a `finished` log only publishes again, unless it starts from
+    A failed claim may be repeated. The claimer of a `finished` log only commits again, unless it starts from
     elsewhere.
 
     Args:
@@ -261,7 +261,7 @@ def complete(
 ) -> Program[Completion]:
     """Make a checkpoint real: create the next log record, which names its manifest.
 
-    Everything that the manifest refers to, and the manifest, must be in the store, and the last completion published.
+    Everything that the manifest refers to, and the manifest, must be in the store, and the last completion committed.
 
     Args:
         manifest: at a key below the job's root, the one for this epoch and id; for a savepoint at a place outside
@@ -273,7 +273,7 @@ def complete(
         OutcomeUnknown: it may never be known here whether the checkpoint is completed. Call again with the same
             arguments, or end the epoch; the next claim tells.
         StoreDenied: the checkpoint is not completed.
-        IllegalStep: the last completion is not published, its outcome is unknown, or an argument cannot be right.
+        IllegalStep: the last completion is not committed, its outcome is unknown, or an argument cannot be right.
     """
     repeated = held._unsettled is not None
     record = held._prepare(

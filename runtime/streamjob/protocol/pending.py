@@ -1,4 +1,4 @@
-"""The checkpoint under way: from its trigger, through its chains' acknowledgements, to its publication."""
+"""The checkpoint under way: from its trigger, through its chains' acknowledgements, to its commit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Phase(Enum):
     """Chains acknowledge."""
     COMPLETING = auto()
     """The log record is being written: only the store knows the outcome."""
-    PUBLISHING = auto()
+    COMMITTING = auto()
     """The log names it; the sinks commit."""
 
 
 @dataclass
 class PendingCheckpoint:
-    """A checkpoint that has started and is not published yet; `triggered` is in seconds since 1970."""
+    """A checkpoint that has started and is not committed yet; `triggered` is in seconds since 1970."""
 
     id: CheckpointId
     properties: CheckpointProperties

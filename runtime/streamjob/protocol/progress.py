@@ -1,4 +1,4 @@
-"""The state of a job's publications, with queries; callers hold the publication lock."""
+"""The state of a job's emissions, with queries; callers hold the emission lock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import Backlog, Entry
-from streamjob.protocol.published import ChainCut, Channel
+from streamjob.protocol.emitted import ChainCut, Channel
 from streamjob.protocol.streams import Streams
 from streamjob.protocol.under_way import ChainProgress, CheckpointUnderWay
 
 
-class PublicationState:
+class EmissionState:
     """The progress of all chains of a job in one epoch.
 
     Args:
@@ -56,9 +56,9 @@ class PublicationState:
         """Return whether the chain writes a feedback channel."""
         return bool(self._streams.feeds_back_to(chain))
 
-    def last_published(self, chain: ChainUid) -> BatchId:
-        """Return the chain's last published batch, NO_BATCH if there is none."""
-        return self._chains[chain].published
+    def last_emitted(self, chain: ChainUid) -> BatchId:
+        """Return the chain's last emitted batch, NO_BATCH if there is none."""
+        return self._chains[chain].emitted
 
     def has_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain is done, for good or drained."""
@@ -69,7 +69,7 @@ class PublicationState:
         return self._chains[chain].drained
 
     def is_sealed(self, chain: ChainUid) -> bool:
-        """Return whether a stopping snapshot has cut the chain, so that it may publish nothing more."""
+        """Return whether a stopping snapshot has cut the chain, so that it may emit nothing more."""
         if self._sealed_by is None:
             return False
         under_way = self._under_way
@@ -116,7 +116,7 @@ class PublicationState:
         """Return the position up to which a chain may read another's stream.
 
         Raises:
-            IllegalPublication: there is no such channel.
+            IllegalEmission: there is no such channel.
         """
         return self._streams.frontier(producer, consumer)
 

@@ -109,8 +109,8 @@ class Requests:
         if joined:
             self.stop = Stop(replace(stop.request, trigger_id=joined[0], savepoint=False, location=None), tuple(joined))
 
-    def unpublished(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
-        """Report that a savepoint is stored, but that the epoch ended before its output was published."""
+    def uncommitted(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
+        """Report that a savepoint is stored, but that the epoch ended before its output was committed."""
         text = (
             f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; the "
             "restarted job publishes it, and continues from there"

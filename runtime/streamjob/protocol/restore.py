@@ -2,7 +2,7 @@
 
 `latest` is the newest completion of the log. If it is unusable, the start fails with an error that names an intact
 older one; it is never skipped silently. A start from anything but the last completion is a fork: output that the job's
-sinks published since then stays published, and is published again.
+sinks committed since then stays, and is committed again.
 """
 
 from __future__ import annotations

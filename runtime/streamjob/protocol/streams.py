@@ -1,4 +1,4 @@
-"""The streams of a job, with each reader's position and frontier; callers hold the publication lock."""
+"""The streams of a job, with each reader's position and frontier; callers hold the emission lock."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol.channels import Backlog, ChannelLog, Entry
+from streamjob.protocol.emitted import Channel, IllegalEmission
 from streamjob.protocol.loops import Loop, loops_of
-from streamjob.protocol.published import Channel, IllegalPublication
 
 _NO_CHECKPOINT = CheckpointId(-1)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """A channel from its consumer's side: positions after the last published and the last committed batch."""
+    """A channel from its consumer's side: positions after the last emitted and the last committed batch."""
 
     consumed: int = 0
     committed: int = 0
@@ -106,32 +106,32 @@ class Streams:
         self.changes()
 
     def restore_position(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
-        """Let a consumer start at positions of its input streams. Raises IllegalPublication for other streams."""
+        """Let a consumer start at positions of its input streams. Raises IllegalEmission for other streams."""
         for producer, position in consumed.items():
             reader = self._reader(producer, consumer)
             reader.consumed = reader.committed = position
 
     def check_restored(self) -> None:
-        """Raise IllegalPublication if a consumer's position is outside its producer's stream."""
+        """Raise IllegalEmission if a consumer's position is outside its producer's stream."""
         for (producer, consumer), reader in self._readers.items():
             log = self._logs[producer]
             if not log.base <= reader.consumed <= log.next:
-                raise IllegalPublication(f"chain {consumer} is to read from position {reader.consumed} of {log}")
+                raise IllegalEmission(f"chain {consumer} is to read from position {reader.consumed} of {log}")
 
     def consumed(self, consumer: ChainUid) -> dict[ChainUid, int]:
-        """Return a chain's positions in its producers' streams, after its last published batch."""
+        """Return a chain's positions in its producers' streams, after its last emitted batch."""
         return {producer: self._readers[producer, consumer].consumed for producer in self._inputs[consumer]}
 
     def consume(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
-        """Record the positions after a published batch; an omitted producer keeps its position.
+        """Record the positions after an emitted batch; an omitted producer keeps its position.
 
         Raises:
-            IllegalPublication: a position went back, or is past the chain's frontier; nothing is recorded then.
+            IllegalEmission: a position went back, or is past the chain's frontier; nothing is recorded then.
         """
         for producer, position in consumed.items():
             before, frontier = self._reader(producer, consumer).consumed, self.frontier(producer, consumer)
             if not before <= position <= frontier:
-                raise IllegalPublication(
+                raise IllegalEmission(
                     f"chain {consumer} has read {producer} up to {position}; it stood at {before}, "
                     f"and may read up to {frontier}"
                 )
@@ -143,7 +143,7 @@ class Streams:
         return sum(self._logs[producer].bytes_before(at) for producer, at in self.consumed(consumer).items())
 
     def commit(self, consumer: ChainUid) -> None:
-        """Record that everything a chain has consumed is committed: its published batch will not run again."""
+        """Record that everything a chain has consumed is committed: its emitted batch will not run again."""
         for producer in self._inputs[consumer]:
             reader = self._readers[producer, consumer]
             reader.committed = reader.consumed
@@ -157,7 +157,7 @@ class Streams:
         """Return the limit for a chain in a stream: the position after the last entry that it may read.
 
         Raises:
-            IllegalPublication: there is no such channel.
+            IllegalEmission: there is no such channel.
         """
         reader, log = self._reader(producer, consumer), self._logs[producer]
         # Nobody reads the end of an inner channel: its reader has ended with the whole loop.
@@ -227,4 +227,4 @@ class Streams:
         try:
             return self._readers[producer, consumer]
         except KeyError:
-            raise IllegalPublication(f"there is no channel {producer} -> {consumer}") from None
+            raise IllegalEmission(f"there is no channel {producer} -> {consumer}") from None

@@ -65,8 +65,8 @@ class SnapshotKind(StrEnum):
 class CheckpointProperties:
     """The properties in which snapshots differ; the same code takes all of them.
 
-    `location` is the place for a savepoint (None for the job's own). `stopping` seals publication after the cut, and
-    the job ends once the snapshot is published. `drained` means that all input was flushed as if it had ended.
+    `location` is the place for a savepoint (None for the job's own). `stopping` seals emission after the cut, and
+    the job ends once the snapshot is committed. `drained` means that all input was flushed as if it had ended.
     `aligned_timeout` is in seconds from the trigger.
     """
 

@@ -9,20 +9,20 @@ from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Entry
-from streamjob.protocol.published import ChainCut, FedBack
+from streamjob.protocol.emitted import ChainCut, FedBack
 from streamjob.protocol.streams import Streams
 from streamjob.snapshot.manifest import EntryKind
 
 
 @dataclass(slots=True)
 class ChainProgress:
-    """The publications of a chain that no completed checkpoint covers yet.
+    """The emissions of a chain that no completed checkpoint covers yet.
 
-    `running` is the batch that has begun and is not published. `ended` is final in this epoch; a start from a snapshot
+    `running` is the batch that has begun and is not emitted. `ended` is final in this epoch; a start from a snapshot
     of a `drained` chain continues to read.
     """
 
-    published: BatchId = NO_BATCH
+    emitted: BatchId = NO_BATCH
     committed: BatchId = NO_BATCH
     running: BatchId | None = None
     positions: dict[OperatorUid, JsonValue] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class CheckpointUnderWay:
         *,
         unaligned: bool,
     ) -> ChainCut:
-        """Cut a chain after its last published batch.
+        """Cut a chain after its last emitted batch.
 
         Its in-flight data ends at its producers' cuts; a producer without a cut must be cut before anything else
         happens. Its fed-back data starts at the cuts of its readers, which come before its own or, like those of its
@@ -84,7 +84,7 @@ class CheckpointUnderWay:
         first_barrier, bytes_before = self.first_barriers.get(chain, (now, consumed_bytes))
         self.cuts[chain] = ChainCut(
             chain=chain,
-            batch=progress.published,
+            batch=progress.emitted,
             positions=dict(progress.positions),
             watermarks=dict(progress.watermarks),
             committables=progress.committables(),

@@ -59,7 +59,7 @@ class InputState(Part):
 
 
 class ChainState(Part):
-    """A chain after a published and committed batch; `batch` is -1 if it had not run any.
+    """A chain after an emitted and committed batch; `batch` is -1 if it had not run any.
 
     `stateful` maps Spark's numbers of the stateful operators to Spark's names for them. `forms` lists, in the same
     order, how they keep their state; older versions did not write it.
@@ -130,7 +130,7 @@ class SourceState(Part):
 
 
 class SinkState(Part):
-    """A sink's committables since the last completed checkpoint; published once the log names this manifest."""
+    """A sink's committables since the last completed checkpoint; committed once the log names this manifest."""
 
     uid: OperatorUid
     committables: tuple[JsonValue, ...] = ()

@@ -91,7 +91,7 @@ class LocalStore:
         """
         path = self._path(key)
         if isinstance(content, bytes):
-            self._publish(path, lambda file: _write(file, content), _replace)
+            self._create(path, lambda file: _write(file, content), _replace)
         else:
             with content.open("rb") as source:
 
@@ -99,7 +99,7 @@ class LocalStore:
                     source.seek(0)
                     shutil.copyfileobj(source, file, 1 << 20)
 
-                self._publish(path, fill, _replace)
+                self._create(path, fill, _replace)
 
     def put_if_absent(self, key: Key, content: bytes) -> bool:
         """Create an object unless one exists; return whether this call created it. Atomic.
@@ -107,7 +107,7 @@ class LocalStore:
         Raises:
             UnsuitableStore: the file system has no hard links, so it cannot create a complete file atomically.
         """
-        return self._publish(self._path(key), lambda file: _write(file, content), _link)
+        return self._create(self._path(key), lambda file: _write(file, content), _link)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose keys begin with `prefix` and sort after `start_after`, in key order."""
@@ -158,7 +158,7 @@ class LocalStore:
                         continue
                 yield ObjectInfo(Key(name), size)
 
-    def _publish(self, path: Path, fill: Callable[[BinaryIO], None], place: Callable[[Path, Path], bool]) -> bool:
+    def _create(self, path: Path, fill: Callable[[BinaryIO], None], place: Callable[[Path, Path], bool]) -> bool:
         self._sweep_once()
         with _failures("write", path):
             for _ in range(_TRIES):

@@ -30,7 +30,7 @@ class Found:
     """A snapshot to start from: its manifest, the manifest's URI, and a resolver for the objects that it refers to.
 
     `foreign` means that the job's own log does not name it. `finished` means that the job's log ends with it: a start
-    publishes its remaining output, and ends. `explain` returns the error for a snapshot with unusable files, given the
+    commits its remaining output, and ends. `explain` returns the error for a snapshot with unusable files, given the
     problem; None if there is nothing to add.
     """
 

@@ -62,7 +62,7 @@ class SinkHarness:
         pytest.skip("the kit's subclass does not say what is staged")
 
     def lose_staged(self, place: Path) -> None:
-        """Remove everything that is staged, like an accident. Keep published rows and the records of them."""
+        """Remove everything that is staged, like an accident. Keep committed rows and the records of them."""
         pytest.skip("the kit's subclass does not say how staged rows are lost")
 
     def row(self, number: int) -> Row:

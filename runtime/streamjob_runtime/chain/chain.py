@@ -1,7 +1,7 @@
-"""A chain in one epoch: one streaming query, what each of its batches publishes, and the flush at its end.
+"""A chain in one epoch: one streaming query, what each of its batches emits, and the flush at its end.
 
 Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks
-and hands them to the chain's readers; publication under the job-wide lock is the last thing that it does. A published
+and hands them to the chain's readers; emission under the job-wide lock is the last thing that it does. An emitted
 batch that Spark then fails to commit ends the epoch, as does any other failure: recovery is from the store only.
 """
 
@@ -20,11 +20,11 @@ from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
 from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.outputs import ChainOutput
-from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.chain.watermarks import InputWatermarks
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     drop_planned,
@@ -81,7 +81,7 @@ class Chain:
         spark: the session.
         dataflow: the query.
         output: where its batches go.
-        publication: the publication lock and what it guards.
+        emission: the emission lock and what it guards.
         start: where it begins.
         clock: seconds since 1970.
         listener: hears from the chain.
@@ -97,7 +97,7 @@ class Chain:
         spark: SparkSession,
         dataflow: Dataflow,
         output: ChainOutput,
-        publication: Publication,
+        emission: EmissionLock,
         start: ChainStart,
         clock: Clock,
         listener: ChainListener,
@@ -110,7 +110,7 @@ class Chain:
         self.bounded = plan.bounded
         self._spark = spark
         self._in_loop = bool(plan.loop)
-        self._publication = publication
+        self._emission = emission
         self._start = start
         self._clock = clock
         self._listener = listener
@@ -151,9 +151,9 @@ class Chain:
         return self._event_time
 
     @property
-    def last_published(self) -> BatchId:
-        """The last published batch, NO_BATCH before the first."""
-        return self._publication.last_published(self.uid)
+    def last_emitted(self) -> BatchId:
+        """The last emitted batch, NO_BATCH before the first."""
+        return self._emission.last_emitted(self.uid)
 
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' watermarks as they stand; none before the query runs."""
@@ -166,16 +166,16 @@ class Chain:
     def drain(self) -> None:
         """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED.
 
-        Tell all chains under one hold of the publication lock, so that their event time goes on from one moment.
+        Tell all chains under one hold of the emission lock, so that their event time goes on from one moment.
         """
-        with self._publication.lock:
-            self._event_time.freeze_behind(self.last_published)
+        with self._emission.lock:
+            self._event_time.freeze_behind(self.last_emitted)
         self._draining.set()
 
     def stop(self, timeout: float) -> bool:
         """Stop the query; return whether it has ended within `timeout` seconds."""
         self._ended.set()
-        self._publication.wake()
+        self._emission.wake()
         query = self._query
         if query is not None:
             stopper = threading.Thread(target=stop_query, args=(query,), name=f"stop-{self.uid}", daemon=True)
@@ -191,13 +191,13 @@ class Chain:
     def is_committed(self, batch: BatchId) -> bool:
         """Return whether Spark has committed a batch."""
         # Spark begins a batch only behind the commit of the one before, and deletes old entries.
-        return batch < max(self.last_published, 0) or (self.checkpoint / "commits" / str(batch)).exists()
+        return batch < max(self.last_emitted, 0) or (self.checkpoint / "commits" / str(batch)).exists()
 
     def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
         """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
-        with self._publication.lock:
-            if batch == self.last_published:
-                # Spark updates them between a batch's publication and its commit: what stands now is from this batch.
+        with self._emission.lock:
+            if batch == self.last_emitted:
+                # Spark updates them between a batch's emission and its commit: what stands now is from this batch.
                 self._note_watermarks(batch)
             return self._watermarks_behind[batch]
 
@@ -226,17 +226,17 @@ class Chain:
                     self.dataflow,
                     self.checkpoint,
                     bounded=self.bounded,
-                    channels_ended=self._publication.input_ended(self.uid),
+                    channels_ended=self._emission.input_ended(self.uid),
                 )
-            with self._publication.lock:
+            with self._emission.lock:
                 # The flush runs as another query, which does not know the watermarks of this one.
-                self._note_watermarks(self.last_published)
+                self._note_watermarks(self.last_emitted)
             self._flush()
             if self._over():
                 return
-            self._publication.committed(self.uid, self.last_published)
+            self._emission.committed(self.uid, self.last_emitted)
             self._finished, self._drained = not drained, drained
-            self._publication.end(self.uid, self._over, drained=drained)
+            self._emission.end(self.uid, self._over, drained=drained)
             self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop the query's end is what was asked for, whatever it died of.
@@ -279,7 +279,7 @@ class Chain:
             query.awaitTermination()
             return
         # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
-        # through when it waits for data; stopped earlier, it could lose a batch between publication and commit.
+        # through when it waits for data; stopped earlier, it could lose a batch between emission and commit.
         # PySpark takes fractions of a second, though its signature does not say so.
         while not query.awaitTermination(cast("int", self._look_seconds())):
             if self._has_read_all() and query.status["message"] == _IDLE:
@@ -291,22 +291,20 @@ class Chain:
 
     def _has_read_all(self) -> bool:
         """Return whether nothing comes any more that the chain is to read."""
-        with self._publication.lock:
+        with self._emission.lock:
             self._close_gate_if_over()
-            return self._gate.closed or (self.bounded and self._publication.input_ended(self.uid))
+            return self._gate.closed or (self.bounded and self._emission.input_ended(self.uid))
 
     def _close_gate_if_over(self) -> None:
-        """Let no batch begin behind the end of a loop or of a drained chain's channels; under the publication lock."""
-        if (self._in_loop or self._draining.is_set()) and self._publication.input_ended(self.uid):
-            self._gate.close_behind(self.last_published)
+        """Let no batch begin behind the end of a loop or of a drained chain's channels; under the emission lock."""
+        if (self._in_loop or self._draining.is_set()) and self._emission.input_ended(self.uid):
+            self._gate.close_behind(self.last_emitted)
 
     def _is_drained(self) -> bool:
         if self._in_loop:
-            return self._publication.is_drained(self.uid)
+            return self._emission.is_drained(self.uid)
         # What is bounded may have come to its end before the gate was closed, and is finished for good then.
-        return self._gate.closed and (
-            self._gate.refused or not self.bounded or self._publication.input_drained(self.uid)
-        )
+        return self._gate.closed and (self._gate.refused or not self.bounded or self._emission.input_drained(self.uid))
 
     def _flush(self) -> None:
         """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
@@ -351,26 +349,26 @@ class Chain:
         self._query_known.wait()
         query = self._query
         assert query is not None
-        with self._publication.lock:
-            previous = self.last_published
+        with self._emission.lock:
+            previous = self.last_emitted
             self._note_watermarks(previous)
-            self._publication.committed(self.uid, previous)
+            self._emission.committed(self.uid, previous)
             if self._reading:
                 self._close_gate_if_over()
             self._gate.enter(batch)
-            self._publication.begin(self.uid, batch)
+            self._emission.begin(self.uid, batch)
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)
         self._watermarks.advance(query, self._watermarks_of_channels(consumed))
         if self.output.has_readers:
-            self._publication.wait_for_room(self.uid, self._over)
+            self._emission.wait_for_room(self.uid, self._over)
         written = self.output.write(frame, batch)
         output = None
         if self.output.has_readers:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
-        published = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
-        self._publication.publish(self.uid, published, self._over)
+        emitted = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
+        self._emission.emit(self.uid, emitted, self._over)
         if written.staged and not self._has_output:
             self._has_output = True
             self._listener.has_output()
@@ -390,7 +388,7 @@ class Chain:
 
     def _watermarks_of_channels(self, consumed: Mapping[ChainUid, int]) -> dict[OperatorUid, int]:
         at = {
-            uid: self._publication.watermark_at(producer, consumed[producer])
+            uid: self._emission.watermark_at(producer, consumed[producer])
             for uid, producer in self.dataflow.channels.items()
             if producer in consumed
         }

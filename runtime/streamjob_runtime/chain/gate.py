@@ -12,7 +12,7 @@ class BatchRefused(RuntimeError):
 
 
 class Gate:
-    """Open until it is closed; the publication lock guards it, so that a batch is let in or refused, never both."""
+    """Open until it is closed; the emission lock guards it, so that a batch is let in or refused, never both."""
 
     def __init__(self) -> None:
         self._last: BatchId | None = None

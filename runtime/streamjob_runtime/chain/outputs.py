@@ -88,7 +88,7 @@ class ChainOutput:
 
 
 class Outputs:
-    """All sinks of a job, to publish in and to close; used beside the queries.
+    """All sinks of a job, to commit in and to close; used beside the queries.
 
     Args:
         sinks: by uid, opened.
@@ -107,12 +107,12 @@ class Outputs:
         return {uid: self._sinks[uid] for uid in sinks}
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish what a completed checkpoint covers in a sink."""
+        """Commit what a completed checkpoint covers in a sink."""
         here = self._sinks[sink]
         self.meters.of(sink).commit(lambda: here.commit(checkpoint, committables), checkpoint, committables)
 
     def abort(self, sink: OperatorUid) -> None:
-        """Discard what earlier epochs staged in a sink and nobody will publish."""
+        """Discard what earlier epochs staged in a sink and nobody will commit."""
         self.meters.of(sink).abort(self._sinks[sink].abort)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Outputs:
 
 
 class FormerOutputs:
-    """The sinks of a completed checkpoint, for its publication: the job's own where they have stayed the same.
+    """The sinks of a completed checkpoint, for its commit: the job's own where they have stayed the same.
 
     Args:
         outputs: the job's sinks.
@@ -141,7 +141,7 @@ class FormerOutputs:
         self._former = former
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish what a completed checkpoint covers in a sink."""
+        """Commit what a completed checkpoint covers in a sink."""
         if sink in self._unchanged:
             self._outputs.commit(sink, checkpoint, committables)
         elif committables and (former := self._former(sink)) is not None:
@@ -160,7 +160,7 @@ class FormerOutputs:
             former = self._former(sink)
         except InvalidInput as error:
             # Nothing is due there, or its commit would have failed before: what is left is rubbish.
-            log.warning("What a former sink staged and never published stays where it is: %s", error.what)
+            log.warning("What a former sink staged and never committed stays where it is: %s", error.what)
             return
         if former is not None:
             try:

@@ -31,7 +31,7 @@ from streamjob_runtime.chain.channels.in_flight import (
     segment_folder,
     segment_path,
 )
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
 from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
@@ -73,7 +73,7 @@ class Acknowledger:
         chain: the chain.
         nodes: what is fused into it.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
-        publication: lets go of in-flight segments once they are held.
+        emission: lets go of in-flight segments once they are held.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Acknowledger:
         chain: Chain,
         nodes: Nodes,
         segments: Mapping[ChainUid, Path],
-        publication: Publication,
+        emission: EmissionLock,
     ) -> None:
         self._chain = chain
         self._nodes = nodes
         self._segments = dict(segments)
-        self._publication = publication
+        self._emission = emission
 
     @property
     def chain(self) -> ChainUid:
@@ -166,7 +166,7 @@ class Acknowledger:
                 path = segment_path(producer, name)
                 os.link(self._segments[producer] / name, directory / path)
                 paths.append(path)
-        self._publication.unpin(checkpoint, cut.chain)
+        self._emission.unpin(checkpoint, cut.chain)
         return tuple(paths)
 
     def _acknowledgement(

@@ -22,8 +22,8 @@ from streamjob.protocol.failures import AbortReason
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
 from streamjob.store.opening import Location
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import Outputs
-from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
@@ -67,7 +67,7 @@ class Checkpoints:
 
     Args:
         acknowledgers: of all chains.
-        publication: the publication lock and what it guards.
+        emission: the emission lock and what it guards.
         ledger: the job's log and store in this epoch.
         outputs: the sinks.
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
@@ -80,7 +80,7 @@ class Checkpoints:
         self,
         *,
         acknowledgers: Mapping[ChainUid, Acknowledges],
-        publication: Publication,
+        emission: EmissionLock,
         ledger: Ledger,
         outputs: Outputs,
         manifest_of: ManifestOf,
@@ -89,7 +89,7 @@ class Checkpoints:
         listener: CheckpointListener,
     ) -> None:
         self._acknowledgers = dict(acknowledgers)
-        self._publication = publication
+        self._emission = emission
         self._ledger = ledger
         self._uploader = Uploader(ledger.store)
         self._outputs = outputs
@@ -101,9 +101,9 @@ class Checkpoints:
         self._last_held: CheckpointId | None = None
         self._closing = threading.Event()
         self._chains_pool = ThreadPoolExecutor(max(1, len(acknowledgers)), thread_name_prefix="acknowledge")
-        # One thread: the claim is not for several, and completing, publishing and deleting have an order.
+        # One thread: the claim is not for several, and completing, committing and deleting have an order.
         self._log_pool = ThreadPoolExecutor(1, thread_name_prefix="log")
-        publication.on_cut = self._on_cut
+        emission.on_cut = self._on_cut
 
     @property
     def held(self) -> Path | None:
@@ -121,7 +121,7 @@ class Checkpoints:
             except StreamJobError as error:
                 self._decline(action.id, action.chains[0], AbortReason.UPLOAD_FAILED, error)
                 return
-        self._publication.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
+        self._emission.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
 
     def _place(self, action: m.StartCheckpoint) -> Location:
         location = action.properties.location
@@ -129,7 +129,7 @@ class Checkpoints:
 
     def switch(self, action: m.SwitchToUnaligned) -> None:
         """Cut the chains that still wait for a barrier where they are."""
-        self._publication.switch(action.id)
+        self._emission.switch(action.id)
 
     def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:
         under_way = self._under_way.get(checkpoint)
@@ -178,7 +178,7 @@ class Checkpoints:
     def abort(self, action: m.AbortCheckpoint) -> None:
         """Forget a checkpoint: what it uploaded is garbage now, unless its outcome is unknown."""
         under_way = self._under_way.pop(action.id, None)
-        self._publication.abort(action.id)
+        self._emission.abort(action.id)
         if under_way is None:
             return
         for progress in under_way.progress.values():
@@ -210,13 +210,13 @@ class Checkpoints:
         try:
             manifest = self._manifest_of(action)
             uri = self._settle(manifest, self._savepoint(action.id))
-            self._publication.complete(action.id)
+            self._emission.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
         except Superseded as error:
             self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
         except Exception as error:
-            # To go on as if there were no record when there may be one could publish its output twice.
+            # To go on as if there were no record when there may be one could commit its output twice.
             unknown = self._ledger.may_name(action.id)
             failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
             self._completion_failed(action.id, failure, error)
@@ -250,22 +250,22 @@ class Checkpoints:
         if previous is not None:
             release(self._hold(previous))
 
-    def publish(self, action: m.Publish) -> None:
+    def commit(self, action: m.CommitOutput) -> None:
         """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
-        self._log_pool.submit(self._publish, action.id).add_done_callback(_report)
+        self._log_pool.submit(self._commit, action.id).add_done_callback(_report)
 
-    def _publish(self, checkpoint: CheckpointId) -> None:
+    def _commit(self, checkpoint: CheckpointId) -> None:
         under_way = self._under_way.pop(checkpoint)
         if under_way.savepoint is not None:
             under_way.savepoint.close()
         try:
             for sink in under_way.sinks:
                 self._outputs.commit(sink.uid, checkpoint, sink.committables)
-            self._ledger.published(checkpoint)
+            self._ledger.committed(checkpoint)
         except Exception as error:
-            self._listener.post(m.PublicationFailed(now=self._clock(), id=checkpoint, message=describe(error)))
+            self._listener.post(m.CommitFailed(now=self._clock(), id=checkpoint, message=describe(error)))
         else:
-            self._listener.post(m.Published(now=self._clock(), id=checkpoint))
+            self._listener.post(m.OutputCommitted(now=self._clock(), id=checkpoint))
             self._collect()
 
     def _collect(self) -> None:
@@ -283,7 +283,7 @@ class Checkpoints:
     def close(self) -> None:
         """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""
         self._closing.set()
-        # A copy: a publication that is under way takes its checkpoint out.
+        # A copy: a commit that is under way takes its checkpoint out.
         for under_way in list(self._under_way.values()):
             for progress in under_way.progress.values():
                 progress.cancel()

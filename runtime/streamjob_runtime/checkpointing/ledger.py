@@ -1,6 +1,6 @@
 """The job's log and store in one epoch: the pure protocol, driven on the real store.
 
-Uploads ask for keys and files to reuse from their own threads; completing, publishing and collecting happen on one.
+Uploads ask for keys and files to reuse from their own threads; completing, committing and collecting happen on one.
 One lock guards what they share.
 """
 
@@ -18,11 +18,11 @@ from streamjob.clock import Clock
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.collector import Collector
+from streamjob.protocol.committing import Abort, Commit, Recovered, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
-from streamjob.protocol.publishing import Abort, Commit, Recovered, recover
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
@@ -56,14 +56,14 @@ class RestoreFrom:
 
 
 class Committer(Protocol):
-    """Publishes and discards in any sink that the log knows of."""
+    """Commits and discards in any sink that the log knows of."""
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish what a completed checkpoint covers; idempotent."""
+        """Commit what a completed checkpoint covers; idempotent."""
         ...
 
     def abort(self, sink: OperatorUid) -> None:
-        """Discard what earlier epochs staged and nobody will publish."""
+        """Discard what earlier epochs staged and nobody will commit."""
         ...
 
 
@@ -168,7 +168,7 @@ class Ledger:
         return drive(self.store, unless_superseded(self._held, read_completed(newest)), fetch=self._fetch)
 
     def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
-        """Publish the newest completion again, and discard what was staged behind it: first thing in an epoch.
+        """Commit the newest completion again, and discard what was staged behind it: first thing in an epoch.
 
         Raises:
             Superseded: another owner holds the log, and may have deleted the newest completion.
@@ -266,10 +266,10 @@ class Ledger:
         with self._lock:
             return self._held.may_name(checkpoint)
 
-    def published(self, checkpoint: CheckpointId) -> None:
+    def committed(self, checkpoint: CheckpointId) -> None:
         """Note that every sink has committed a completed checkpoint."""
         with self._lock:
-            self._held.published(checkpoint)
+            self._held.committed(checkpoint)
 
     def collect(self) -> tuple[CheckpointId, ...]:
         """Delete what nothing needs any longer; return the checkpoints that are no longer retained.

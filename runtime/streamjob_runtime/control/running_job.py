@@ -63,7 +63,7 @@ class RunningJob:
     def observe(self, metrics: Metrics | None = None) -> None:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
         epoch = self._runner.epoch
-        if epoch is None or epoch.publication is None:
+        if epoch is None or epoch.emission is None:
             return
         now = self._runner.job.clock()
         for uid, meter in self._meters.items():
@@ -71,7 +71,7 @@ class RunningJob:
             if chain is None:
                 meter.rest(now)
                 continue
-            for batch in meter.observe(chain, epoch.publication, now):
+            for batch in meter.observe(chain, epoch.emission, now):
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
 
@@ -128,21 +128,21 @@ class RunningJob:
     def _chain_views(
         self, epoch: EpochView | None, now: float
     ) -> tuple[tuple[ChainView, ...], tuple[ChannelView, ...]]:
-        publication = epoch.publication if epoch else None
-        if epoch is None or publication is None:
+        emission = epoch.emission if epoch else None
+        if epoch is None or emission is None:
             return (), ()
         job = self._runner.job
         seen = {uid: meter.figures for uid, meter in self._meters.items()}
         finished = {uid for uid in seen if _has_finished(epoch, uid)}
         backlogs = {
-            (channel.source, channel.target): publication.backlog(channel.source, channel.target)
+            (channel.source, channel.target): emission.backlog(channel.source, channel.target)
             for channel in job.plan.channels
         }
         chains = tuple(
             chain_view(
                 plan,
                 seen[plan.uid],
-                batch=publication.last_published(plan.uid),
+                batch=emission.last_emitted(plan.uid),
                 finished=plan.uid in finished,
                 ended={uid for uid in finished if not backlogs.get((uid, plan.uid), _NOTHING).records},
                 now_ms=round(now * 1000),

@@ -52,7 +52,7 @@ def chain_view(
     Args:
         plan: the chain.
         figures: figures observed for it.
-        batch: its last published batch.
+        batch: its last emitted batch.
         finished: whether its work is finished.
         ended: those of its input chains that will send no more rows.
         now_ms: ms since 1970.
@@ -190,8 +190,8 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
         target=next(filter(None, targets), None),
         delivery=sink.delivery,
         records=figures.staged_rows,
-        records_published=figures.published_rows,
-        batches_published=figures.published,
+        records_published=figures.committed_rows,
+        batches_published=figures.committed,
         batches_waiting=figures.waiting,
         last_published=LastPublishedView(id=last.checkpoint, time=last.time, duration_ms=round(last.seconds * 1000))
         if last

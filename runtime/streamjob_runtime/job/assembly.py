@@ -13,13 +13,13 @@ from streamjob.ids import ChainUid
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, Plan
-from streamjob.protocol.cuts import Publications
+from streamjob.protocol.cuts import Emissions
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
 from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.feedback import check_declared, declared
 from streamjob_runtime.chain.outputs import ChainOutput, Outputs
-from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
@@ -40,7 +40,7 @@ class Assembled:
     chains: Mapping[ChainUid, Chain]
     finished: frozenset[ChainUid]
     acknowledgers: Mapping[ChainUid, Acknowledges]
-    publication: Publication
+    emission: EmissionLock
     streams: Mapping[ChainUid, Stream]
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Assembler:
             CannotRestore: what a bounded source is to read is gone.
         """
         plan, restoration = self._plan, self._restoration
-        publications = Publications(
+        emissions = Emissions(
             [chain.uid for chain in plan.chains],
             [(channel.source, channel.target) for channel in plan.channels],
             feedback=[(channel.source, channel.target) for channel in plan.channels if channel.feedback],
@@ -90,11 +90,11 @@ class Assembler:
         )
         finished = frozenset(chain.uid for chain in plan.chains if restoration.is_finished(chain.uid))
         streams = self._streams
-        publication = Publication(publications, self._loaded.spec.channels)
+        emission = EmissionLock(emissions, self._loaded.spec.channels)
         chains: dict[ChainUid, Chain] = {}
         acknowledgers: dict[ChainUid, Acknowledges] = {}
         for chain, dataflow in self._dataflows(spark):
-            restoration.restore(publications, chain.uid)
+            restoration.restore(emissions, chain.uid)
             nodes = _nodes(chain)
             state = restoration.state(chain.uid)
             if chain.uid in finished and state is not None:
@@ -106,15 +106,15 @@ class Assembler:
                 spark=spark,
                 dataflow=dataflow,
                 output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid), outputs.meters),
-                publication=publication,
+                emission=emission,
                 start=self._take_over(spark, chain, dataflow),
                 clock=self._clock,
                 listener=listener,
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
-            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, publication)
-        return Assembled(chains, finished, acknowledgers, publication, streams)
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission)
+        return Assembled(chains, finished, acknowledgers, emission, streams)
 
     def judge(
         self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]

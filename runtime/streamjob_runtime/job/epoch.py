@@ -24,9 +24,9 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.chain import Chain, ChainListener
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
-from streamjob_runtime.chain.publication import Publication
 from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.manifests import ManifestMaker
@@ -102,13 +102,13 @@ class EpochView:
 
     Args:
         chains: the chains that run in it.
-        publication: what they have published, their cuts and channels.
+        emission: what they have emitted, their cuts and channels.
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: while the state is rewritten, the number of its partitions and the one to come; None at other times.
     """
 
     chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
-    publication: Publication | None = None
+    emission: EmissionLock | None = None
     restored: Restored | None = None
     rewriting: tuple[int, int] | None = None
 
@@ -246,10 +246,10 @@ class Epoch(ChainListener, CheckpointListener):
     def _run_assembled(
         self, spark: SparkSession, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
-        self._view = replace(self._view, publication=assembled.publication)
+        self._view = replace(self._view, emission=assembled.emission)
         self._checkpoints = Checkpoints(
             acknowledgers=assembled.acknowledgers,
-            publication=assembled.publication,
+            emission=assembled.emission,
             ledger=self._ledger,
             outputs=outputs,
             manifest_of=self._manifests(max_parallelism),
@@ -261,7 +261,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._view = replace(self._view, chains=assembled.chains)
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
-        assembled.publication.open_channels(assembled.streams)
+        assembled.emission.open_channels(assembled.streams)
         for uid in assembled.finished:
             self.status_changed(uid, m.ChainStatus.FINISHED, "")
         try:
@@ -365,8 +365,8 @@ class Epoch(ChainListener, CheckpointListener):
                 self._checkpoints.abort(action)
             case m.CompleteCheckpoint():
                 self._checkpoints.complete(action)
-            case m.Publish():
-                self._checkpoints.publish(action)
+            case m.CommitOutput():
+                self._checkpoints.commit(action)
             case m.WakeAt():
                 self._wake_at = action.time
             case m.FailJob():
@@ -374,8 +374,8 @@ class Epoch(ChainListener, CheckpointListener):
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():
-                assert self._view.publication is not None
-                with self._view.publication.lock:
+                assert self._view.emission is not None
+                with self._view.emission.lock:
                     for chain in self._view.chains.values():
                         chain.drain()
             case m.DiscardAcknowledgement() | m.ResolveTrigger():

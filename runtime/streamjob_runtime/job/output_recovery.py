@@ -1,4 +1,4 @@
-"""First thing in an epoch: publish what the log's last completion left to be published, and drop what is behind it."""
+"""First thing in an epoch: commit what the log's last completion left to be committed, and drop what is behind it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def recover_output(
     surroundings: SinkSurroundings,
     resolution: Resolution,
 ) -> None:
-    """Publish the newest completion, also in sinks that the job has otherwise now, or no longer.
+    """Commit the newest completion, also in sinks that the job has otherwise now, or no longer.
 
     Args:
         ledger: the claimed log.
@@ -54,8 +54,8 @@ def recover_output(
         return build_sink_from_graph(then[uid], surroundings) if uid in then else None
 
     recovered = ledger.recover(FormerOutputs(outputs, unchanged, former), now, fork=fork)
-    if recovered.unpublishable is not None:
-        log.warning("The last completion's output cannot be published: %s", recovered.unpublishable)
+    if recovered.uncommittable is not None:
+        log.warning("The last completion's output cannot be committed: %s", recovered.uncommittable)
     if resolution.manifest is not None:
         for uid, left in left_staged(resolution.manifest.graph.get("sinks", []), sinks, surroundings):
             log.warning("Sink %s of the snapshot: %s", uid, left)

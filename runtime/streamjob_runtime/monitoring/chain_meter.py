@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streamjob.ids import OperatorUid
 from streamjob_runtime.chain.chain import Chain
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.monitoring.progress import BatchProgress, Positions, ProgressReader, Rate
 
 
@@ -52,25 +52,25 @@ class ChainMeter:
 
     def __init__(self) -> None:
         self.figures = ChainFigures()
-        self._life: tuple[Chain, Publication] | None = None
+        self._life: tuple[Chain, EmissionLock] | None = None
         self._progress = ProgressReader()
         self._out_before: int | None = 0
         self._waited_before = 0.0
         self._read_at: dict[OperatorUid, float] = {}
         self._in, self._from_sources, self._out, self._waits = Rate(), Rate(), Rate(), Rate()
 
-    def observe(self, chain: Chain, publication: Publication, now: float) -> list[BatchProgress]:
+    def observe(self, chain: Chain, emission: EmissionLock, now: float) -> list[BatchProgress]:
         """Observe the chain in the running epoch.
 
         Args:
             chain: the chain; a new object if an epoch has begun since.
-            publication: knows how long the chain has waited.
+            emission: knows how long the chain has waited.
             now: monotonic time in seconds.
 
         Returns:
             The batches that have ended since the last observation.
         """
-        self._begin(chain, publication)
+        self._begin(chain, emission)
         batches = self._progress.new_batches(chain.queries)
         before = self.figures
         self._note_reads(chain, batches, now)
@@ -79,7 +79,7 @@ class ChainMeter:
             records_in=before.records_in + sum(batch.rows_in for batch in batches),
             from_sources=before.from_sources + sum(batch.rows_in - batch.rows_from_chains for batch in batches),
             records_out=_sum(self._out_before, chain.output.rows),
-            waited=self._waited_before + publication.blocked_seconds(chain.uid),
+            waited=self._waited_before + emission.blocked_seconds(chain.uid),
             watermarks=dict(chain.watermarks_now()),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             positions=self._positions(chain) or before.positions,
@@ -117,14 +117,14 @@ class ChainMeter:
         uids = _numbered(chain)
         return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
 
-    def _begin(self, chain: Chain, publication: Publication) -> None:
+    def _begin(self, chain: Chain, emission: EmissionLock) -> None:
         if self._life is not None and self._life[0] is chain:
             return
         if self._life is not None:
-            former, its_publication = self._life
+            former, its_emission = self._life
             self._out_before = _sum(self._out_before, former.output.rows)
-            self._waited_before += its_publication.blocked_seconds(former.uid)
-        self._life, self._progress, self._read_at = (chain, publication), ProgressReader(), {}
+            self._waited_before += its_emission.blocked_seconds(former.uid)
+        self._life, self._progress, self._read_at = (chain, emission), ProgressReader(), {}
 
     def _note(
         self,

@@ -15,7 +15,7 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
     records_in = CounterMetricFamily("streamjob_records_in", "Records that a chain has read.", labels=["chain"])
     records_out = CounterMetricFamily("streamjob_records_out", "Records that a chain has written.", labels=["chain"])
     batch = GaugeMetricFamily(
-        "streamjob_batch_id", "Number of a chain's last published batch; -1 before.", labels=["chain"]
+        "streamjob_batch_id", "Number of a chain's last emitted batch; -1 before.", labels=["chain"]
     )
     watermark = GaugeMetricFamily(
         "streamjob_watermark_timestamp_seconds",

@@ -59,7 +59,7 @@ class Metrics:
         self.registry.register(_Views(job, checkpoints, store, clock))
         self._batches = Histogram(
             "streamjob_batch_duration_seconds",
-            "Time from the start of a micro-batch to its publication; the count is the number of batches.",
+            "Time from the start of a micro-batch to its emission; the count is the number of batches.",
             ["chain"],
             buckets=_BATCH_BUCKETS,
             registry=self.registry,
@@ -102,7 +102,7 @@ class Metrics:
             histogram.labels(sink).observe(seconds)
 
     def observe_batch(self, chain: ChainUid, seconds: float) -> None:
-        """Record the duration of a published batch."""
+        """Record the duration of an emitted batch."""
         self._batches.labels(chain).observe(seconds)
 
     def observe_checkpoint(self, kind: SnapshotKind, seconds: float, checkpointed_size: int) -> None:

@@ -96,7 +96,7 @@ def examine_with(
 
 
 def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:
-    # A start publishes or discards everything that the job's own log names.
+    # A start commits or discards everything that the job's own log names.
     now: Any = graph_of(loaded.spec, loaded.directory)["sinks"]
     return dict(left_staged(found.manifest.graph.get("sinks", []), now, surroundings))
 

@@ -14,7 +14,7 @@ from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.channels import Entry, EntryKind
-from streamjob.protocol.cuts import Publications
+from streamjob.protocol.cuts import Emissions
 from streamjob.snapshot.manifest import ChainState, FileRef, SourceState
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log, segment_folder
@@ -163,17 +163,17 @@ class Restoration:
         takeover = self._takeovers.get(chain)
         return ChainStart(self._workdir.checkpoint(chain)) if takeover is None else takeover.start(dataflow)
 
-    def restore(self, publications: Publications, chain: ChainUid) -> None:
+    def restore(self, emissions: Emissions, chain: ChainUid) -> None:
         """Let a chain and its stream begin where the snapshot has them."""
         state, log, restored = self._states[chain], self._logs[chain], self._restored
         if restored is None:
             return
         batch = NO_BATCH if state is None else state.batch
-        publications.restore(chain, batch, {}, {}, consumed=restored.origin(chain).consumed)
+        emissions.restore(chain, batch, {}, {}, consumed=restored.origin(chain).consumed)
         if log is not None:
-            publications.restore_log(chain, log.entries, log.next, log.ended, restored.manifest.id)
+            emissions.restore_log(chain, log.entries, log.next, log.ended, restored.manifest.id)
         elif self.is_finished(chain):
-            publications.restore_log(chain, (), 0, True, restored.manifest.id)
+            emissions.restore_log(chain, (), 0, True, restored.manifest.id)
 
     def log(self, chain: ChainUid) -> RestoredLog | None:
         """Return the stream of a chain as its readers left it; None if the snapshot has none."""

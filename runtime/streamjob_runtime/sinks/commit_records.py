@@ -1,4 +1,4 @@
-"""Records a file sink's commits next to its files: a missing staged file is then known to be published or lost."""
+"""Records a file sink's commits next to its files: a missing staged file is then known to be committed or lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CommitRecords:
             return False
 
     def add(self, checkpoint: CheckpointId, batches: Sequence[str]) -> None:
-        """Record that all files of these batches exist and are about to be published.
+        """Record that all files of these batches exist and are about to be committed.
 
         Raises:
             PlaceFull: no space is left.

@@ -19,7 +19,7 @@ class PlaceTaken(InvalidInput):
 
 
 class PlaceFull(StreamJobError):
-    """No space or quota is left at the sink's path; nothing beyond completed checkpoints was published."""
+    """No space or quota is left at the sink's path; nothing beyond completed checkpoints was committed."""
 
 
 class UnreadableCommittable(StreamJobError):

@@ -40,7 +40,7 @@ class SinkSurroundings:
     Args:
         job: the job's name.
         namespace: the job's namespace.
-        epoch: the epoch that will stage and publish.
+        epoch: the epoch that will stage and commit.
         directory: the job file's directory, the base of relative paths and modules.
         environ: the environment for `${env:NAME}` in options.
         staging: returns the staging in the snapshot store for a sink's uid; None if there is none.

@@ -29,7 +29,7 @@ class PlacedFile:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged file and its visible name after publication, both relative to the place."""
+    """A staged file and its visible name after commit, both relative to the place."""
 
     staged: str
     visible: str
@@ -107,10 +107,10 @@ class Place(Protocol):
         """
         ...
 
-    def publish(self, moves: Sequence[Move]) -> None:
+    def move(self, moves: Sequence[Move]) -> None:
         """Make staged files visible, each atomically, and durably; skip missing ones.
 
-        The caller knows that each file existed, so a missing one has been published before.
+        The caller knows that each file existed, so a missing one has been committed before.
         """
         ...
 
@@ -232,7 +232,7 @@ class LocalPlace:
                     _sync_directory(self._root / above)
         return sorted(found, key=lambda file: file.name)
 
-    def publish(self, moves: Sequence[Move]) -> None:
+    def move(self, moves: Sequence[Move]) -> None:
         with _explained(self._root):
             for move in moves:
                 self._rename(self._root / move.staged, self._root / move.visible)

@@ -1,4 +1,4 @@
-"""The exactly-once file sink: batches are staged next to the visible files, and published by renaming."""
+"""The exactly-once file sink: batches are staged next to the visible files, and committed by renaming."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class FileSink:
 
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
-            StagedRowsGone: a file is neither staged nor published, or has the wrong size; nothing is published then.
+            StagedRowsGone: a file is neither staged nor committed, or has the wrong size; nothing is committed then.
             PlaceFull: no space is left.
         """
         batches = [self._parsed(committable) for committable in committables]
@@ -174,7 +174,7 @@ class FileSink:
         # Remove directories last: if one is missing, its files are visible and listed, or a consumer has taken them.
         if not there:
             return
-        self._place.publish(moves)
+        self._place.move(moves)
         listed = [{"path": move.visible, "size": file.size} for move, (_, file) in zip(moves, files, strict=True)]
         content = {"formatVersion": 1, "checkpoint": checkpoint, "files": listed}
         self._lists.write(f"{checkpoint}.json", json.dumps(content, indent=1).encode())
@@ -205,7 +205,7 @@ class FileSink:
         if self._place.create(OWNER, content):
             return
         owner = self._check_owner(context)
-        # An older version left no record of a commit in progress there, so missing files count as published.
+        # An older version left no record of a commit in progress there, so missing files count as committed.
         self._older = owner.get("formatVersion", 1) < _WITH_RECORDS and not self._place.exists(COMMITTED)
 
     def _check_owner(self, context: SinkContext) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class FileSink:
         return owner
 
     def _check(self, checkpoint: CheckpointId, moves: Sequence[tuple[Move, int]]) -> None:
-        """Refuse to publish a checkpoint with a lost or damaged file."""
+        """Refuse to commit a checkpoint with a lost or damaged file."""
         listed: frozenset[str] | None = None
         for move, size in moves:
             if self._place.size(move.staged) == size:
@@ -238,7 +238,7 @@ class FileSink:
             )
 
     def _listed(self, checkpoint: CheckpointId) -> frozenset[str]:
-        """Return the files listed as published with a checkpoint."""
+        """Return the files listed as committed with a checkpoint."""
         stored = self._lists.read(f"{checkpoint}.json")
         return frozenset(file["path"] for file in json.loads(stored)["files"]) if stored else frozenset()
 

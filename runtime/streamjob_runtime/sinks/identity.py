@@ -1,4 +1,4 @@
-"""The identity of a sink at the place where it publishes."""
+"""The identity of a sink at the place where it commits."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class LastPublished:
-    """The last checkpoint that a sink has published; `time` is in seconds since 1970, `seconds` the duration."""
+class LastCommit:
+    """The last checkpoint that a sink has committed; `time` is in seconds since 1970, `seconds` the duration."""
 
     checkpoint: CheckpointId
     time: float
@@ -36,18 +36,18 @@ class SinkFigures:
 
     Args:
         staged_rows: rows of the batches that it has staged; None once the number was unknown.
-        published_rows: rows visible to its readers; None once the number was unknown.
-        published: committables of this process that it has published.
+        committed_rows: rows visible to its readers; None once the number was unknown.
+        committed: committables of this process that it has committed.
         waiting: committables that wait for the completion of a checkpoint.
-        last: the last checkpoint that it has published.
+        last: the last checkpoint that it has committed.
         failures: calls that raised an error.
     """
 
     staged_rows: int | None = 0
-    published_rows: int | None = 0
-    published: int = 0
+    committed_rows: int | None = 0
+    committed: int = 0
     waiting: int = 0
-    last: LastPublished | None = None
+    last: LastCommit | None = None
     failures: int = 0
 
 
@@ -81,17 +81,17 @@ class SinkMeter:
         staged, _ = self._timed("stage", stage)
         with self._lock:
             figures = self._figures
-            published = figures.published_rows
+            committed = figures.committed_rows
             if staged.committable is None:
-                published = _sum(published, staged.rows)
+                committed = _sum(committed, staged.rows)
             else:
                 self._waiting[_identity(staged.committable)] = staged.rows
             staged_rows = _sum(figures.staged_rows, staged.rows)
-            self._figures = replace(figures, staged_rows=staged_rows, published_rows=published)
+            self._figures = replace(figures, staged_rows=staged_rows, committed_rows=committed)
         return staged
 
     def commit(self, commit: Callable[[], None], checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Publish a checkpoint; committables of other processes may have been published before, and are not counted."""
+        """Commit a checkpoint; committables of other processes may have been committed before, and are not counted."""
         _, seconds = self._timed("commit", commit)
         with self._lock:
             figures = self._figures
@@ -99,9 +99,9 @@ class SinkMeter:
             rows = [self._waiting.pop(identity) for identity in dict.fromkeys(mine)]
             self._figures = replace(
                 figures,
-                published_rows=reduce(_sum, rows, figures.published_rows),
-                published=figures.published + len(rows),
-                last=LastPublished(checkpoint, self._clock(), seconds),
+                committed_rows=reduce(_sum, rows, figures.committed_rows),
+                committed=figures.committed + len(rows),
+                last=LastCommit(checkpoint, self._clock(), seconds),
             )
 
     def abort(self, abort: Callable[[], None]) -> None:

@@ -141,10 +141,10 @@ class EmbeddedJob:
 
     @property
     def batch(self) -> int:
-        """The last published batch of the job's last chain; -1 before the first."""
+        """The last emitted batch of the job's last chain; -1 before the first."""
         chains = self.runner.epoch.chains if self.runner.epoch else {}
         last = chains.get(self.runner.job.plan.chains[-1].uid)
-        return last.last_published if last else -1
+        return last.last_emitted if last else -1
 
     @property
     def completed(self) -> int:

@@ -30,7 +30,7 @@ class Moment(StrEnum):
 
     MANIFEST = "before the manifest"
     RECORD = "between manifest and record"
-    PUBLICATION = "between record and publication"
+    COMMIT = "between record and commit"
     FINAL = "between finished and final"
 
 
@@ -64,7 +64,7 @@ class Power:
             self._check()
             created = put_if_absent(store, key, content)
             if completes:
-                self._at(Moment.PUBLICATION)
+                self._at(Moment.COMMIT)
             return created
 
         def _delete(store: LocalStore, doomed: Iterable[Key]) -> None:

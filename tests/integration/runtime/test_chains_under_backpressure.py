@@ -64,18 +64,18 @@ def life(directory: Path, sources: list[dict[str, Any]], operators: list[dict[st
 
 def waiting(running_job: EmbeddedJob, producer: str, consumer: str) -> int:
     """Return how many records wait in a channel."""
-    publication = running_job.runner.epoch.publication if running_job.runner.epoch else None
-    return publication.backlog(ChainUid(producer), ChainUid(consumer)).records if publication else 0
+    emission = running_job.runner.epoch.emission if running_job.runner.epoch else None
+    return emission.backlog(ChainUid(producer), ChainUid(consumer)).records if emission else 0
 
 
 def batch_of(running_job: EmbeddedJob, chain: str) -> int:
     chains = running_job.runner.epoch.chains if running_job.runner.epoch else {}
     found = chains.get(ChainUid(chain))
-    return found.last_published if found else -1
+    return found.last_emitted if found else -1
 
 
 def all_read(running_job: EmbeddedJob) -> bool:
-    """Whether every chain has published a batch, and nothing waits between them."""
+    """Whether every chain has emitted a batch, and nothing waits between them."""
     plan = running_job.runner.job.plan
     begun = all(batch_of(running_job, chain.uid) >= 0 for chain in plan.chains)
     return begun and not any(waiting(running_job, channel.source, channel.target) for channel in plan.channels)

@@ -305,7 +305,7 @@ def started(spark: SparkSession, file: Path, uri: str, allow: bool, scratch: Pat
 
 def has_run(job: EmbeddedJob, before: int) -> bool:
     chains = job.runner.epoch.chains if job.runner.epoch else {}
-    return any(chain.last_published > before for chain in chains.values())
+    return any(chain.last_emitted > before for chain in chains.values())
 
 
 def _replaced(text: str, old: str, new: str) -> str:

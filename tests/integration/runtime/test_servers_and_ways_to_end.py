@@ -90,7 +90,7 @@ def test_topic_and_tables_hold_the_rows_of_a_batch_whichever_way_the_job_ends(
             story.end_at_the_gates(way, None)
             story.go_on_to_the_end()
         case Way.KILL:
-            story.end_at_the_gates(way, Moment.PUBLICATION)
+            story.end_at_the_gates(way, Moment.COMMIT)
             story.go_on_to_the_end()
 
     expected = SHAPE.batch(spark, tmp_path)["windows"]

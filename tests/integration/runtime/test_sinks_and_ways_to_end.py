@@ -75,7 +75,7 @@ def test_every_sink_commits_the_same_rows_whichever_way_the_job_ends(
             assert all(0 < rows.total() < published(spark, tmp_path)[sink].total() for sink, rows in early.items())
         case Way.KILL:
             # Staged, recorded and not published: the next life has to make up for it in every sink.
-            story.end_at_the_gates(way, Moment.PUBLICATION)
+            story.end_at_the_gates(way, Moment.COMMIT)
             story.go_on_to_the_end()
 
     expected = Counter(row for (row,) in SHAPE.batch(spark, tmp_path)["windows"].elements())

@@ -33,15 +33,15 @@ KILLED: dict[tuple[str, Way], Moment | None] = {
     ("one chain", Way.END): Moment.FINAL,
     ("one chain", Way.STOP): Moment.MANIFEST,
     ("one chain", Way.SAVEPOINT): Moment.RECORD,
-    ("one chain", Way.KILL): Moment.PUBLICATION,
+    ("one chain", Way.KILL): Moment.COMMIT,
     ("one chain", Way.DRAIN): None,
     (MIXED, Way.END): None,
     (MIXED, Way.STOP): Moment.RECORD,
-    (MIXED, Way.SAVEPOINT): Moment.PUBLICATION,
+    (MIXED, Way.SAVEPOINT): Moment.COMMIT,
     (MIXED, Way.KILL): Moment.MANIFEST,
     (MIXED, Way.DRAIN): Moment.FINAL,
     ("fan-out", Way.END): Moment.MANIFEST,
-    ("fan-out", Way.STOP): Moment.PUBLICATION,
+    ("fan-out", Way.STOP): Moment.COMMIT,
     ("fan-out", Way.SAVEPOINT): Moment.FINAL,
     ("fan-out", Way.KILL): Moment.RECORD,
     ("fan-out", Way.DRAIN): None,
@@ -50,11 +50,11 @@ KILLED: dict[tuple[str, Way], Moment | None] = {
     ("depth of four", Way.SAVEPOINT): None,
     ("depth of four", Way.KILL): None,
     ("depth of four", Way.DRAIN): Moment.MANIFEST,
-    ("sessions and timers", Way.END): Moment.PUBLICATION,
+    ("sessions and timers", Way.END): Moment.COMMIT,
     ("sessions and timers", Way.STOP): None,
     ("sessions and timers", Way.SAVEPOINT): Moment.MANIFEST,
     ("sessions and timers", Way.KILL): None,
-    ("sessions and timers", Way.DRAIN): Moment.PUBLICATION,
+    ("sessions and timers", Way.DRAIN): Moment.COMMIT,
     ("outer join", Way.END): None,
     ("outer join", Way.STOP): None,
     ("outer join", Way.SAVEPOINT): None,
@@ -62,7 +62,7 @@ KILLED: dict[tuple[str, Way], Moment | None] = {
     ("outer join", Way.DRAIN): Moment.RECORD,
 }
 
-LEFT = {Moment.MANIFEST: (0, 0), Moment.RECORD: (1, 0), Moment.PUBLICATION: (1, 1)}
+LEFT = {Moment.MANIFEST: (0, 0), Moment.RECORD: (1, 0), Moment.COMMIT: (1, 1)}
 """How many manifests and records of completions a kill leaves behind of the snapshot that it met."""
 
 
@@ -77,7 +77,7 @@ def batches() -> dict[str, dict[str, Counter[Any]]]:
     ("name", "way", "moment"),
     core(
         [(*cell, moment) for cell, moment in KILLED.items()],
-        ("one chain", Way.KILL, Moment.PUBLICATION),
+        ("one chain", Way.KILL, Moment.COMMIT),
         (MIXED, Way.DRAIN, Moment.FINAL),
     ),
     ids=["-".join(f"{name} {way} {moment or ''}".split()) for (name, way), moment in KILLED.items()],
@@ -137,7 +137,7 @@ def test_however_a_job_ends_its_output_is_that_of_a_batch(
         assert RecordKind.FINAL not in kinds
 
     if way is Way.DRAIN:
-        if moment is Moment.PUBLICATION:
+        if moment is Moment.COMMIT:
             story.rest()
         elif moment is not None:
             story.drain(rows)

@@ -20,10 +20,10 @@ from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash, Interception
 from streamjob_runtime.kafka.errors import KafkaUnreachable, TopicMissing
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
-from streamjob_runtime.sinks.kafka.client import Publisher
+from streamjob_runtime.sinks.kafka.client import Producer
 from streamjob_runtime.sinks.kafka.errors import (
-    PublicationFailed,
-    PublisherFenced,
+    CommitFailed,
+    ProducerFenced,
     TransactionTimedOut,
 )
 
@@ -156,7 +156,7 @@ def test_the_transaction_of_a_process_that_died_in_its_commit_is_ended_by_the_ne
     former = topics.open(1)
     staged = topics.stage(former, "1")
     # Whoever is killed gives nothing up.
-    with Interception(((Publisher, "commit"), (Publisher, "close")), 0, crash), pytest.raises(Crash):
+    with Interception(((Producer, "commit"), (Producer, "close")), 0, crash), pytest.raises(Crash):
         topics.commit(former, 1, staged)
     wait_until(lambda: bool(topics.open_transactions()))
     topics.server.produce(topics.commits, [("other", "behind")])
@@ -174,15 +174,15 @@ def test_a_reply_that_is_lost_behind_the_commit_publishes_nothing_twice(
 ) -> None:
     sink = topics.open()
     staged = topics.stage(sink, "1")
-    original = Publisher.commit
+    original = Producer.commit
 
-    def lose_the_reply(self: Publisher, doing: str) -> None:
+    def lose_the_reply(self: Producer, doing: str) -> None:
         original(self, doing)
-        raise PublicationFailed("no reply")
+        raise CommitFailed("no reply")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Publisher, "commit", lose_the_reply)
-        with pytest.raises(PublicationFailed, match="no reply"):
+        patch.setattr(Producer, "commit", lose_the_reply)
+        with pytest.raises(CommitFailed, match="no reply"):
             topics.commit(sink, 1, staged)
     topics.commit(sink, 1, staged)
     topics.commit(topics.open(2), 1, staged)
@@ -279,7 +279,7 @@ def test_a_superseded_process_that_has_begun_is_fenced(topics: Topics) -> None:
     successor = topics.open(2)
     successor.abort()
 
-    with pytest.raises((PublisherFenced, StagedRowsGone)):
+    with pytest.raises((ProducerFenced, StagedRowsGone)):
         topics.commit(former, 2, late)
 
     topics.commit(successor, 2, topics.stage(successor, "2"))
@@ -294,7 +294,7 @@ def test_a_superseded_process_cannot_end_the_transaction_that_it_has_open(topics
         successor = topics.open(2)
         topics.commit(successor, 1, staged)
 
-    with Interception(((Publisher, "commit"),), 0, succeed), pytest.raises(PublisherFenced, match="another process"):
+    with Interception(((Producer, "commit"),), 0, succeed), pytest.raises(ProducerFenced, match="another process"):
         topics.commit(former, 1, staged)
 
     assert topics.values() == ["1"]
@@ -356,7 +356,7 @@ def test_a_broker_that_goes_and_comes_back_in_a_commit_gets_each_row_once(fragil
         fragile.server.kill()
         fragile.server.start()
 
-    with Interception(((Publisher, "commit"),), 0, crash_and_come_back):
+    with Interception(((Producer, "commit"),), 0, crash_and_come_back):
         try:
             fragile.commit(sink, 1, staged)
         except StreamJobError:
@@ -389,7 +389,7 @@ def test_a_transaction_that_took_too_long_is_told_with_the_setting(fragile: Topi
         wait_until(lambda: not fragile.open_transactions())
 
     with (
-        Interception(((Publisher, "commit"),), 0, wait_for_its_end),
+        Interception(((Producer, "commit"),), 0, wait_for_its_end),
         pytest.raises(TransactionTimedOut, match="brokers give it up after 1 s"),
     ):
         fragile.commit(sink, 1, staged)

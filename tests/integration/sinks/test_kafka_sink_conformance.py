@@ -17,7 +17,7 @@ from streamjob.sink import Sink, Staged
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
-from streamjob_runtime.sinks.kafka.client import Publisher
+from streamjob_runtime.sinks.kafka.client import Producer
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class JsonSink(KafkaSink):
 
 class TestKafka(SinkConformance):
     effects = (
-        *((Publisher, name) for name in ("open", "begin", "send", "commit", "close")),
+        *((Producer, name) for name in ("open", "begin", "send", "commit", "close")),
         (StoreStaging, "delete"),
     )
 

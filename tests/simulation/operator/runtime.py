@@ -45,7 +45,7 @@ class Log:
     attempt: int | None = None
     epoch: int = 0
     owner: int | None = None
-    final_published: bool = False
+    final_committed: bool = False
     completions: list[Completion] = field(default_factory=list)
 
     @property
@@ -234,7 +234,7 @@ class Process:
             return self.end(ExitCode.CANNOT_RESTORE, JobState.FAILED)
         self._starts.append(Start(self.attempt, source, newest))
         if source == "latest" and newest is not None and newest.kind is RecordKind.FINAL:
-            return self._publish_final()
+            return self._commit_final()
         self.state = JobState.RUNNING
         self._next = now + (CRASH if self.behaviour == "crash" else (self.policy.interval or self.policy.timeout))
         return None
@@ -248,13 +248,13 @@ class Process:
         self._done += 1
         if self.behaviour == "finite" and self._done >= CHECKPOINTS_OF_A_FINITE_JOB:
             if self._complete(RecordKind.FINAL, now):
-                return self.kill() if self.crashes_behind_final else self._publish_final()
+                return self.kill() if self.crashes_behind_final else self._commit_final()
             return None
         self._complete(RecordKind.CHECKPOINT, now)
         return None
 
-    def _publish_final(self) -> None:
-        self._log.final_published = True
+    def _commit_final(self) -> None:
+        self._log.final_committed = True
         self.end(0, JobState.FINISHED)
 
     def _complete(self, kind: RecordKind, now: float) -> Completion | None:

@@ -225,7 +225,7 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
     come_to_rest(world)
     world.check_starts()
     if world.status.lifecycle_state is LifecycleState.FINISHED:
-        assert world.log.final_published, "finished, and what the final checkpoint holds was never published"
+        assert world.log.final_committed, "finished, and what the final checkpoint holds was never published"
     if in_reach:
         world.check_savepoints()
     event(f"{min(len(world.taken), 3)} savepoints of stops")

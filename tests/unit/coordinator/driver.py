@@ -85,14 +85,14 @@ class Driver:
     ) -> list[m.Action]:
         return self.send(m.CompletionFailed(now=self.now, id=CheckpointId(checkpoint), failure=failure, message="no"))
 
-    def published(self, checkpoint: int) -> list[m.Action]:
-        return self.send(m.Published(now=self.now, id=CheckpointId(checkpoint)))
+    def committed(self, checkpoint: int) -> list[m.Action]:
+        return self.send(m.OutputCommitted(now=self.now, id=CheckpointId(checkpoint)))
 
     def completed(self, checkpoint: int) -> list[m.Action]:
         actions: list[m.Action] = []
         for chain in self.chains:
             actions += self.acknowledge(checkpoint, chain)
-        return actions + self.stored(checkpoint) + self.published(checkpoint)
+        return actions + self.stored(checkpoint) + self.committed(checkpoint)
 
     def fail_chain(self, chain: str = "a") -> list[m.Action]:
         status = m.ChainStatus.FAILED

@@ -1,4 +1,4 @@
-"""A graph of chains named by letters, whose publications are driven by hand; remembers what the effects said."""
+"""A graph of chains named by letters, whose emissions are driven by hand; remembers what the effects said."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pydantic import JsonValue
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Entry, EntryKind, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Output, Publications
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, Output
 
 
 class Graph:
-    """Publications of the chains in `channels`, such as "ac bc", and of `more` chains without channels."""
+    """Emissions of the chains in `channels`, such as "ac bc", and of `more` chains without channels."""
 
     def __init__(self, channels: str, more: str = "", feedback: str = "") -> None:
         pairs = [(ChainUid(pair[0]), ChainUid(pair[1])) for pair in channels.split()]
         back = [(ChainUid(pair[0]), ChainUid(pair[1])) for pair in feedback.split()]
         self.now = 0.0
         chains = dict.fromkeys([*(end for pair in pairs for end in pair), *(ChainUid(chain) for chain in more)])
-        self.job = Publications(chains, pairs, feedback=back, clock=lambda: self.now)
+        self.job = Emissions(chains, pairs, feedback=back, clock=lambda: self.now)
         self.cuts: dict[str, ChainCut] = {}
         self.log: dict[str, list[Entry]] = {chain: [] for chain in chains}
         self.frontiers: dict[str, int] = {}
@@ -25,31 +25,31 @@ class Graph:
         self.of: CheckpointId | None = None
 
     def emit(self, chain: str, *segments: str, watermark: int | None = None, staged: str = "", **consumed: int) -> None:
-        """Publish the chain's next batch, which hands on segments of one record and ten bytes each."""
+        """Commit the chain's next batch, which hands on segments of one record and ten bytes each."""
         output = None
         if segments or watermark is not None:
             handed_on = tuple(Segment(name=name, records=1, length=10) for name in segments)
             output = Output(segments=handed_on, watermark_ms=watermark)
-        self._publish(chain, output, {OperatorUid("sink"): staged} if staged else {}, consumed)
+        self._emit(chain, output, {OperatorUid("sink"): staged} if staged else {}, consumed)
 
     def read(self, chain: str, **consumed: int) -> None:
-        """Publish a batch that consumes up to these positions, and hands on nothing."""
-        self._publish(chain, None, {}, consumed)
+        """Commit a batch that consumes up to these positions, and hands on nothing."""
+        self._emit(chain, None, {}, consumed)
 
-    def _publish(
+    def _emit(
         self, chain: str, output: Output | None, staged: dict[OperatorUid, JsonValue], consumed: dict[str, int]
     ) -> None:
         batch = Batch(
-            batch=BatchId(self.job.last_published(ChainUid(chain)) + 1),
+            batch=BatchId(self.job.last_emitted(ChainUid(chain)) + 1),
             staged=staged,
             consumed={ChainUid(producer): position for producer, position in consumed.items()},
             output=output,
         )
-        self._note(self.job.publish(ChainUid(chain), batch))
+        self._note(self.job.emit(ChainUid(chain), batch))
 
     def commit(self, chain: str) -> None:
-        """Let Spark commit the chain's last published batch."""
-        self._note(self.job.committed(ChainUid(chain), self.job.last_published(ChainUid(chain))))
+        """Let Spark commit the chain's last emitted batch."""
+        self._note(self.job.committed(ChainUid(chain), self.job.last_emitted(ChainUid(chain))))
 
     def end(self, chain: str) -> None:
         self._note(self.job.end(ChainUid(chain)))

@@ -1,4 +1,4 @@
-"""From acknowledgements to a completed and published checkpoint.
+"""From acknowledgements to a completed and committed checkpoint.
 
 Docstrings name the Flink test that a test mirrors.
 """
@@ -13,7 +13,7 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason
 
 
-def test_a_checkpoint_is_completed_when_all_chains_have_acknowledged_and_published_when_it_is_stored() -> None:
+def test_a_checkpoint_is_completed_when_all_chains_have_acknowledged_and_committed_when_it_is_stored() -> None:
     """CheckpointCoordinatorTest.testTriggerAndConfirmSimpleCheckpoint"""
     driver = Driver(chains=("a", "b"))
     driver.trigger("t")
@@ -21,9 +21,9 @@ def test_a_checkpoint_is_completed_when_all_chains_have_acknowledged_and_publish
     assert of(m.CompleteCheckpoint, driver.acknowledge(1, "b")) == []
     (complete,) = of(m.CompleteCheckpoint, driver.acknowledge(1, "a"))
     assert set(complete.acknowledgements) == {"a", "b"}
-    assert of(m.Publish, driver.stored(1)) == [m.Publish(id=CheckpointId(1))]
+    assert of(m.CommitOutput, driver.stored(1)) == [m.CommitOutput(id=CheckpointId(1))]
     assert driver.coordinator.pending == 1
-    driver.published(1)
+    driver.committed(1)
     assert driver.coordinator.pending is None
 
 
@@ -37,7 +37,7 @@ def test_a_repeated_acknowledgement_is_ignored() -> None:
     driver.acknowledge(1, "b")
     assert driver.acknowledge(1, "b") == []
     driver.stored(1)
-    driver.published(1)
+    driver.committed(1)
     assert driver.acknowledge(1, "b") == []
 
 
@@ -78,10 +78,10 @@ def test_a_decline_behind_the_last_acknowledgement_comes_too_late() -> None:
     driver.acknowledge(1)
 
     assert driver.decline(1) == []
-    assert of(m.Publish, driver.stored(1)) != []
+    assert of(m.CommitOutput, driver.stored(1)) != []
 
 
-def test_no_checkpoint_starts_before_the_last_one_is_published() -> None:
+def test_no_checkpoint_starts_before_the_last_one_is_committed() -> None:
     """No Flink test: it notifies tasks of a completion before it triggers again, on one thread."""
     driver = Driver()
     driver.trigger("t")
@@ -90,31 +90,31 @@ def test_no_checkpoint_starts_before_the_last_one_is_published() -> None:
 
     assert started(driver.stored(1)) == []
     assert started(driver.at(100)) == []
-    assert started(driver.published(1)) == [2]
+    assert started(driver.committed(1)) == [2]
 
 
-def test_a_completion_reported_twice_publishes_once() -> None:
+def test_a_completion_reported_twice_commits_once() -> None:
     """No Flink test: its store answers by a future."""
     driver = Driver()
     driver.trigger("t")
     driver.acknowledge(1)
 
-    assert len(of(m.Publish, driver.stored(1) + driver.stored(1))) == 1
-    driver.published(1)
+    assert len(of(m.CommitOutput, driver.stored(1) + driver.stored(1))) == 1
+    driver.committed(1)
     assert driver.stored(1) == []
-    assert driver.published(1) == []
+    assert driver.committed(1) == []
     assert driver.counts() == (0, 1, 0)
 
 
-def test_a_failed_publication_fails_the_job_and_leaves_the_completion_standing() -> None:
+def test_a_failed_commit_fails_the_job_and_leaves_the_completion_standing() -> None:
     """TwoPhaseCommitSinkFunctionTest.testFailBeforeNotify"""
     driver = Driver()
     driver.trigger("t")
     driver.acknowledge(1)
     driver.stored(1)
 
-    actions = driver.send(m.PublicationFailed(now=1, id=CheckpointId(1), message="disk full"))
-    assert [failed.reason for failed in of(m.FailJob, actions)] == [AbortReason.PUBLICATION_FAILED]
+    actions = driver.send(m.CommitFailed(now=1, id=CheckpointId(1), message="disk full"))
+    assert [failed.reason for failed in of(m.FailJob, actions)] == [AbortReason.COMMIT_FAILED]
     assert aborted(actions) == []
     assert driver.counts() == (0, 1, 0)
 

@@ -6,12 +6,12 @@ import pytest
 from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId
-from streamjob.protocol.cuts import IllegalPublication, PublicationSealed
+from streamjob.protocol.cuts import EmissionSealed, IllegalEmission
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 
 
-def test_the_barrier_stands_right_behind_the_last_published_batch_of_a_source() -> None:
+def test_the_barrier_stands_right_behind_the_last_emitted_batch_of_a_source() -> None:
     """SubtaskCheckpointCoordinatorTest: broadcast the barrier before the snapshot"""
     job = Graph("ab")
     job.emit("a", "x", "y")
@@ -53,7 +53,7 @@ def test_an_input_that_delivered_its_barrier_is_held_until_the_others_have() -> 
 
     job.read("c", a=1)
     assert job.frontier("ac") == 1
-    with pytest.raises(IllegalPublication, match="may read up to 1"):
+    with pytest.raises(IllegalEmission, match="may read up to 1"):
         job.read("c", a=2)
     job.read("c", b=1)
     assert (job.frontiers["ac"], job.frontiers["bc"]) == (3, 2)
@@ -268,18 +268,18 @@ def test_checkpoints_follow_each_other_through_the_graph() -> None:
     assert job.story("c") == "c1 |1 c2 |2 c3 |3"
 
 
-def test_a_chain_publishes_up_to_its_cut_by_a_stopping_snapshot_and_nothing_behind() -> None:
+def test_a_chain_emits_up_to_its_cut_by_a_stopping_snapshot_and_nothing_behind() -> None:
     """StreamTaskTest.testSavepointSuspendCompleted"""
     job = Graph("ab")
     job.emit("a", "a0")
     job.trigger(1, seal=True)
-    with pytest.raises(PublicationSealed):
+    with pytest.raises(EmissionSealed):
         job.emit("a", "a1")
-    with pytest.raises(PublicationSealed):
+    with pytest.raises(EmissionSealed):
         job.end("a")
     job.read("b", a=1)
     job.read("b", a=2)
-    with pytest.raises(PublicationSealed):
+    with pytest.raises(EmissionSealed):
         job.read("b")
     assert job.is_cut() == "ab"
 
@@ -319,28 +319,28 @@ def test_a_chain_cannot_have_consumed(consumed: dict[str, int], problem: str) ->
     job = Graph("ac ab")
     job.emit("a", "a0", "a1")
     job.read("c", a=1)
-    with pytest.raises(IllegalPublication, match=problem):
+    with pytest.raises(IllegalEmission, match=problem):
         job.read("c", **consumed)
 
 
 def test_a_chain_does_not_end_before_its_inputs_have() -> None:
     """DefaultCheckpointPlanTest.testAbortionIfPartiallyFinishedVertexUsedUnionListState: predecessors finish first"""
     job = Graph("ab")
-    with pytest.raises(IllegalPublication, match="before it has consumed the end"):
+    with pytest.raises(IllegalEmission, match="before it has consumed the end"):
         job.end("b")
     job.end("a")
     job.read("b", a=1)
     job.end("b")
     job.end("b")
     assert job.job.has_ended(B)
-    with pytest.raises(IllegalPublication, match="behind its end"):
+    with pytest.raises(IllegalEmission, match="behind its end"):
         job.read("b")
 
 
 def test_output_for_readers_of_whom_there_are_none_is_illegal() -> None:
     """No Flink test."""
     job = Graph("ab")
-    with pytest.raises(IllegalPublication, match="nobody reads it"):
+    with pytest.raises(IllegalEmission, match="nobody reads it"):
         job.emit("b", "b0")
 
 

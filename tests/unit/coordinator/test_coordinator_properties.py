@@ -42,8 +42,8 @@ EVENTS = st.one_of(
     st.builds(m.ChainDeclined, now=NOW, id=IDS, chain=st.sampled_from(CHAINS)),
     st.builds(m.CompletionSucceeded, now=NOW, id=IDS, uri=st.just("uri")),
     st.builds(m.CompletionFailed, now=NOW, id=IDS, failure=st.sampled_from(m.CompletionFailure)),
-    st.builds(m.Published, now=NOW, id=IDS),
-    st.builds(m.PublicationFailed, now=NOW, id=IDS),
+    st.builds(m.OutputCommitted, now=NOW, id=IDS),
+    st.builds(m.CommitFailed, now=NOW, id=IDS),
     st.builds(m.PolicyChanged, now=NOW, policy=POLICIES),
     st.builds(m.ChainStateChanged, now=NOW, chain=st.sampled_from(CHAINS), status=st.sampled_from(m.ChainStatus)),
     st.builds(m.OwnershipLost, now=NOW),
@@ -68,7 +68,7 @@ class Watched:
         self.started: list[CheckpointId] = []
         self.under_way: CheckpointId | None = None
         self.storing: CheckpointId | None = None
-        self.publishing: CheckpointId | None = None
+        self.committing: CheckpointId | None = None
         self.acknowledged: dict[CheckpointId, set[ChainUid]] = {}
         self.outcomes: dict[TriggerId, TriggerState] = {}
         self.wake: float | None = None
@@ -99,9 +99,9 @@ class Watched:
             case m.AbortCheckpoint():
                 assert self.under_way == action.id
                 self.under_way = self.storing = None
-            case m.Publish():
+            case m.CommitOutput():
                 assert self.storing == action.id
-                self.storing, self.publishing = None, action.id
+                self.storing, self.committing = None, action.id
             case m.WakeAt():
                 self.wake = action.time
             case m.FailJob() | m.EndJob():
@@ -119,9 +119,9 @@ class Watched:
                 self.send(event)
         elif how == "store" and self.storing is not None:
             self.send(m.CompletionSucceeded(now=self.now, id=self.storing, uri="uri"))
-        elif how == "publish" and self.publishing is not None:
-            published, self.publishing, self.under_way = self.publishing, None, None
-            self.send(m.Published(now=self.now, id=published))
+        elif how == "publish" and self.committing is not None:
+            committed, self.committing, self.under_way = self.committing, None, None
+            self.send(m.OutputCommitted(now=self.now, id=committed))
         elif how == "run":
             for chain in CHAINS:
                 self.send(m.ChainStateChanged(now=self.now, chain=chain, status=m.ChainStatus.RUNNING))
@@ -137,8 +137,8 @@ def follow(watched: Watched, steps: list[tuple[float, m.Event | str]]) -> None:
         if isinstance(step, str):
             watched.help(step)
             continue
-        if isinstance(step, m.Published) and step.id == watched.publishing:
-            watched.publishing = watched.under_way = None
+        if isinstance(step, m.OutputCommitted) and step.id == watched.committing:
+            watched.committing = watched.under_way = None
         object.__setattr__(step, "now", watched.now)
         watched.send(step)
 

@@ -1,11 +1,11 @@
-"""What the publication lock guards: batches published in order, and the cuts between them."""
+"""What the emission lock guards: batches emitted in order, and the cuts between them."""
 
 from __future__ import annotations
 
 import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, IllegalPublication, Publications, PublicationSealed
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
 
 A, B = ChainUid("a"), ChainUid("b")
 SOURCE, SINK, OTHER_SINK = OperatorUid("source"), OperatorUid("sink"), OperatorUid("other")
@@ -28,32 +28,32 @@ def cuts(effects: Effects) -> dict[ChainUid, ChainCut]:
     return {cut.chain: cut for cut in effects.cuts}
 
 
-def test_a_cut_is_the_last_published_batch_at_once() -> None:
+def test_a_cut_is_the_last_emitted_batch_at_once() -> None:
     """SubtaskCheckpointCoordinatorTest: the source's barrier goes behind what it has emitted"""
-    job = Publications([A])
-    job.publish(A, batch(0, 10, sink="f0"))
-    job.publish(A, batch(1, 20, sink="f1", other="g1"))
+    job = Emissions([A])
+    job.emit(A, batch(0, 10, sink="f0"))
+    job.emit(A, batch(1, 20, sink="f1", other="g1"))
 
     cut = cuts(job.trigger(checkpoint(1)))[A]
     assert (cut.batch, cut.positions, cut.watermarks) == (1, {SOURCE: 20}, {SOURCE: 1000})
     assert cut.committables == {SINK: ("f0", "f1"), OTHER_SINK: ("g1",)}
 
 
-def test_a_chain_that_has_published_nothing_has_an_empty_cut_that_may_be_acknowledged() -> None:
+def test_a_chain_that_has_emitted_nothing_has_an_empty_cut_that_may_be_acknowledged() -> None:
     """No Flink test: a task always has a first record or none."""
-    job = Publications([A])
+    job = Emissions([A])
 
     cut = cuts(job.trigger(checkpoint(1)))[A]
     assert (cut.batch, cut.positions, cut.committables) == (NO_BATCH, {}, {})
     assert job.is_committed(checkpoint(1), A)
 
 
-def test_what_is_published_behind_the_cut_does_not_change_it() -> None:
+def test_what_is_emitted_behind_the_cut_does_not_change_it() -> None:
     """AlignedCheckpointsTest.testMultiChannelWithBarriers"""
-    job = Publications([A])
-    job.publish(A, batch(0, 10, sink="f0"))
+    job = Emissions([A])
+    job.emit(A, batch(0, 10, sink="f0"))
     job.trigger(checkpoint(1))
-    job.publish(A, batch(1, 20, sink="f1"))
+    job.emit(A, batch(1, 20, sink="f1"))
 
     cut = job.cuts_of(checkpoint(1))[A]
     assert (cut.batch, cut.positions, cut.watermarks, cut.committables) == (
@@ -66,8 +66,8 @@ def test_what_is_published_behind_the_cut_does_not_change_it() -> None:
 
 def test_a_cut_may_be_acknowledged_once_its_batch_is_committed() -> None:
     """No Flink test: the two logs are Spark's."""
-    job = Publications([A])
-    job.publish(A, batch(0))
+    job = Emissions([A])
+    job.emit(A, batch(0))
     job.trigger(checkpoint(1))
     assert not job.is_committed(checkpoint(1), A)
 
@@ -78,20 +78,20 @@ def test_a_cut_may_be_acknowledged_once_its_batch_is_committed() -> None:
 
 def test_the_next_batch_proves_that_the_one_before_is_committed() -> None:
     """No Flink test, see above."""
-    job = Publications([A])
-    job.publish(A, batch(0))
+    job = Emissions([A])
+    job.emit(A, batch(0))
     job.trigger(checkpoint(1))
-    job.publish(A, batch(1))
+    job.emit(A, batch(1))
 
     assert job.is_committed(checkpoint(1), A)
 
 
 def test_the_next_checkpoint_takes_what_was_staged_since_the_last_completed_one() -> None:
     """TwoPhaseCommitSinkFunctionTest.testNotifyOfCompletedCheckpoint"""
-    job = Publications([A])
-    job.publish(A, batch(0, sink="f0"))
+    job = Emissions([A])
+    job.emit(A, batch(0, sink="f0"))
     job.trigger(checkpoint(1))
-    job.publish(A, batch(1, sink="f1"))
+    job.emit(A, batch(1, sink="f1"))
     job.complete(checkpoint(1))
     job.complete(checkpoint(1))
 
@@ -100,11 +100,11 @@ def test_the_next_checkpoint_takes_what_was_staged_since_the_last_completed_one(
 
 def test_an_aborted_checkpoint_leaves_its_committables_to_the_next() -> None:
     """TwoPhaseCommitSinkFunctionTest.testSubsumedNotificationOfPreviousCheckpoint"""
-    job = Publications([A])
-    job.publish(A, batch(0, sink="f0"))
+    job = Emissions([A])
+    job.emit(A, batch(0, sink="f0"))
     job.trigger(checkpoint(1))
     job.abort(checkpoint(1))
-    job.publish(A, batch(1, sink="f1"))
+    job.emit(A, batch(1, sink="f1"))
 
     assert job.cuts_of(checkpoint(1)) == {}
     assert cuts(job.trigger(checkpoint(2)))[A].committables == {SINK: ("f0", "f1")}
@@ -112,60 +112,60 @@ def test_an_aborted_checkpoint_leaves_its_committables_to_the_next() -> None:
 
 def test_a_restored_chain_goes_on_behind_its_cut_with_nothing_to_commit() -> None:
     """CheckpointCoordinatorRestoringTest.testRestoreLatestCheckpointedState"""
-    job = Publications([A])
+    job = Emissions([A])
     job.restore(A, BatchId(7), {SOURCE: 70}, {SOURCE: 7000})
     cut = cuts(job.trigger(checkpoint(1)))[A]
     assert (cut.batch, cut.positions, cut.watermarks, cut.committables) == (7, {SOURCE: 70}, {SOURCE: 7000}, {})
     assert job.is_committed(checkpoint(1), A)
 
-    job.publish(A, batch(8, 80))
-    assert job.last_published(A) == 8
+    job.emit(A, batch(8, 80))
+    assert job.last_emitted(A) == 8
 
 
 @pytest.mark.parametrize("number", [0, 2, 7], ids=["again", "a gap", "a jump"])
 def test_a_batch_out_of_order_is_illegal(number: int) -> None:
-    """No Flink test: Spark might run a published batch again after a failed commit."""
-    job = Publications([A])
-    job.publish(A, batch(0))
-    with pytest.raises(IllegalPublication):
-        job.publish(A, batch(number))
+    """No Flink test: Spark might run an emitted batch again after a failed commit."""
+    job = Emissions([A])
+    job.emit(A, batch(0))
+    with pytest.raises(IllegalEmission):
+        job.emit(A, batch(number))
 
 
-def test_a_commit_of_an_unpublished_batch_is_illegal() -> None:
+def test_a_commit_of_an_uncommitted_batch_is_illegal() -> None:
     """No Flink test, see above."""
-    job = Publications([A])
-    with pytest.raises(IllegalPublication):
+    job = Emissions([A])
+    with pytest.raises(IllegalEmission):
         job.committed(A, BatchId(0))
 
 
-def test_a_chain_cannot_be_restored_after_it_has_published() -> None:
+def test_a_chain_cannot_be_restored_after_it_has_emitted() -> None:
     """No Flink test."""
-    job = Publications([A])
-    job.publish(A, batch(0))
-    with pytest.raises(IllegalPublication):
+    job = Emissions([A])
+    job.emit(A, batch(0))
+    with pytest.raises(IllegalEmission):
         job.restore(A, BatchId(3), {}, {})
 
 
-def test_a_stopping_snapshot_seals_publication_unless_it_fails() -> None:
+def test_a_stopping_snapshot_seals_emission_unless_it_fails() -> None:
     """StreamTaskTest.testSavepointSuspendCompleted"""
-    job = Publications([A])
-    job.publish(A, batch(0))
+    job = Emissions([A])
+    job.emit(A, batch(0))
     job.trigger(checkpoint(1), seal=True)
-    with pytest.raises(PublicationSealed):
-        job.publish(A, batch(1))
+    with pytest.raises(EmissionSealed):
+        job.emit(A, batch(1))
     job.abort(checkpoint(1))
-    job.publish(A, batch(1))
+    job.emit(A, batch(1))
 
     job.trigger(checkpoint(2), seal=True)
     job.complete(checkpoint(2))
-    with pytest.raises(PublicationSealed):
-        job.publish(A, batch(2))
+    with pytest.raises(EmissionSealed):
+        job.emit(A, batch(2))
 
 
 def test_all_chains_are_cut_at_one_instant() -> None:
     """CheckpointCoordinatorTest.testTriggerAndConfirmSimpleCheckpoint"""
-    job = Publications([A, B])
-    job.publish(A, batch(0))
+    job = Emissions([A, B])
+    job.emit(A, batch(0))
 
     assert {chain: cut.batch for chain, cut in cuts(job.trigger(checkpoint(1))).items()} == {A: 0, B: NO_BATCH}
 
@@ -173,12 +173,12 @@ def test_all_chains_are_cut_at_one_instant() -> None:
 def test_a_channel_between_unknown_chains_is_refused() -> None:
     """No Flink test."""
     with pytest.raises(ValueError, match="unknown chain b"):
-        Publications([A], channels=[(A, B)])
+        Emissions([A], channels=[(A, B)])
 
 
 def test_a_checkpoint_is_triggered_once() -> None:
     """SubtaskCheckpointCoordinatorTest: an id never starts again"""
-    job = Publications([A])
+    job = Emissions([A])
     job.trigger(checkpoint(1))
     with pytest.raises(ValueError, match="triggered before"):
         job.trigger(checkpoint(1))

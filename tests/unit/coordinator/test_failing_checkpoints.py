@@ -57,7 +57,7 @@ def test_a_checkpoint_that_is_being_stored_does_not_expire() -> None:
     driver.acknowledge(1)
 
     assert aborted(driver.at(1000)) == []
-    assert of(m.Publish, driver.stored(1)) != []
+    assert of(m.CommitOutput, driver.stored(1)) != []
 
 
 @pytest.mark.parametrize(
@@ -191,18 +191,18 @@ def test_a_savepoint_that_is_stored_although_a_chain_failed_meanwhile_names_its_
     actions = driver.stored(1)
     assert outcome(actions, "s").state is TriggerState.FAILED
     assert "savepoint 1 is stored at uri-1" in str(outcome(actions, "s").failure)
-    assert of(m.Publish, actions) == []
+    assert of(m.CommitOutput, actions) == []
     assert driver.counts() == (0, 1, 0)
 
 
-def test_a_savepoint_whose_output_cannot_be_published_names_its_place_but_is_no_success() -> None:
+def test_a_savepoint_whose_output_cannot_be_committed_names_its_place_but_is_no_success() -> None:
     """No Flink test, see above."""
     driver = Driver()
     driver.savepoint("s")
     driver.acknowledge(1)
     driver.stored(1)
 
-    actions = driver.send(m.PublicationFailed(now=1, id=CheckpointId(1), message="disk full"))
+    actions = driver.send(m.CommitFailed(now=1, id=CheckpointId(1), message="disk full"))
     assert outcome(actions, "s").state is TriggerState.FAILED
     assert outcome(actions, "s").uri == "uri-1"
     assert len(of(m.FailJob, actions)) == 1

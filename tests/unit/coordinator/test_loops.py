@@ -11,7 +11,7 @@ from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import EntryKind
-from streamjob.protocol.cuts import IllegalPublication, Publications, PublicationSealed
+from streamjob.protocol.cuts import Emissions, EmissionSealed, IllegalEmission
 
 A, B, C, D = (ChainUid(name) for name in "abcd")
 
@@ -187,7 +187,7 @@ def test_what_is_on_its_way_back_is_in_a_snapshot_that_stops_the_job() -> None:
     graph.read("b", a=2)
     graph.trigger(1, unaligned=True, seal=True)
 
-    with pytest.raises(PublicationSealed):
+    with pytest.raises(EmissionSealed):
         graph.read("b", c=1)
     assert names(graph) == ["c0"]
 
@@ -222,12 +222,12 @@ def test_a_chain_of_a_loop_does_not_end_by_itself() -> None:
     graph = loop()
     graph.end("a")
 
-    with pytest.raises(IllegalPublication, match="chain b ends before it has consumed the end of its inputs"):
+    with pytest.raises(IllegalEmission, match="chain b ends before it has consumed the end of its inputs"):
         graph.end("b")
 
 
 def test_a_restored_loop_with_nothing_left_to_do_ends_at_once() -> None:
-    job = Publications([A, B], [(A, B), (B, B)], feedback=[(B, B)])
+    job = Emissions([A, B], [(A, B), (B, B)], feedback=[(B, B)])
     job.restore(A, BatchId(1), {}, {})
     job.restore(B, BatchId(1), {}, {}, {A: 2, B: 0})
     job.restore_log(A, (), 2, True, CheckpointId(1))
@@ -249,4 +249,4 @@ def test_a_cycle_needs_feedback_and_feedback_a_cycle(
     channels: list[tuple[ChainUid, ChainUid]], feedback: list[tuple[ChainUid, ChainUid]], what: str
 ) -> None:
     with pytest.raises(ValueError, match=what):
-        Publications([A, B], channels, feedback=feedback)
+        Emissions([A, B], channels, feedback=feedback)

@@ -98,7 +98,7 @@ def test_a_request_is_refused_when_a_chain_is_not_running_and_that_counts_for_no
     assert of(m.FailJob, actions) == []
 
 
-def test_a_savepoint_completes_for_its_caller_when_its_output_is_published() -> None:
+def test_a_savepoint_completes_for_its_caller_when_its_output_is_committed() -> None:
     """CheckpointCoordinatorTest.testTriggerAndConfirmSimpleSavepoint"""
     driver = Driver()
     driver.savepoint("s")
@@ -106,7 +106,7 @@ def test_a_savepoint_completes_for_its_caller_when_its_output_is_published() -> 
 
     assert resolved(driver.stored(1)) == {}
 
-    actions = driver.published(1)
+    actions = driver.committed(1)
     assert outcome(actions, "s") == TriggerOutcome(
         state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1"
     )

@@ -13,7 +13,7 @@ from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, TriggerState
 
 
-def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_published() -> None:
+def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_committed() -> None:
     """StopWithSavepointTerminationHandlerImplTest.testHappyPath, for a checkpoint"""
     driver = Driver(CheckpointPolicy(interval=10))
     (start,) = of(m.StartCheckpoint, driver.stop("stop"))
@@ -21,7 +21,7 @@ def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_published() 
     driver.acknowledge(1)
     assert resolved(driver.stored(1)) == {}
 
-    actions = driver.published(1)
+    actions = driver.committed(1)
     assert outcome(actions, "stop").checkpoint == 1
     assert actions[-1] == m.EndJob(end=m.JobEnd.STOPPED)
     assert driver.at(100) == []

@@ -7,7 +7,7 @@ from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import END_OF_TIME_MS, BrokenLog, Entry, EntryKind, Segment
-from streamjob.protocol.cuts import IllegalPublication, PublicationSealed
+from streamjob.protocol.cuts import EmissionSealed, IllegalEmission
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 
@@ -184,7 +184,7 @@ def test_a_chain_that_has_passed_its_barrier_is_never_behind_its_producers_cut()
     job = Graph("ac bc")
     job.trigger(1)
     job.emit("a", "a0")
-    with pytest.raises(IllegalPublication):
+    with pytest.raises(IllegalEmission):
         job.read("c", a=2)
 
 
@@ -194,7 +194,7 @@ def test_a_switched_stopping_checkpoint_seals_every_chain() -> None:
     job.emit("a", "a0")
     job.trigger(1, seal=True)
     job.switch(1)
-    with pytest.raises(PublicationSealed):
+    with pytest.raises(EmissionSealed):
         job.read("b", a=1)
     assert job.in_flight("ab") == "a0 |1"
 
@@ -293,7 +293,7 @@ def test_a_restored_end_is_the_end_also_when_everyone_has_consumed_it() -> None:
     assert job.job.watermark_at(B, 3) == END_OF_TIME_MS
     assert job.job.has_ended(B)
     assert not job.job.input_ended(C)
-    with pytest.raises(IllegalPublication, match="behind its end"):
+    with pytest.raises(IllegalEmission, match="behind its end"):
         job.emit("b", "b0")
 
 
@@ -303,7 +303,7 @@ def test_a_reader_cannot_begin_outside_what_is_restored(position: int) -> None:
     job = Graph("ac")
     job.job.restore(C, BatchId(2), {}, {}, {A: position})
     job.job.restore_log(A, [data(4, "a4")], 5, False, CheckpointId(5))
-    with pytest.raises(IllegalPublication, match=f"is to read from position {position}"):
+    with pytest.raises(IllegalEmission, match=f"is to read from position {position}"):
         job.trigger(6)
 
 

@@ -15,7 +15,7 @@ from streamjob.ids import ChainUid
 from streamjob.job import Feedback, JobSpec, Plan, plan
 from streamjob.job.drawing import as_json, as_mermaid, as_text
 from streamjob.job.loops import closes_a_cycle, loops_of
-from streamjob.protocol.cuts import Publications
+from streamjob.protocol.cuts import Emissions
 
 BOTH = "SELECT * FROM {} UNION ALL SELECT * FROM {}"
 COLUMNS = "timestamp TIMESTAMP, value BIGINT"
@@ -139,7 +139,7 @@ def test_chains_of_any_loop_read_nothing_but_channels_and_can_be_checkpointed(sp
     found = plan(spec)
 
     back = {(each.source, each.target) for each in found.channels if each.feedback}
-    job = Publications(
+    job = Emissions(
         [chain.uid for chain in found.chains], [(c.source, c.target) for c in found.channels], feedback=back
     )
     loops = loops_of(spec)

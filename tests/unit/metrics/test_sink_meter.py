@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.sink import Staged
-from streamjob_runtime.sinks.meter import LastPublished, SinkMeter, SinkMeters
+from streamjob_runtime.sinks.meter import LastCommit, SinkMeter, SinkMeters
 
 SINK = OperatorUid("report")
 FIVE, SIX = CheckpointId(5), CheckpointId(6)
@@ -46,21 +46,21 @@ def refuse() -> None:
     raise OSError("the disk is full")
 
 
-def test_rows_are_published_with_the_batch_that_they_were_staged_in(meter: SinkMeter) -> None:
+def test_rows_are_committed_with_the_batch_that_they_were_staged_in(meter: SinkMeter) -> None:
     stage(meter, {"files": ["a"]}, 10)
     stage(meter, {"files": ["b"]}, 20)
     meter.commit(nothing, FIVE, [{"files": ["a"]}])
 
     figures = meter.figures
-    assert (figures.staged_rows, figures.published_rows) == (30, 10)
-    assert (figures.published, figures.waiting) == (1, 1)
-    assert figures.last == LastPublished(FIVE, 1000.0, 1.0)
+    assert (figures.staged_rows, figures.committed_rows) == (30, 10)
+    assert (figures.committed, figures.waiting) == (1, 1)
+    assert figures.last == LastCommit(FIVE, 1000.0, 1.0)
 
 
-def test_a_batch_without_a_committable_is_published_as_it_is_staged(meter: SinkMeter) -> None:
+def test_a_batch_without_a_committable_is_committed_as_it_is_staged(meter: SinkMeter) -> None:
     stage(meter, None, 10)
 
-    assert (meter.figures.published_rows, meter.figures.waiting) == (10, 0)
+    assert (meter.figures.committed_rows, meter.figures.waiting) == (10, 0)
 
 
 def test_a_commit_that_is_repeated_counts_once(meter: SinkMeter) -> None:
@@ -68,17 +68,17 @@ def test_a_commit_that_is_repeated_counts_once(meter: SinkMeter) -> None:
     meter.commit(nothing, FIVE, ["a"])
     meter.commit(nothing, FIVE, ["a"])
 
-    assert (meter.figures.published_rows, meter.figures.published) == (10, 1)
+    assert (meter.figures.committed_rows, meter.figures.committed) == (10, 1)
 
 
-def test_what_another_process_staged_is_not_counted_since_it_may_have_been_published(meter: SinkMeter) -> None:
+def test_what_another_process_staged_is_not_counted_since_it_may_have_been_committed(meter: SinkMeter) -> None:
     meter.commit(nothing, FIVE, ["a"])
 
-    assert (meter.figures.published_rows, meter.figures.published) == (0, 0)
-    assert meter.figures.last == LastPublished(FIVE, 1000.0, 1.0)
+    assert (meter.figures.committed_rows, meter.figures.committed) == (0, 0)
+    assert meter.figures.last == LastCommit(FIVE, 1000.0, 1.0)
 
 
-def test_a_commit_that_fails_is_a_failure_and_what_it_was_to_publish_goes_on_waiting(meter: SinkMeter) -> None:
+def test_a_commit_that_fails_is_a_failure_and_what_it_was_to_commit_goes_on_waiting(meter: SinkMeter) -> None:
     stage(meter, "a", 10)
 
     with pytest.raises(OSError, match="the disk is full"):
@@ -86,14 +86,14 @@ def test_a_commit_that_fails_is_a_failure_and_what_it_was_to_publish_goes_on_wai
     assert (meter.figures.failures, meter.figures.waiting, meter.figures.last) == (1, 1, None)
 
     meter.commit(nothing, FIVE, ["a"])
-    assert (meter.figures.published_rows, meter.figures.waiting) == (10, 0)
+    assert (meter.figures.committed_rows, meter.figures.waiting) == (10, 0)
 
 
 def test_what_was_staged_behind_the_cut_waits_no_longer_once_it_is_discarded(meter: SinkMeter) -> None:
     stage(meter, "a", 10)
     meter.abort(nothing)
 
-    assert (meter.figures.staged_rows, meter.figures.published_rows, meter.figures.waiting) == (10, 0, 0)
+    assert (meter.figures.staged_rows, meter.figures.committed_rows, meter.figures.waiting) == (10, 0, 0)
 
 
 def test_rows_stay_unknown_once_a_batch_could_not_be_counted(meter: SinkMeter) -> None:
@@ -102,7 +102,7 @@ def test_rows_stay_unknown_once_a_batch_could_not_be_counted(meter: SinkMeter) -
     meter.commit(nothing, FIVE, ["a"])
     meter.commit(nothing, SIX, ["b"])
 
-    assert (meter.figures.staged_rows, meter.figures.published_rows, meter.figures.published) == (None, None, 2)
+    assert (meter.figures.staged_rows, meter.figures.committed_rows, meter.figures.committed) == (None, None, 2)
 
 
 def test_each_call_that_succeeds_is_told_with_its_seconds(meters: SinkMeters, meter: SinkMeter) -> None:

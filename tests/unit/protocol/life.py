@@ -8,11 +8,11 @@ from typing import Literal
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
 from streamjob.protocol.collector import Collected, Collector
+from streamjob.protocol.committing import Recovered, SinkEffect, commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim
-from streamjob.protocol.publishing import Recovered, SinkEffect, publish, recover
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
@@ -93,7 +93,7 @@ class Life:
     def complete(self, manifest: Manifest, place: str | None = None) -> Completion:
         program = complete_snapshot(self.held, self.registry, manifest, 2.0, savepoint_uri=place)
         completion = drive(self.store, program)
-        drive(self.store, publish(completion, manifest), perform=self.sink.append)
+        drive(self.store, commit(completion, manifest), perform=self.sink.append)
         return completion
 
     def checkpoint(self, *contents: str) -> Manifest:
@@ -112,7 +112,7 @@ class Life:
 
 
 def without_recovery(store: FaultyStore) -> Life:
-    """Claim the log, and resolve and publish nothing yet."""
+    """Claim the log, and resolve and commit nothing yet."""
     owner = Life.__new__(Life)
     owner.store, owner.mode = store, ClaimMode.CLAIM
     owner.held = drive(store, claim(Identity(job=JOB, owner=Owner("reader"), attempt=Attempt(0)), 1.0))

@@ -87,10 +87,10 @@ def write_version_1(store: FaultyStore, *records: LogRecord) -> None:
 def checkpoint(
     store: FaultyStore, held: Claim, number: int, now: float = 2.0, kind: RecordKind = RecordKind.CHECKPOINT
 ) -> Completion:
-    """Complete and publish a checkpoint."""
+    """Complete and commit a checkpoint."""
     manifest = keys.manifest(held.epoch, CheckpointId(number))
     completion = drive(store, complete(held, kind, CheckpointId(number), named(manifest), now))
-    held.published(CheckpointId(number))
+    held.committed(CheckpointId(number))
     return completion
 
 
@@ -119,7 +119,7 @@ def test_a_claim_knows_the_completions_below_it(store: FaultyStore) -> None:
 
     assert (second.epoch, second.last_seq, second.last_id) == (2, 3, 7)
     assert [found.id for found in second.retained] == [4, 7]
-    assert second.unpublished == second.newest == second.below.newest
+    assert second.uncommitted == second.newest == second.below.newest
 
 
 def test_in_version_1_only_the_dense_run_that_ends_at_the_highest_record_counts(store: FaultyStore) -> None:
@@ -385,26 +385,26 @@ def test_a_refusal_behind_an_unknown_outcome_does_not_settle_it(store: FaultySto
     assert checkpoint(store, held, 1).record.seq == 1
 
 
-def test_nothing_is_completed_before_the_last_completion_is_published(store: FaultyStore) -> None:
+def test_nothing_is_completed_before_the_last_completion_is_committed(store: FaultyStore) -> None:
     held = drive(store, claim(identity(), 1.0))
     drive(store, complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
 
-    with pytest.raises(IllegalStep, match="not yet published"):
+    with pytest.raises(IllegalStep, match="not yet committed"):
         checkpoint(store, held, 2)
 
 
-def test_nothing_is_completed_before_the_completion_below_the_claim_is_published_again(store: FaultyStore) -> None:
+def test_nothing_is_completed_before_the_completion_below_the_claim_is_committed_again(store: FaultyStore) -> None:
     checkpoint(store, drive(store, claim(identity(), 1.0)), 1)
     held = drive(store, claim(identity("two"), 2.0))
 
-    with pytest.raises(IllegalStep, match="not yet published"):
+    with pytest.raises(IllegalStep, match="not yet committed"):
         checkpoint(store, held, 2)
 
 
 def test_ids_grow_across_epochs(store: FaultyStore) -> None:
     checkpoint(store, drive(store, claim(identity(), 1.0)), 5)
     held = drive(store, claim(identity("two"), 2.0))
-    held.published(CheckpointId(5))
+    held.committed(CheckpointId(5))
 
     with pytest.raises(IllegalStep, match="not above 5"):
         checkpoint(store, held, 5)
@@ -433,8 +433,8 @@ def test_a_finished_job_is_recognised_however_often_it_is_claimed_again(store: F
     for number in range(3):
         held = drive(store, claim(identity(f"later-{number}"), 2.0, checkpoints=1))
         assert held.finished
-        assert held.unpublished is not None
-        assert held.unpublished.kind is RecordKind.FINAL
+        assert held.uncommitted is not None
+        assert held.uncommitted.kind is RecordKind.FINAL
 
 
 def test_capabilities_cannot_be_made_by_hand(store: FaultyStore) -> None:

@@ -11,9 +11,9 @@ from tests.unit.protocol.test_damaged_logs import crashed, record, seen, version
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.claiming import claim_snapshot
+from streamjob.protocol.committing import Commit
 from streamjob.protocol.log import JobId, LogDamaged, read
 from streamjob.protocol.ownership import Identity, claim
-from streamjob.protocol.publishing import Commit
 from streamjob.protocol.repair import SKIPPED_IDS, NotAManifest, NothingToGoOnFrom, Plan, plan_repair, repair
 from streamjob.protocol.restore import resolve
 from streamjob.snapshot import keys

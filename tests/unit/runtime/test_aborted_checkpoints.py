@@ -13,12 +13,12 @@ import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol import messages as m
-from streamjob.protocol.cuts import Batch, Publications
+from streamjob.protocol.cuts import Batch, Emissions
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 
 UID = ChainUid("chain")
@@ -74,11 +74,11 @@ def acknowledger(tmp_path: Path) -> SlowAcknowledger:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path, acknowledger: SlowAcknowledger) -> Iterator[Checkpoints]:
-    publication = Publication(Publications([UID]))
-    publication.publish(UID, Batch(batch=BatchId(0)))
+    emission = EmissionLock(Emissions([UID]))
+    emission.emit(UID, Batch(batch=BatchId(0)))
     made = Checkpoints(
         acknowledgers={UID: cast("Any", acknowledger)},
-        publication=publication,
+        emission=emission,
         ledger=cast("Any", FakeLedger()),
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: cast("Any", SimpleNamespace(sinks=())),
@@ -123,7 +123,7 @@ def test_a_defect_in_work_beside_the_stream_is_told(
 
     with caplog.at_level(logging.ERROR, "streamjob"):
         checkpoints.complete(completion)
-        checkpoints.publish(m.Publish(id=FIVE))
+        checkpoints.commit(m.CommitOutput(id=FIVE))
         checkpoints.close()
 
     assert "this cannot be collected" in caplog.text

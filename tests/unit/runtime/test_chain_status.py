@@ -11,13 +11,13 @@ import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
-from streamjob.protocol.cuts import Batch, Publications
+from streamjob.protocol.cuts import Batch, Emissions
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain import chain as chain_module
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import ChainOutput
-from streamjob_runtime.chain.publication import Publication
 
 UID = ChainUid("chain")
 SOURCE = OperatorUid("source")
@@ -58,7 +58,7 @@ class FakeWriter:
         )
 
 
-def chain_of(tmp_path: Path, publication: Publication, statuses: list[ChainStatus], writer: FakeWriter) -> Chain:
+def chain_of(tmp_path: Path, emission: EmissionLock, statuses: list[ChainStatus], writer: FakeWriter) -> Chain:
     dataflow = Dataflow(
         output=cast("Any", SimpleNamespace(writeStream=writer)),
         output_mode="append",
@@ -74,7 +74,7 @@ def chain_of(tmp_path: Path, publication: Publication, statuses: list[ChainStatu
         spark=cast("Any", SimpleNamespace(_jvm=jvm, sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))),
         dataflow=dataflow,
         output=ChainOutput({}),
-        publication=publication,
+        emission=emission,
         start=ChainStart(tmp_path),
         clock=lambda: 0.0,
         listener=Listener(statuses),
@@ -91,7 +91,7 @@ def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
     monkeypatch.setattr(chain_module, "force_flush", lambda *_: BatchId(2))
     statuses: list[ChainStatus] = []
     writer = FakeWriter()
-    chain = chain_of(tmp_path, Publication(Publications([UID])), statuses, writer)
+    chain = chain_of(tmp_path, EmissionLock(Emissions([UID])), statuses, writer)
 
     chain.start()
     chain._thread.join(10)
@@ -101,10 +101,10 @@ def test_a_chain_that_is_flushed_does_not_report_that_it_runs_once_more(
 
 
 def test_a_batch_is_committed_though_spark_has_deleted_its_entry_since(tmp_path: Path) -> None:
-    publication = Publication(Publications([UID]))
-    chain = chain_of(tmp_path, publication, [], FakeWriter())
+    emission = EmissionLock(Emissions([UID]))
+    chain = chain_of(tmp_path, emission, [], FakeWriter())
     for number in range(3):
-        publication.publish(UID, Batch(batch=BatchId(number)))
+        emission.emit(UID, Batch(batch=BatchId(number)))
 
     assert [chain.is_committed(BatchId(number)) for number in (NO_BATCH, 0, 1, 2)] == [True, True, True, False]
     (tmp_path / "commits").mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch, Publications
+from streamjob.protocol.cuts import Batch, Emissions
 from streamjob_runtime.chain.gate import BatchRefused, EventTime, Gate
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned
@@ -118,23 +118,23 @@ def test_an_entry_of_another_form_is_not_rewound(tmp_path: Path) -> None:
 
 
 def test_a_drained_chain_has_ended_for_its_readers_but_not_for_who_restores_it() -> None:
-    publications = Publications([FIRST, SECOND], [(FIRST, SECOND)])
-    publications.publish(FIRST, Batch(batch=BatchId(0)))
-    publications.end(FIRST, drained=True)
-    end = publications.frontier(FIRST, SECOND)
-    publications.publish(SECOND, Batch(batch=BatchId(0), consumed={FIRST: end}))
-    assert publications.input_ended(SECOND)
-    assert publications.input_drained(SECOND)
-    publications.end(SECOND, drained=True)
+    emissions = Emissions([FIRST, SECOND], [(FIRST, SECOND)])
+    emissions.emit(FIRST, Batch(batch=BatchId(0)))
+    emissions.end(FIRST, drained=True)
+    end = emissions.frontier(FIRST, SECOND)
+    emissions.emit(SECOND, Batch(batch=BatchId(0), consumed={FIRST: end}))
+    assert emissions.input_ended(SECOND)
+    assert emissions.input_drained(SECOND)
+    emissions.end(SECOND, drained=True)
 
-    cuts = {cut.chain: cut for cut in publications.trigger(CheckpointId(1), seal=True).cuts}
+    cuts = {cut.chain: cut for cut in emissions.trigger(CheckpointId(1), seal=True).cuts}
     assert [cuts[chain].ended for chain in (FIRST, SECOND)] == [False, False]
     assert cuts[SECOND].ended_inputs == frozenset()
     assert (cuts[SECOND].consumed, cuts[SECOND].in_flight[FIRST]) == ({FIRST: end}, ())
 
 
 def test_a_chain_that_has_finished_is_not_drained() -> None:
-    publications = Publications([FIRST, SECOND], [(FIRST, SECOND)])
-    publications.end(FIRST)
+    emissions = Emissions([FIRST, SECOND], [(FIRST, SECOND)])
+    emissions.end(FIRST)
 
-    assert not publications.input_drained(SECOND)
+    assert not emissions.input_drained(SECOND)

@@ -11,9 +11,9 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.plan import ChannelPlan
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Backlog, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Output, Publications
+from streamjob.protocol.cuts import Batch, ChainCut, Emissions, Output
 from streamjob_runtime.chain.channels.in_flight import names_in_flight
-from streamjob_runtime.chain.publication import LoopTooFull, Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock, LoopTooFull
 from streamjob_runtime.control.views import channel_view
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 
@@ -24,28 +24,28 @@ class Loop:
     """Chain a, and behind it b, which reads its own stream."""
 
     def __init__(self, **policy: Any) -> None:
-        publications = Publications([A, B], [(A, B), (B, B)], feedback=[(B, B)])
-        self.publication = Publication(publications, ChannelPolicy(**policy))
+        emissions = Emissions([A, B], [(A, B), (B, B)], feedback=[(B, B)])
+        self.emission = EmissionLock(emissions, ChannelPolicy(**policy))
         self.stream = FakeStream()
-        self.publication.open_channels(cast("Any", {A: FakeStream(), B: self.stream}))
+        self.emission.open_channels(cast("Any", {A: FakeStream(), B: self.stream}))
         self.cuts: dict[ChainUid, ChainCut] = {}
-        self.publication.on_cut = lambda _, cut: self.cuts.update({cut.chain: cut})
+        self.emission.on_cut = lambda _, cut: self.cuts.update({cut.chain: cut})
 
-    def publish(self, chain: ChainUid, name: str = "", **consumed: int) -> None:
-        batch = BatchId(self.publication.last_published(chain) + 1)
+    def emit(self, chain: ChainUid, name: str = "", **consumed: int) -> None:
+        batch = BatchId(self.emission.last_emitted(chain) + 1)
         segments = (Segment(name=name, records=1, length=10),) if name else ()
         positions = {ChainUid(producer): at for producer, at in consumed.items()}
-        self.publication.publish(chain, Batch(batch=batch, consumed=positions, output=Output(segments=segments)))
-        self.publication.committed(chain, batch)
+        self.emission.emit(chain, Batch(batch=batch, consumed=positions, output=Output(segments=segments)))
+        self.emission.committed(chain, batch)
 
 
 def test_a_loop_that_needs_more_room_than_its_quota_fails_and_names_the_setting() -> None:
     loop = Loop(feedback_bytes=25)
-    loop.publish(B, "x")
-    loop.publish(B, "y")
+    loop.emit(B, "x")
+    loop.emit(B, "y")
 
     with pytest.raises(LoopTooFull) as caught:
-        loop.publish(B, "z")
+        loop.emit(B, "z")
 
     assert str(caught.value) == (
         "The loop of b has 30 bytes on their way back from chain 'b', and channels.feedbackBytes allows 25\n"
@@ -56,26 +56,26 @@ def test_a_loop_that_needs_more_room_than_its_quota_fails_and_names_the_setting(
 def test_what_has_been_read_needs_no_room() -> None:
     loop = Loop(feedback_bytes=20)
     for number in range(5):
-        loop.publish(B, f"x{number}", b=number)
+        loop.emit(B, f"x{number}", b=number)
     assert loop.stream.dropped == 4
 
 
 def test_nobody_waits_for_a_loop_to_read_what_comes_back() -> None:
     loop = Loop(capacity_bytes=10)
-    loop.publish(B, "x")
-    loop.publish(B, "y")
-    loop.publication.wait_for_room(B, lambda: pytest.fail("it waits"))
+    loop.emit(B, "x")
+    loop.emit(B, "y")
+    loop.emission.wait_for_room(B, lambda: pytest.fail("it waits"))
 
 
 def test_what_goes_round_is_kept_until_the_chain_that_wrote_it_has_hold_of_it() -> None:
     loop = Loop()
-    loop.publish(B, "x")
-    loop.publication.trigger(CheckpointId(1), seal=False, unaligned=True)
-    loop.publish(B, b=1)
+    loop.emit(B, "x")
+    loop.emission.trigger(CheckpointId(1), seal=False, unaligned=True)
+    loop.emit(B, b=1)
     assert names_in_flight(loop.cuts[B]) == {A: (), B: ("x",)}
     assert loop.stream.dropped == 0
 
-    loop.publication.unpin(CheckpointId(1), B)
+    loop.emission.unpin(CheckpointId(1), B)
     assert loop.stream.dropped == 1
 
 

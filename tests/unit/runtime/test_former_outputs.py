@@ -1,4 +1,4 @@
-"""Publishing what a completed checkpoint staged, though the job's sinks may have changed since."""
+"""Committing what a completed checkpoint staged, though the job's sinks may have changed since."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.publishing import Recovered
+from streamjob.protocol.committing import Recovered
 from streamjob.sink import Sink, SinkContext, Staged
 from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
 from streamjob_runtime.job.output_recovery import recover_output
@@ -46,7 +46,7 @@ def outputs_of(now: Recorder, former: Sink | None, *unchanged: OperatorUid) -> F
     return FormerOutputs(Outputs({KEPT: now}), frozenset(unchanged), lambda uid: former)
 
 
-def test_an_unchanged_sink_publishes_through_the_jobs_own() -> None:
+def test_an_unchanged_sink_commits_through_the_jobs_own() -> None:
     now, former = Recorder(), Recorder()
     outputs = outputs_of(now, former, KEPT)
 
@@ -56,7 +56,7 @@ def test_an_unchanged_sink_publishes_through_the_jobs_own() -> None:
     assert (now.calls, former.calls) == (["commit 5 ['a']", "abort"], [])
 
 
-def test_a_sink_that_the_job_has_otherwise_publishes_where_it_was_and_is_cleaned_in_both_places() -> None:
+def test_a_sink_that_the_job_has_otherwise_commits_where_it_was_and_is_cleaned_in_both_places() -> None:
     now, former = Recorder(), Recorder()
     outputs = outputs_of(now, former)
 
@@ -67,7 +67,7 @@ def test_a_sink_that_the_job_has_otherwise_publishes_where_it_was_and_is_cleaned
     assert former.calls == ["commit 5 ['a']", "close", "abort", "close"]
 
 
-def test_a_sink_that_is_gone_still_publishes_what_is_due() -> None:
+def test_a_sink_that_is_gone_still_commits_what_is_due() -> None:
     former = Recorder()
 
     outputs_of(Recorder(), former).commit(GONE, FIVE, ["a"])

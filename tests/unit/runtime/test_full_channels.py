@@ -11,8 +11,8 @@ import pytest
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Entry, EntryKind, Segment
-from streamjob.protocol.cuts import Batch, Output, Publications
-from streamjob_runtime.chain.publication import Publication
+from streamjob.protocol.cuts import Batch, Emissions, Output
+from streamjob_runtime.chain.emission_lock import EmissionLock
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 ONE = CheckpointId(1)
@@ -41,23 +41,23 @@ class FakeStream:
 class Channels:
     """Chain a, whose stream b and c read, with a channel that holds 20 bytes."""
 
-    def __init__(self, publications: Publications | None = None, **policy: Any) -> None:
-        given = publications or Publications([A, B, C], [(A, B), (A, C)])
-        self.publication = Publication(given, ChannelPolicy(**({"capacity_bytes": 20} | policy)))
+    def __init__(self, emissions: Emissions | None = None, **policy: Any) -> None:
+        given = emissions or Emissions([A, B, C], [(A, B), (A, C)])
+        self.emission = EmissionLock(given, ChannelPolicy(**({"capacity_bytes": 20} | policy)))
         self.stream = FakeStream()
-        self.publication.open_channels(cast("Any", {A: self.stream}))
+        self.emission.open_channels(cast("Any", {A: self.stream}))
 
     def write(self, name: str, *, records: int = 1, length: int = 10) -> None:
         segment = Segment(name=name, records=records, length=length)
-        self._publish(A, output=Output(segments=(segment,)))
+        self._emit(A, output=Output(segments=(segment,)))
 
     def read(self, chain: ChainUid, position: int) -> None:
-        self._publish(chain, consumed={A: position})
+        self._emit(chain, consumed={A: position})
 
-    def _publish(self, chain: ChainUid, **fields: Any) -> None:
-        batch = BatchId(self.publication.last_published(chain) + 1)
-        self.publication.publish(chain, Batch(batch=batch, **fields))
-        self.publication.committed(chain, batch)
+    def _emit(self, chain: ChainUid, **fields: Any) -> None:
+        batch = BatchId(self.emission.last_emitted(chain) + 1)
+        self.emission.emit(chain, Batch(batch=batch, **fields))
+        self.emission.committed(chain, batch)
 
     def waits(self, *until: Callable[[], None]) -> int:
         """Let a wait for room while others do one thing after the other; return how many were done by then."""
@@ -76,7 +76,7 @@ class Channels:
             threads[-1].start()
             return False
 
-        self.publication.wait_for_room(A, look)
+        self.emission.wait_for_room(A, look)
         for thread in threads:
             thread.join(WITHIN)
         return len(done)
@@ -89,7 +89,7 @@ def test_a_full_channel_blocks_its_producer_until_the_slowest_reader_has_read() 
     channels.write("y")
 
     assert channels.waits(lambda: channels.read(B, 2), lambda: channels.read(C, 1), lambda: channels.read(C, 2)) == 2
-    assert channels.publication.blocked_seconds(A) > 0
+    assert channels.emission.blocked_seconds(A) > 0
 
 
 def test_a_channel_may_be_full_of_records() -> None:
@@ -103,24 +103,24 @@ def test_a_producer_whose_job_is_over_waits_no_longer() -> None:
     channels = Channels()
     channels.write("x", length=20)
 
-    assert channels.waits(channels.publication.wake) == 1
-    assert channels.publication.backlog(A).bytes == 20
+    assert channels.waits(channels.emission.wake) == 1
+    assert channels.emission.backlog(A).bytes == 20
 
 
 def test_a_chain_that_nobody_reads_does_not_wait() -> None:
     channels = Channels()
     channels.write("x", length=20)
-    channels.publication.wait_for_room(B, lambda: pytest.fail("b has no readers"))
+    channels.emission.wait_for_room(B, lambda: pytest.fail("b has no readers"))
 
 
 def test_what_was_restored_in_flight_fills_the_channel() -> None:
     """ChannelPersistenceITCase.testUpstreamBlocksAfterRecoveringState: a full channel is what blocks here."""
-    publications = Publications([A, B], [(A, B)])
+    emissions = Emissions([A, B], [(A, B)])
     segments = (Segment(name="x", records=1, length=20),)
-    publications.restore(B, BatchId(4), {}, {}, {A: 7})
+    emissions.restore(B, BatchId(4), {}, {}, {A: 7})
     entries = [Entry(index=7, kind=EntryKind.DATA, segments=segments)]
-    publications.restore_log(A, entries, 8, False, ONE)
-    channels = Channels(publications)
+    emissions.restore_log(A, entries, 8, False, ONE)
+    channels = Channels(emissions)
 
     assert channels.waits(lambda: channels.read(B, 8), lambda: None) == 1
 
@@ -128,8 +128,8 @@ def test_what_was_restored_in_flight_fills_the_channel() -> None:
 def test_barriers_and_the_end_of_input_enter_a_full_channel() -> None:
     channels = Channels()
     channels.write("x", length=20)
-    channels.publication.trigger(ONE, seal=False, unaligned=False)
-    channels.publication.end(A)
+    channels.emission.trigger(ONE, seal=False, unaligned=False)
+    channels.emission.end(A)
 
     assert [len(segments) for segments in channels.stream.entries] == [1, 0, 0]
     assert channels.stream.frontiers == {B: 2, C: 2}
@@ -139,14 +139,14 @@ def test_what_is_in_flight_in_a_checkpoint_is_kept_until_each_reader_has_hold_of
     """ChannelStateWriterImplTest.testBuffersRecycledOnError: what is being written is not recycled"""
     channels = Channels()
     channels.write("x")
-    channels.publication.trigger(ONE, seal=False, unaligned=True)
+    channels.emission.trigger(ONE, seal=False, unaligned=True)
     for reader in (B, C):
         channels.read(reader, 1)
     assert channels.stream.dropped == 0
 
-    channels.publication.unpin(ONE, B)
+    channels.emission.unpin(ONE, B)
     assert channels.stream.dropped == 0
-    channels.publication.unpin(ONE, C)
+    channels.emission.unpin(ONE, C)
     assert channels.stream.dropped == 1
 
 
@@ -154,9 +154,9 @@ def test_an_abort_lets_go_of_what_was_in_flight() -> None:
     """ChannelStateWriterImplTest.testAbortClearsResults"""
     channels = Channels()
     channels.write("x")
-    channels.publication.trigger(ONE, seal=False, unaligned=True)
+    channels.emission.trigger(ONE, seal=False, unaligned=True)
     for reader in (B, C):
         channels.read(reader, 1)
 
-    channels.publication.abort(ONE)
+    channels.emission.abort(ONE)
     assert channels.stream.dropped == 1

@@ -13,7 +13,7 @@ import pytest
 from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, Owner
 from streamjob.protocol import messages as m
 from streamjob.protocol.creating import OutcomeUnknown
-from streamjob.protocol.cuts import Publications
+from streamjob.protocol.cuts import Emissions
 from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
@@ -21,7 +21,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
 from streamjob.testing.memory_store import FaultyStore, MemoryStore
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger
 
@@ -86,7 +86,7 @@ def failure(ledger: Ledger, holds: Path, make: Callable[[Ledger], Manifest] = ma
     events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
     checkpoints = Checkpoints(
         acknowledgers={},
-        publication=Publication(Publications([ChainUid("chain")])),
+        emission=EmissionLock(Emissions([ChainUid("chain")])),
         ledger=ledger,
         outputs=cast("Any", SimpleNamespace()),
         manifest_of=lambda action: make(ledger),

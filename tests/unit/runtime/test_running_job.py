@@ -16,13 +16,13 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerI
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
 from streamjob.protocol.channels import END_OF_TIME_MS, Segment
-from streamjob.protocol.cuts import Batch, Output, Publications
+from streamjob.protocol.cuts import Batch, Emissions, Output
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
 from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
-from streamjob_runtime.chain.publication import Publication
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.control.api.control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
@@ -169,25 +169,25 @@ class World:
         """Let an epoch begin, in which the `finished` chains do not run."""
         uids = [chain.uid for chain in self.plan.chains]
         channels = [(channel.source, channel.target) for channel in self.plan.channels]
-        publication = Publication(Publications(uids, channels), self.runner.job.loaded.spec.channels)
-        publication.open_channels(cast(Any, {uid: Streams() for uid in uids}))
+        emission = EmissionLock(Emissions(uids, channels), self.runner.job.loaded.spec.channels)
+        emission.open_channels(cast(Any, {uid: Streams() for uid in uids}))
         self.blocked = {}
-        publication.blocked_seconds = lambda chain: self.blocked.get(chain, 0.0)  # type: ignore[method-assign]
+        emission.blocked_seconds = lambda chain: self.blocked.get(chain, 0.0)  # type: ignore[method-assign]
         self.chains = {uid: FakeChain(uid) for uid in uids if uid not in finished}
         manifest = SimpleNamespace(id=CheckpointId(3), kind="checkpoint")
         self.runner.epoch = SimpleNamespace(
             chains=self.chains,
-            publication=publication,
+            emission=emission,
             rewriting=None,
             restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
         )
 
     def write(self, chain: ChainUid, *, records: int, length: int) -> None:
-        """Publish a batch that other chains can read."""
-        publication = self.runner.epoch.publication
-        batch = BatchId(publication.last_published(chain) + 1)
+        """Emit a batch that other chains can read."""
+        emission = self.runner.epoch.emission
+        batch = BatchId(emission.last_emitted(chain) + 1)
         segment = Segment(name=f"{chain}-{batch}", records=records, length=length)
-        publication.publish(chain, Batch(batch=batch, output=Output(segments=(segment,))))
+        emission.emit(chain, Batch(batch=batch, output=Output(segments=(segment,))))
 
     def complete(self, checkpoint: int, *, alignment: float = 0.0, unaligned: bool = False) -> None:
         """Let a checkpoint complete."""
@@ -379,8 +379,8 @@ def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world
 
 def test_time_that_was_waited_adds_up_over_epochs(world: World) -> None:
     world.begin_epoch()
-    publication = world.runner.epoch.publication
-    publication.blocked_seconds = lambda chain: 3.0
+    emission = world.runner.epoch.emission
+    emission.blocked_seconds = lambda chain: 3.0
     world.control.observe()
     world.begin_epoch()
     world.blocked = {CLEAN: 1.5}
@@ -402,7 +402,7 @@ def test_an_input_has_ended_when_its_chain_has_finished_and_nothing_of_it_is_lef
     world.write(CLEAN, records=1, length=1)
     world.chains[CLEAN].ended = True
     assert not world.chain(SLOW).inputs[0].ended
-    world.runner.epoch.publication.publish(SLOW, Batch(batch=BatchId(0), consumed={CLEAN: 1}))
+    world.runner.epoch.emission.emit(SLOW, Batch(batch=BatchId(0), consumed={CLEAN: 1}))
 
     assert world.chain(SLOW).inputs[0].ended
     assert world.chain(CLEAN).finished

@@ -12,7 +12,7 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import Plan, plan
 from streamjob.job.spec import JobSpec
-from streamjob.protocol.cuts import Publications
+from streamjob.protocol.cuts import Emissions
 from streamjob.snapshot.manifest import (
     ChainState,
     ChannelState,
@@ -139,15 +139,15 @@ def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) ->
     now = job(("a", "events", ROWS), ("b", "events", ROWS), bounded=True)
     planned, start = restored(now, snapshot(before, {}, finished=True))
     restoration = Restoration(planned, start, workdir)
-    publications = Publications(
+    emissions = Emissions(
         [chain.uid for chain in planned.chains], [(each.source, each.target) for each in planned.channels]
     )
     for chain in planned.chains:
-        restoration.restore(publications, chain.uid)
-    publications.open()
+        restoration.restore(emissions, chain.uid)
+    emissions.open()
 
     log = restoration.log(ChainUid(EVENTS))
     assert log is not None
     assert (log.next, log.ended) == (1, True)
-    assert publications.frontier(ChainUid(EVENTS), B) == 1
+    assert emissions.frontier(ChainUid(EVENTS), B) == 1
     assert not restoration.is_finished(B)

@@ -49,7 +49,7 @@ def started(store: Store, owner: str) -> Ledger:
 
 
 def checkpoint(ledger: Ledger, number: int) -> Manifest:
-    """Complete, publish and collect."""
+    """Complete, commit and collect."""
     checkpoint = CheckpointId(number)
     ledger.begin(checkpoint)
     key = ledger.allocate(checkpoint, SHA256)
@@ -67,7 +67,7 @@ def checkpoint(ledger: Ledger, number: int) -> Manifest:
         chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(0), files=(file,)),),
     )
     ledger.complete(manifest)
-    ledger.published(checkpoint)
+    ledger.committed(checkpoint)
     ledger.collect()
     return manifest
 

@@ -105,8 +105,8 @@ def test_publishing_moves_files_into_directories_that_it_makes(tmp_path: Path) -
     place = LocalPlace(tmp_path)
     put(tmp_path, "staged/p=1/part-00000.csv")
     move = Move("staged/p=1/part-00000.csv", "p=1/part-1-0.csv")
-    place.publish([move])
-    place.publish([move])
+    place.move([move])
+    place.move([move])
 
     assert (tmp_path / "p=1/part-1-0.csv").read_bytes() == b"rows"
     assert not (tmp_path / "staged/p=1/part-00000.csv").exists()
@@ -127,6 +127,6 @@ def test_a_directory_that_a_consumer_removes_meanwhile_is_made_again(
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", consume_then_rename)
-    LocalPlace(tmp_path).publish([Move("staged/part-00000.csv", "p=1/part-1-0.csv")])
+    LocalPlace(tmp_path).move([Move("staged/part-00000.csv", "p=1/part-1-0.csv")])
 
     assert (directory / "part-1-0.csv").read_bytes() == b"rows"

@@ -50,8 +50,8 @@ class Job:
     def claim(self, attempt: int = 1) -> None:
         identity = Identity(job=self.job, owner=Owner(f"owner-{len(self.claims)}"), attempt=Attempt(attempt))
         held = drive(self.store, claim(identity, self.time))
-        if held.unpublished is not None and held.unpublished.id is not None:
-            held.published(held.unpublished.id)
+        if held.uncommitted is not None and held.uncommitted.id is not None:
+            held.committed(held.uncommitted.id)
         self.claims.append(held)
 
     def upload(self, **files: bytes) -> tuple[FileRef, ...]:
@@ -114,7 +114,7 @@ class Job:
     def _record(self, kind: RecordKind, number: int, place: str, content: bytes) -> Completion:
         manifest = NamedManifest.of(place, content)
         done = drive(self.store, complete(self.held, kind, CheckpointId(number), manifest, self.time))
-        self.held.published(CheckpointId(number))
+        self.held.committed(CheckpointId(number))
         return done
 
     def objects(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""In-flight data in snapshots: what a consumer's cut had not read yet of what its producer's cut had published."""
+"""In-flight data in snapshots: what a consumer's cut had not read yet of what its producer's cut had emitted."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     <data>/streamjob/<identity>/<life>/<number of the batch>/<partition>/<file>.parquet
 
 A file stays in place when it becomes part of the table. So the leftovers of a life are found by listing its directory.
-Once that contains published files only, it is never listed again.
+Once that contains committed files only, it is never listed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.metadata import TableMetadata
 
-from streamjob_runtime.sinks.iceberg.published import Life, life_of
+from streamjob_runtime.sinks.iceberg.committed_batches import Life, life_of
 
 
 def data_path(metadata: TableMetadata) -> str:

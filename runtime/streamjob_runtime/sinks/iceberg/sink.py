@@ -2,7 +2,7 @@
 
 Each batch is written as data files below the table's data when it is computed; readers do not see them there. When the
 checkpoint that covers it has completed, one commit adds the files to the table and records, in a table property, up to
-which batch the sink has published. A repeated commit finds the record and does nothing.
+which batch the sink has committed. A repeated commit finds the record and does nothing.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
-from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
-from streamjob_runtime.sinks.iceberg.errors import CommitContended
-from streamjob_runtime.sinks.iceberg.fitting import misfits, refusals, schema_of
-from streamjob_runtime.sinks.iceberg.published import (
+from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
+    CommittedBatches,
     Life,
-    Published,
     UnreadableProperty,
     life_of,
     property_of,
-    read_published,
+    read_committed,
 )
+from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
+from streamjob_runtime.sinks.iceberg.errors import CommitContended
+from streamjob_runtime.sinks.iceberg.fitting import misfits, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.writing import target_below, write_batch
 from streamjob_runtime.sinks.identity import identity_of
 
@@ -142,17 +142,17 @@ class IcebergSink:
 
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
-            StagedRowsGone: files neither exist nor are recorded as published.
+            StagedRowsGone: files neither exist nor are recorded as committed.
             CommitContended: other writers kept changing the table meanwhile.
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
         batches = [self._parsed(committable) for committable in committables]
         # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
         for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
-            self._publish(checkpoint, list(group))
+            self._append(checkpoint, list(group))
 
     def abort(self) -> None:
-        """Remove unpublished files of lower epochs.
+        """Remove uncommitted files of lower epochs.
 
         Leave those of higher epochs alone: a superseded process that wakes up must not harm its successor.
         """
@@ -160,15 +160,15 @@ class IcebergSink:
         if table is None:
             return
         with self._explainer.explaining("files that were never published cannot be removed"):
-            published = self._published(table)
-            known = published or Published()
+            committed = self._committed(table)
+            known = committed or CommittedBatches()
             below = [life for life in self._directories.lives() if life.epoch < self._context.epoch]
             left = {
                 life: [file for file in self._directories.files_of(life) if not known.covers(str(life), file.number)]
                 for life in below
                 if str(life) not in known.swept
             }
-            if published is None and any(left.values()):
+            if committed is None and any(left.values()):
                 # Without the property, only the table's own file list shows which files are part of it.
                 part = files_of(table)
                 left = {life: [file for file in files if file.location not in part] for life, files in left.items()}
@@ -205,7 +205,7 @@ class IcebergSink:
         refuse(UnusableTable, self._table_label, refusals(table.schema(), partitions, table.format_version))
         self._opened = table
         with self._explainer.explaining(f"files of table {self._options.table} cannot be written"):
-            self._published(table)
+            self._committed(table)
             self._files = PyArrowFileIO(file_properties(table.io.properties))
             self._directories = Directories(self._files, data_path(table.metadata), self._identity)
             self._directories.try_to_write(self._life)
@@ -222,19 +222,19 @@ class IcebergSink:
             self._catalog.create_namespace_if_not_exists(namespace)
             return self._catalog.create_table_if_not_exists(self._options.table, schema)
 
-    def _published(self, table: Table) -> Published | None:
+    def _committed(self, table: Table) -> CommittedBatches | None:
         summaries = [
             snapshot.summary.additional_properties for snapshot in table.metadata.snapshots if snapshot.summary
         ]
         try:
-            return read_published(self._identity, table.properties, summaries)
+            return read_committed(self._identity, table.properties, summaries)
         except UnreadableProperty as error:
             raise UnusableTable(
                 f"{self._table_label}: {error}", "use the version of streamjob that wrote it"
             ) from error
 
-    def _publish(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
-        """Commit until the table records that the batches are published.
+    def _append(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
+        """Commit until the table records that the batches are committed.
 
         Each attempt is based on the table's current state, and succeeds only if the table has not changed since. So it
         does not matter whether an attempt that seemed to fail succeeds after all, or who makes the same attempt.
@@ -244,12 +244,12 @@ class IcebergSink:
             if attempt:
                 self._wait(min(0.05 * 2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1))
             table = self._due_table(checkpoint, batches)
-            published = self._published(table) or Published()
-            due = [batch for batch in batches if not published.covers(batch.life, batch.number)]
+            committed = self._committed(table) or CommittedBatches()
+            due = [batch for batch in batches if not committed.covers(batch.life, batch.number)]
             if not due:
                 return
             self._check_files(checkpoint, due)
-            note = published.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
+            note = committed.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
             try:
                 append(table, due, self._summary(checkpoint, due), {property_of(self._identity): note.to_property()})
             except CommitFailedException as error:

@@ -16,7 +16,7 @@ from streamjob_runtime.kafka.client import explaining
 from streamjob_runtime.kafka.errors import KafkaUnreachable
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.kafka.explaining import Publishing, explained_publication
+from streamjob_runtime.sinks.kafka.explaining import CommitCircumstances, explained_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ class Kafka:
         self._jvm = jvm
         self._settings = {**options.client, "transactional.id": transactional_id}
         self._secrets = secrets_in(options.client)
-        self._circumstances = Publishing(
+        self._circumstances = CommitCircumstances(
             who=sink,
             servers=options.client["bootstrap.servers"],
             transactional_id=transactional_id,
@@ -81,10 +81,10 @@ class Kafka:
             finally:
                 commits.close()
 
-    def publisher(self) -> Publisher:
-        """Return the publisher of the sink's transactions; it fences off all others with its transactional id."""
+    def producer(self) -> Producer:
+        """Return the producer of the sink's transactions; it fences off all others with its transactional id."""
         with self.explained("make transactions"):
-            return Publisher(self, self._jvm.io.streamjob.KafkaPublisher(self._settings))
+            return Producer(self, self._jvm.io.streamjob.KafkaPublisher(self._settings))
 
     def explained(self, doing: str, elapsed: Callable[[], float] = lambda: 0.0) -> AbstractContextManager[None]:
         """Translate errors of the client inside this context.
@@ -96,11 +96,11 @@ class Kafka:
         return explaining(
             self._jvm,
             self._secrets,
-            lambda causes: explained_publication(causes, replace(self._circumstances, doing=doing, elapsed=elapsed())),
+            lambda causes: explained_commit(causes, replace(self._circumstances, doing=doing, elapsed=elapsed())),
         )
 
 
-class Publisher:
+class Producer:
     """Makes a sink's transactions, one after the other. After an error, only `close` may be called.
 
     Args:

@@ -9,12 +9,12 @@ class UnusableTopic(InvalidInput):
     """A topic is unsuitable, or the rows do not fit it."""
 
 
-class PublicationFailed(StreamJobError):
+class CommitFailed(StreamJobError):
     """The transaction of a checkpoint failed; the next process finds out whether it is still due, and repeats it."""
 
 
-class PublisherFenced(StreamJobError):
-    """Another process publishes for the sink and has fenced off this one."""
+class ProducerFenced(StreamJobError):
+    """Another process commits for the sink and has fenced off this one."""
 
 
 class TransactionTimedOut(StreamJobError):

@@ -12,8 +12,8 @@ from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, Topic
 from streamjob_runtime.kafka.explaining import EXPLANATIONS, Cause, Circumstances, Explanation, explained
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
 from streamjob_runtime.sinks.kafka.errors import (
-    PublicationFailed,
-    PublisherFenced,
+    CommitFailed,
+    ProducerFenced,
     TransactionTimedOut,
 )
 
@@ -21,7 +21,7 @@ _SETTING = CLIENT + TRANSACTION_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publishing(Circumstances):
+class CommitCircumstances(Circumstances):
     """The context in which the client failed.
 
     Args:
@@ -40,7 +40,7 @@ _TAKEN = Explanation(
         *("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException"),
         "InvalidTxnStateException",
     ),
-    PublisherFenced,
+    ProducerFenced,
     "another process makes transactions with the id {at.transactional_id}, or the brokers gave the transaction up "
     "after {at.elapsed:.0f} s",
     "let one job of this namespace and name write to these brokers",
@@ -90,7 +90,7 @@ _OWN = (
     ),
     Explanation(
         ("InvalidPidMappingException",),
-        PublicationFailed,
+        CommitFailed,
         "the brokers have forgotten the transactional id {at.transactional_id}",
         "the restart takes it again; transactional.id.expiration.ms limits how long the brokers keep an idle id",
     ),
@@ -118,10 +118,10 @@ _OWN = (
 )
 
 
-def explained_publication(causes: Sequence[Cause], at: Publishing) -> StreamJobError:
+def explained_commit(causes: Sequence[Cause], at: CommitCircumstances) -> StreamJobError:
     """Return the error that explains an error of the client, with a fix."""
     if causes and causes[0].name == "SendFailed":
         at = replace(at, doing=f"{at.doing} to {causes[0].message}")
         causes = causes[1:]
     fenced = _OUTLIVED if at.elapsed >= at.transaction_timeout else _TAKEN
-    return explained(causes, at, (fenced, *_OWN, *EXPLANATIONS), otherwise=PublicationFailed)
+    return explained(causes, at, (fenced, *_OWN, *EXPLANATIONS), otherwise=CommitFailed)

@@ -24,7 +24,7 @@ from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
-from streamjob_runtime.sinks.kafka.client import Kafka, Publisher
+from streamjob_runtime.sinks.kafka.client import Kafka, Producer
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
     Verdict,
@@ -77,9 +77,9 @@ class KafkaSink:
         self._label = f"sink {name}"
         self._spark = spark
         self._brokers = brokers
-        self._publisher: Publisher | None = None
+        self._producer: Producer | None = None
         self._record: CommitRecord | None = None
-        self._published: tuple[str, ...] = ()
+        self._committed: tuple[str, ...] = ()
 
     def open(self, context: SinkContext) -> None:
         """Check the options, the brokers, the topics and the sink's rights, and abort transactions of former processes.
@@ -100,8 +100,8 @@ class KafkaSink:
             if self._options.topic is not None:
                 self._check_topic(self._options.topic, admin)
             self._partitions = self._commits_topic(admin).partitions
-        # The right to publish is acquired again when there is something to publish. In between, a former sink with the
-        # same uid, which is a different sink in the job now, may have to publish.
+        # The right to commit is acquired again when there is something to commit. In between, a former sink with the
+        # same uid, which is a different sink in the job now, may have to commit.
         self._connect()
         self._disconnect()
 
@@ -157,23 +157,23 @@ class KafkaSink:
             StagedRowsGone: rows are neither staged nor recorded as committed.
             RowsRefused, TopicMissing: a topic refuses the rows.
             TransactionTimedOut: the brokers aborted the transaction.
-            PublisherFenced: another process publishes for the sink.
-            PublicationFailed, KafkaUnreachable, KafkaRefuses: the transaction failed.
+            ProducerFenced: another process commits for the sink.
+            CommitFailed, KafkaUnreachable, KafkaRefuses: the transaction failed.
             StoreError: staged rows cannot be read or deleted.
         """
         batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
         if not batches:
             return
-        if self._publisher is None:
+        if self._producer is None:
             self._connect()
         try:
-            self._publish(checkpoint, [batch for batch in batches if not is_recorded(self._record, batch.name)])
+            self._send(checkpoint, [batch for batch in batches if not is_recorded(self._record, batch.name)])
         except BaseException:
             # It may be unknown whether the transaction was committed; the next connection finds out.
             self._disconnect()
             raise
         with suppress(StoreError):
-            self._delete_published()
+            self._delete_committed()
 
     def abort(self) -> None:
         """Delete objects that lower epochs have staged. Raises StoreError."""
@@ -184,11 +184,11 @@ class KafkaSink:
         """Release the client."""
         self._disconnect()
 
-    def _publish(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
+    def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
         # Recorded objects must be deleted before the next record replaces this one.
-        self._delete_published()
-        publisher = self._publisher
-        assert publisher is not None
+        self._delete_committed()
+        producer = self._producer
+        assert producer is not None
         doing = f"publish checkpoint {checkpoint}"
         sent: list[str] = []
         for batch in batches:
@@ -201,8 +201,8 @@ class KafkaSink:
                     case Verdict.GONE:
                         self._rows_gone(checkpoint, batch.name)
                 if not sent:
-                    publisher.begin()
-                publisher.send(file, doing)
+                    producer.begin()
+                producer.send(file, doing)
                 sent.append(batch.name)
             finally:
                 file.unlink(missing_ok=True)
@@ -210,15 +210,15 @@ class KafkaSink:
             return
         record = following(self._record, self._context.epoch, checkpoint, sent)
         where = self._options.commits_topic, partition_of(self._identity, self._partitions)
-        publisher.record(*where, self._identity, record.model_dump_json(), doing)
-        publisher.commit(doing)
+        producer.record(*where, self._identity, record.model_dump_json(), doing)
+        producer.commit(doing)
         self._record = record
-        self._published = tuple(sent)
+        self._committed = tuple(sent)
 
-    def _delete_published(self) -> None:
-        if self._published:
-            self._context.staging.delete(self._published)
-            self._published = ()
+    def _delete_committed(self) -> None:
+        if self._committed:
+            self._context.staging.delete(self._committed)
+            self._committed = ()
 
     def _rows_gone(self, checkpoint: CheckpointId, name: str) -> NoReturn:
         raise StagedRowsGone(
@@ -228,21 +228,21 @@ class KafkaSink:
         )
 
     def _connect(self) -> None:
-        publisher = self._kafka.publisher()
+        producer = self._kafka.producer()
         try:
             # In this order: from here on no other process commits.
-            publisher.open()
+            producer.open()
             self._record = self._newest_record()
         except BaseException:
-            publisher.close()
+            producer.close()
             raise
-        self._publisher = publisher
-        self._published = () if self._record is None else self._record.batches
+        self._producer = producer
+        self._committed = () if self._record is None else self._record.batches
 
     def _disconnect(self) -> None:
-        publisher, self._publisher = self._publisher, None
-        if publisher is not None:
-            publisher.close()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
 
     def _newest_record(self) -> CommitRecord | None:
         own = partition_of(self._identity, self._partitions)

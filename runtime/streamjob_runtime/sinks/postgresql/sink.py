@@ -157,12 +157,12 @@ class PostgresqlSink:
         with self._server.transaction() as connection:
             self._lock(connection)
             due = self._due(connection, checkpoint, batches)
-            rows = sum(self._publish(connection, table) for table in _by_table(due))
+            rows = sum(self._insert(connection, table) for table in _by_table(due))
             if due:
                 self._record(connection, checkpoint, due, rows)
-            dropped = self._tables.publish(batch.id for batch in batches)
+            dropped = self._tables.close_for(batch.id for batch in batches)
             self._drop(connection, dropped)
-        self._tables.published((batch.id for batch in batches), dropped)
+        self._tables.committed((batch.id for batch in batches), dropped)
 
     def abort(self) -> None:
         """Drop the staging tables of lower epochs.
@@ -252,7 +252,7 @@ class PostgresqlSink:
         return name
 
     def _lock(self, connection: Connection) -> None:
-        """Lock out all other processes that publish for this sink, whether superseded or superseding."""
+        """Lock out all other processes that commit for this sink, whether superseded or superseding."""
         key = statements.lock_key(self._identity)
         while not _one(connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)))[0]:
             # The holder of the lock may hang. End it if it belongs to a lower epoch; wait for a higher one.
@@ -286,10 +286,10 @@ class PostgresqlSink:
             "that checkpoint (--from) at another --location",
         )
 
-    def _publish(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
+    def _insert(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
         first = batches[0]
         target = (self._target.schema, self._target.name)
-        statement = statements.publish(first.staging, target, first.columns, self._options.key)
+        statement = statements.insert_staged(first.staging, target, first.columns, self._options.key)
         tasks = [task for batch in batches for task in batch.tasks]
         return max(connection.execute(statement, (tasks,)).rowcount, 0)
 
@@ -315,7 +315,7 @@ class PostgresqlSink:
 
 
 def _by_table(batches: Sequence[_StagedBatch]) -> list[list[_StagedBatch]]:
-    """Return the batches in order, grouped so that one statement publishes each group."""
+    """Return the batches in order, grouped so that one statement commits each group."""
     return [list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns))]
 
 

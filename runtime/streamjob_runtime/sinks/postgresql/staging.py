@@ -1,7 +1,7 @@
-"""Chooses a sink's staging tables, and decides when to drop them; used by the staging and the publishing thread.
+"""Chooses a sink's staging tables, and decides when to drop them; used by the staging and the committing thread.
 
-A table receives batches until one of them is published or the table is full. So a long checkpoint does not create
-thousands of tables, each of which would cost the publishing transaction a lock.
+A table receives batches until one of them is committed or the table is full. So a long checkpoint does not create
+thousands of tables, each of which would cost the committing transaction a lock.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ class StagingTables:
             self._add(table, batch)
 
     def empty(self, batch: str) -> None:
-        """Record that a batch had no rows, and will not be published."""
+        """Record that a batch had no rows, and will not be committed."""
         with self._lock:
             for table in self._tables.values():
                 if batch in table.outstanding:
                     table.outstanding.remove(batch)
                     table.batches -= 1
 
-    def publish(self, batches: Iterable[str]) -> list[str]:
-        """Close the tables of batches that are about to be published; return those without other batches."""
-        published = set(batches)
+    def close_for(self, batches: Iterable[str]) -> list[str]:
+        """Close the tables of batches that are about to be committed; return those without other batches."""
+        committed = set(batches)
         with self._lock:
             for table in self._tables.values():
-                table.closed = table.closed or bool(table.outstanding & published)
-            return [name for name, table in self._tables.items() if table.closed and table.outstanding <= published]
+                table.closed = table.closed or bool(table.outstanding & committed)
+            return [name for name, table in self._tables.items() if table.closed and table.outstanding <= committed]
 
-    def published(self, batches: Iterable[str], dropped: Iterable[str]) -> None:
-        """Forget published batches, and the tables that were dropped with them."""
+    def committed(self, batches: Iterable[str], dropped: Iterable[str]) -> None:
+        """Forget committed batches, and the tables that were dropped with them."""
         gone = set(batches)
         with self._lock:
             for name in dropped:

@@ -24,7 +24,7 @@ Table = tuple[str, str]
 
 
 def lock_key(identity: str) -> int:
-    """Return the key of the advisory lock for publishing to a sink."""
+    """Return the key of the advisory lock for committing to a sink."""
     return int.from_bytes(bytes.fromhex(identity), signed=True)
 
 
@@ -46,7 +46,7 @@ def epoch_of(table: str, identity: str) -> Epoch | None:
 
 
 def create_commits(schema: str) -> Composed:
-    """Return the statement that creates the table of commits: one row per checkpoint that published rows."""
+    """Return the statement that creates the table of commits: one row per checkpoint that committed rows."""
     return SQL(
         "CREATE TABLE IF NOT EXISTS {commits} ("
         "number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -81,7 +81,7 @@ def copy(staging: Table, columns: Sequence[str]) -> Composed:
     return SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(Identifier(*staging), names)
 
 
-def publish(staging: Table, target: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
+def insert_staged(staging: Table, target: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
     """Return the statement that moves the rows of the tasks in its only parameter to the target.
 
     With a key, a row replaces that of the same key; of several new ones, the last one wins.

@@ -200,7 +200,7 @@ def test_a_driver_that_dies_behind_its_final_checkpoint_is_replaced_by_one_that_
 
     user.wait_for(LifecycleState.FINISHED)
 
-    assert user.world.log.final_published
+    assert user.world.log.final_committed
     assert len(user.world.starts) == 2
 
 

@@ -18,7 +18,7 @@ from streamjob.testing.interception import Crash
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.kafka.admin import Topic
 from streamjob_runtime.sinks.kafka.client import Kafka
-from streamjob_runtime.sinks.kafka.errors import PublisherFenced
+from streamjob_runtime.sinks.kafka.errors import ProducerFenced
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
 
 UID = OperatorUid("alerts")
@@ -97,11 +97,11 @@ class _Brokers:
         self._world.moment()
         return self._world.records[-1] if self._world.records else None
 
-    def publisher(self) -> _Publisher:
-        return _Publisher(self._world)
+    def producer(self) -> _Producer:
+        return _Producer(self._world)
 
 
-class _Publisher:
+class _Producer:
     def __init__(self, world: World) -> None:
         self._world = world
         self._generation = -1
@@ -138,4 +138,4 @@ class _Publisher:
     def _check(self) -> None:
         self._world.moment()
         if self._generation != self._world.generation:
-            raise PublisherFenced("sink alerts: another process makes transactions")
+            raise ProducerFenced("sink alerts: another process makes transactions")

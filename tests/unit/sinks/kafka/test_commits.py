@@ -23,7 +23,7 @@ from streamjob_runtime.sinks.kafka.commits import (
     read_record,
     verdict,
 )
-from streamjob_runtime.sinks.kafka.errors import PublisherFenced
+from streamjob_runtime.sinks.kafka.errors import ProducerFenced
 
 RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
 
@@ -170,7 +170,7 @@ def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
                 try:
                     commit(sink, checkpoint, committables)
                     break
-                except (Crash, PublisherFenced):
+                except (Crash, ProducerFenced):
                     pass
                 former, epoch = sink, epoch + 1
                 world.dies_in = None
@@ -180,7 +180,7 @@ def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
                 sink.abort()
             if wakes and former is not None:
                 # It may take the right to publish from its successor, which then starts again.
-                with suppress(PublisherFenced):
+                with suppress(ProducerFenced):
                     commit(former, checkpoint, committables)
             assert world.rows == expected
 

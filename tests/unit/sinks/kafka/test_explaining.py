@@ -12,13 +12,13 @@ from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, Topic
 from streamjob_runtime.kafka.explaining import Cause
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
 from streamjob_runtime.sinks.kafka.errors import (
-    PublicationFailed,
-    PublisherFenced,
+    CommitFailed,
+    ProducerFenced,
     TransactionTimedOut,
 )
-from streamjob_runtime.sinks.kafka.explaining import Publishing, explained_publication
+from streamjob_runtime.sinks.kafka.explaining import CommitCircumstances, explained_commit
 
-AT = Publishing(
+AT = CommitCircumstances(
     who="sink alerts",
     servers="broker:9092",
     transactional_id="streamjob/default/job/alerts",
@@ -36,20 +36,20 @@ AT = Publishing(
         ("TopicAuthorizationException", KafkaRefuses, "could not publish checkpoint 7 to topic alerts: it may not"),
         ("ClusterAuthorizationException", KafkaRefuses, "could not publish checkpoint 7 to topic alerts: it may not"),
         ("InvalidTxnTimeoutException", KafkaRefuses, "a transaction of 900 s is longer than the brokers allow"),
-        ("ProducerFencedException", PublisherFenced, "another process makes transactions"),
-        ("InvalidPidMappingException", PublicationFailed, "have forgotten the transactional id"),
+        ("ProducerFencedException", ProducerFenced, "another process makes transactions"),
+        ("InvalidPidMappingException", CommitFailed, "have forgotten the transactional id"),
         ("RecordTooLargeException", RowsRefused, "to topic alerts: a row is too large: some words"),
         ("UnknownTopicOrPartitionException", TopicMissing, "to topic alerts: there is no such topic"),
         ("InvalidTimestampException", RowsRefused, "to topic alerts: a row is refused"),
         ("HeldBack", KafkaUnreachable, "another sink's transaction is open"),
         ("Unreadable", StagedRowsGone, "its staged rows cannot be read: some words"),
-        ("SomethingNew", PublicationFailed, "could not publish checkpoint 7 to topic alerts: some words"),
+        ("SomethingNew", CommitFailed, "could not publish checkpoint 7 to topic alerts: some words"),
     ],
 )
 def test_an_error_says_what_is_wrong_and_what_to_do(name: str, kind: type[StreamJobError], says: str) -> None:
     sent = Cause("SendFailed", "topic alerts")
 
-    error = explained_publication((sent, Cause("KafkaException", ""), Cause(name, "some words")), AT)
+    error = explained_commit((sent, Cause("KafkaException", ""), Cause(name, "some words")), AT)
 
     assert type(error) is kind
     assert error.what.startswith("sink alerts: ")
@@ -58,23 +58,21 @@ def test_an_error_says_what_is_wrong_and_what_to_do(name: str, kind: type[Stream
 
 
 def test_a_transaction_that_outlived_its_timeout_was_not_taken_by_another_process() -> None:
-    error = explained_publication((Cause("InvalidProducerEpochException", ""),), replace(AT, elapsed=900.5))
+    error = explained_commit((Cause("InvalidProducerEpochException", ""),), replace(AT, elapsed=900.5))
 
     assert isinstance(error, TransactionTimedOut)
     assert "kafka.transaction.timeout.ms" in error.fix
 
 
 def test_a_partition_that_is_missing_is_no_broker_that_is_away() -> None:
-    error = explained_publication(
-        (Cause("TimeoutException", "Topic alerts not present in metadata after 60000 ms."),), AT
-    )
+    error = explained_commit((Cause("TimeoutException", "Topic alerts not present in metadata after 60000 ms."),), AT)
 
     assert isinstance(error, TopicMissing)
 
 
 def test_a_timeout_that_is_too_long_is_known_by_what_is_said_of_it() -> None:
     said = "The transaction timeout is larger than the maximum (as configured by transaction.max.timeout.ms)."
-    error = explained_publication((Cause("KafkaException", "Unexpected error"), Cause("KafkaException", said)), AT)
+    error = explained_commit((Cause("KafkaException", "Unexpected error"), Cause("KafkaException", said)), AT)
 
     assert isinstance(error, KafkaRefuses)
     assert "a transaction of 900 s is longer than the brokers allow" in error.what
@@ -83,4 +81,4 @@ def test_a_timeout_that_is_too_long_is_known_by_what_is_said_of_it() -> None:
 def test_a_client_that_cannot_be_made_has_settings_that_are_wrong() -> None:
     causes = (Cause("KafkaException", "Failed to construct kafka producer"), Cause("IllegalArgumentException", "JAAS"))
 
-    assert isinstance(explained_publication(causes, AT), UnusableOptions)
+    assert isinstance(explained_commit(causes, AT), UnusableOptions)

@@ -24,16 +24,16 @@ def test_a_full_table_takes_no_more() -> None:
 def test_a_table_is_dropped_with_the_last_of_its_batches() -> None:
     tables = filled("a", "b")
 
-    assert tables.publish(["a"]) == []
-    tables.published(["a"], [])
-    assert tables.publish(["b"]) == ["table of a"]
-    tables.published(["b"], ["table of a"])
+    assert tables.close_for(["a"]) == []
+    tables.committed(["a"], [])
+    assert tables.close_for(["b"]) == ["table of a"]
+    tables.committed(["b"], ["table of a"])
     assert tables.unused() == []
 
 
-def test_a_table_of_published_rows_takes_no_more_batches() -> None:
+def test_a_table_of_committed_rows_takes_no_more_batches() -> None:
     tables = filled("a")
-    tables.publish(["a"])
+    tables.close_for(["a"])
 
     assert tables.take("b") is None
 
@@ -42,7 +42,7 @@ def test_a_table_into_which_a_batch_is_being_copied_is_not_dropped() -> None:
     tables = filled("a")
     assert tables.take("under way") == "table of a"
 
-    assert tables.publish(["a"]) == []
+    assert tables.close_for(["a"]) == []
 
 
 def test_a_table_whose_batches_were_empty_takes_the_next_one() -> None:
@@ -64,8 +64,8 @@ def test_an_empty_batch_does_not_count_towards_the_capacity() -> None:
 
 def test_a_closed_table_that_turned_out_empty_is_dropped_with_the_next_commit() -> None:
     tables = filled("a", "b", capacity=2)
-    tables.publish(["a"])
-    tables.published(["a"], [])
+    tables.close_for(["a"])
+    tables.committed(["a"], [])
     tables.empty("b")
 
-    assert tables.publish(["c"]) == ["table of a"]
+    assert tables.close_for(["c"]) == ["table of a"]

@@ -16,14 +16,14 @@ def text(statement: Composed) -> str:
 
 
 def test_rows_are_inserted_from_the_tasks_that_count() -> None:
-    assert text(statements.publish(STAGED, TARGET, ["id", 'say "x"'], [])) == (
+    assert text(statements.insert_staged(STAGED, TARGET, ["id", 'say "x"'], [])) == (
         'INSERT INTO "public"."Odd name" ("id", "say ""x""") SELECT "id", "say ""x""" '
         'FROM "streamjob"."staged_1" WHERE "_streamjob_task" = ANY(%s)'
     )
 
 
 def test_of_several_rows_of_one_key_the_last_replaces_what_is_there() -> None:
-    assert text(statements.publish(STAGED, TARGET, ["id", "n"], ["id"])) == (
+    assert text(statements.insert_staged(STAGED, TARGET, ["id", "n"], ["id"])) == (
         'INSERT INTO "public"."Odd name" ("id", "n") SELECT DISTINCT ON ("id") "id", "n" '
         'FROM "streamjob"."staged_1" WHERE "_streamjob_task" = ANY(%s) '
         'ORDER BY "id", "_streamjob_task" DESC, "_streamjob_position" DESC '
@@ -32,7 +32,7 @@ def test_of_several_rows_of_one_key_the_last_replaces_what_is_there() -> None:
 
 
 def test_a_row_of_nothing_but_its_key_replaces_nothing() -> None:
-    assert text(statements.publish(STAGED, TARGET, ["id"], ["id"])).endswith('ON CONFLICT ("id") DO NOTHING')
+    assert text(statements.insert_staged(STAGED, TARGET, ["id"], ["id"])).endswith('ON CONFLICT ("id") DO NOTHING')
 
 
 def test_a_staging_table_tells_its_sink_and_epoch() -> None:

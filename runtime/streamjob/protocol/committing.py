@@ -1,8 +1,8 @@
-"""Publication: every committable that a completion of the log names is published exactly once, by any process.
+"""Commits: every committable that a completion of the log names is committed exactly once, by any process.
 
-At most one completion, the newest, may have unpublished committables: the next one is not attempted before. So a
+At most one completion, the newest, may have uncommitted committables: the next one is not attempted before. So a
 claimer commits the committables of the newest completion below its claim again, which is idempotent, and knows that all
-earlier ones are published. Later output staged by earlier epochs is after the cut, and is aborted.
+earlier ones are committed. Later output staged by earlier epochs is after the cut, and is aborted.
 
 A suspended owner that wakes up does no harm: the log names the output that it commits, and its successor has already
 committed it. The output that it aborts belongs to epochs before its own.
@@ -31,7 +31,7 @@ class SinkEffect:
 
 @dataclass(frozen=True, slots=True)
 class Commit(SinkEffect):
-    """Publish a sink's staged output for a completed checkpoint; idempotent. Reply: None."""
+    """Commit a sink's staged output for a completed checkpoint; idempotent. Reply: None."""
 
     sink: OperatorUid
     checkpoint: CheckpointId
@@ -40,7 +40,7 @@ class Commit(SinkEffect):
 
 @dataclass(frozen=True, slots=True)
 class Abort(SinkEffect):
-    """Discard a sink's unpublished output of epochs before `before`, never of later ones. Reply: None."""
+    """Discard a sink's uncommitted output of epochs before `before`, never of later ones. Reply: None."""
 
     sink: OperatorUid
     before: Epoch
@@ -48,19 +48,19 @@ class Abort(SinkEffect):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The output published again; `unpublishable` is the reason if the newest committables could not be."""
+    """The output committed again; `uncommittable` is the reason if the newest committables could not be."""
 
     checkpoint: CheckpointId | None
-    unpublishable: str | None = None
+    uncommittable: str | None = None
 
 
-def publish(completion: Completion, manifest: Manifest) -> Generator[Commit, object, None]:
-    """Publish a completion of this epoch; repeat it if a sink failed. Nothing else completes until it succeeds."""
+def commit(completion: Completion, manifest: Manifest) -> Generator[Commit, object, None]:
+    """Commit a completion of this epoch; repeat it if a sink failed. Nothing else completes until it succeeds."""
     if (completion.record.epoch, completion.record.id) != (manifest.epoch, manifest.id):
         raise IllegalStep(f"{completion!r} is not what the manifest of {manifest.epoch}-{manifest.id} completes")
     yield from _commit_all(manifest)
-    if completion.claim.unpublished == completion.record:
-        completion.claim.published(manifest.id)
+    if completion.claim.uncommitted == completion.record:
+        completion.claim.committed(manifest.id)
 
 
 def recover(
@@ -69,22 +69,22 @@ def recover(
     *,
     fork: bool = False,
 ) -> Generator[StoreEffect | SinkEffect, object, Recovered]:
-    """Publish the newest completion below a claim again, and abort output after its cut: the first step of an epoch.
+    """Commit the newest completion below a claim again, and abort output after its cut: the first step of an epoch.
 
     For a finished job, this is all that is left to do.
 
     Args:
         sinks: the sinks of the job that starts; those of the newest completion may differ.
         fork: the job does not start from the newest completion, which may therefore be unreadable. Its committables are
-            then given up, and `unpublishable` has the reason.
+            then given up, and `uncommittable` has the reason.
 
     Raises:
         SnapshotMissing, SnapshotCorrupt, UnknownManifestVersion: the newest completion cannot be read.
     """
     checkpoint: CheckpointId | None = None
-    unpublishable: str | None = None
+    uncommittable: str | None = None
     known = list(sinks)
-    record = held.unpublished
+    record = held.uncommitted
     if record is not None:
         assert record.id is not None
         assert record.manifest is not None
@@ -93,15 +93,15 @@ def recover(
         except CannotRestore as error:
             if not fork:
                 raise
-            unpublishable = error.what
+            uncommittable = error.what
         else:
             yield from _commit_all(manifest)
             checkpoint = record.id
             known.extend(sink.uid for sink in manifest.sinks)
-        held.published(record.id)
+        held.committed(record.id)
     for sink in dict.fromkeys(known):
         yield Abort(sink, held.epoch)
-    return Recovered(checkpoint, unpublishable)
+    return Recovered(checkpoint, uncommittable)
 
 
 def _commit_all(manifest: Manifest) -> Generator[Commit, object, None]:

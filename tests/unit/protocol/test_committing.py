@@ -1,4 +1,4 @@
-"""Output is published once the log names its checkpoint, by whoever holds the log then."""
+"""Output is committed once the log names its checkpoint, by whoever holds the log then."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import pytest
 from tests.unit.protocol.life import SINK, Life, spoil, without_recovery
 
 from streamjob.ids import CheckpointId, Epoch
+from streamjob.protocol.committing import Abort, Commit, Recovered, commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.manifests import SnapshotMissing
 from streamjob.protocol.ownership import IllegalStep
-from streamjob.protocol.publishing import Abort, Commit, Recovered, publish, recover
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
 
 
-def test_a_completion_is_published_once_the_log_names_it(store: FaultyStore) -> None:
+def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> None:
     owner = Life(store)
     owner.sink.clear()
     owner.checkpoint("a")
 
     assert owner.sink == [Commit(SINK, CheckpointId(1), (1,))]
-    assert owner.held.unpublished is None
+    assert owner.held.uncommitted is None
 
 
-def test_a_claimer_publishes_the_newest_completion_again_and_then_aborts_what_earlier_epochs_staged(
+def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earlier_epochs_staged(
     store: FaultyStore,
 ) -> None:
     first = Life(store)
@@ -36,7 +36,7 @@ def test_a_claimer_publishes_the_newest_completion_again_and_then_aborts_what_ea
     assert second.recovered == Recovered(CheckpointId(2))
 
 
-def test_a_publication_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:
+def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:
     owner = Life(store)
     manifest = owner.begin("a")
     completion = drive(store, complete_snapshot(owner.held, owner.registry, manifest, 2.0))
@@ -45,11 +45,11 @@ def test_a_publication_that_fails_may_be_repeated_and_nothing_is_completed_befor
         raise OSError("the sink is away")
 
     with pytest.raises(OSError, match="away"):
-        drive(store, publish(completion, manifest), perform=fail)
-    with pytest.raises(IllegalStep, match="not yet published"):
+        drive(store, commit(completion, manifest), perform=fail)
+    with pytest.raises(IllegalStep, match="not yet committed"):
         owner.checkpoint("b")
-    drive(store, publish(completion, manifest), perform=owner.sink.append)
-    assert owner.held.unpublished is None
+    drive(store, commit(completion, manifest), perform=owner.sink.append)
+    assert owner.held.uncommitted is None
 
 
 def test_a_fork_from_an_unreadable_newest_completion_says_that_its_output_is_given_up(store: FaultyStore) -> None:
@@ -60,7 +60,7 @@ def test_a_fork_from_an_unreadable_newest_completion_says_that_its_output_is_giv
     fork = Life(store, wanted="checkpoints/1-1")
 
     assert fork.recovered.checkpoint is None
-    assert "checkpoints/1-2" in str(fork.recovered.unpublishable)
+    assert "checkpoints/1-2" in str(fork.recovered.uncommittable)
     assert fork.sink == [Abort(SINK, Epoch(2))]
 
 
@@ -72,7 +72,7 @@ def test_without_a_fork_an_unreadable_newest_completion_is_an_error(store: Fault
         drive(store, recover(without_recovery(store).held, [SINK]), perform=lambda effect: None)
 
 
-def test_a_finished_job_is_published_again(store: FaultyStore) -> None:
+def test_a_finished_job_is_committed_again(store: FaultyStore) -> None:
     first = Life(store)
     final = first.begin("a").model_copy(update={"kind": "final"})
     first.complete(final)

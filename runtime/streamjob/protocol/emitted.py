@@ -1,4 +1,4 @@
-"""Publications of chains, and the effects of publications and cuts: values without behaviour."""
+"""Emissions of chains, and the effects of emissions and cuts: values without behaviour."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Channel = tuple[ChainUid, ChainUid]
 """Producer and consumer."""
 
 
-class IllegalPublication(RuntimeError):
-    """A batch was published or committed out of order: the job's state is unreliable, so its epoch must end."""
+class IllegalEmission(RuntimeError):
+    """A batch was emitted or committed out of order: the job's state is unreliable, so its epoch must end."""
 
 
-class PublicationSealed(RuntimeError):
+class EmissionSealed(RuntimeError):
     """A batch came after the cut of a stopping snapshot; it belongs to no checkpoint and must not be committed."""
 
 
@@ -32,7 +32,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch's publication: its input positions, its committables and output, and its inputs' watermarks.
+    """A batch's emission: its input positions, its committables and output, and its inputs' watermarks.
 
     `staged` has a sink's committable where there is something to commit. `watermarks` are in ms since 1970. `consumed`
     has the positions in the streams of other chains; with several readers of one stream, the smallest.
@@ -56,7 +56,7 @@ class FedBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCut:
-    """A chain's place in a checkpoint: after `batch`, which is NO_BATCH if the chain has published none.
+    """A chain's place in a checkpoint: after `batch`, which is NO_BATCH if the chain has emitted none.
 
     `committables` has everything that the chain's sinks have staged up to here and no completed checkpoint has taken
     yet, oldest first. `consumed` has the position in every stream that the chain reads, by producer. `in_flight` and
@@ -85,7 +85,7 @@ class ChainCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """The effects of a step; execute them before the publication lock is released.
+    """The effects of a step; execute them before the emission lock is released.
 
     Args:
         checkpoint: the checkpoint that `cuts` belong to; None without cuts.

@@ -1,6 +1,6 @@
-"""The publication lock of a job, what it guards, and the channels that follow from it.
+"""The emission lock of a job, what it guards, and the channels that follow from it.
 
-`streamjob.protocol.cuts` decides what a publication or a cut means; here its effects reach the streams that chains
+`streamjob.protocol.cuts` decides what an emission or a cut means; here its effects reach the streams that chains
 read, and whoever waits for them.
 """
 
@@ -17,7 +17,7 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol.channels import Backlog
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Publications
+from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions
 from streamjob_runtime.chain.channels.stream import Stream
 
 OnCut = Callable[[CheckpointId, ChainCut], None]
@@ -29,19 +29,19 @@ class LoopTooFull(StreamJobError):
     """What goes round in a loop takes more room than it may."""
 
 
-class Publication:
-    """One lock for the whole job: whoever publishes a batch or cuts chains holds it.
+class EmissionLock:
+    """One lock for the whole job: whoever emits a batch or cuts chains holds it.
 
     Args:
-        publications: what the lock guards; nothing else touches it.
+        emissions: what the lock guards; nothing else touches it.
         policy: bounds of the channels.
 
     `on_cut` may be set before anything runs: it is told of each cut, under the lock, and must not block.
     """
 
-    def __init__(self, publications: Publications, policy: ChannelPolicy | None = None) -> None:
+    def __init__(self, emissions: Emissions, policy: ChannelPolicy | None = None) -> None:
         self.on_cut: OnCut = lambda checkpoint, cut: None
-        self._publications = publications
+        self._emissions = emissions
         self._streams: dict[ChainUid, Stream] = {}
         self._policy = policy or ChannelPolicy()
         self._changed = threading.Condition(threading.RLock())
@@ -51,75 +51,75 @@ class Publication:
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """The lock, for what must not fall between a publication and the next; it may be taken again."""
+        """The lock, for what must not fall between an emission and the next; it may be taken again."""
         return self._changed
 
     def open_channels(self, streams: Mapping[ChainUid, Stream]) -> None:
         """Let every chain read as far as it may, given the streams of those that others read; before they start."""
         with self._changed:
             self._streams.update(streams)
-            for producer, consumer in self._publications.channels:
-                self._serve(producer, consumer, self._publications.frontier(producer, consumer))
-            self._execute(self._publications.open())
+            for producer, consumer in self._emissions.channels:
+                self._serve(producer, consumer, self._emissions.frontier(producer, consumer))
+            self._execute(self._emissions.open())
 
     def begin(self, chain: ChainUid, batch: BatchId) -> None:
         """Note that a batch runs."""
         with self._changed:
-            self._publications.begin(chain, batch)
+            self._emissions.begin(chain, batch)
 
-    def publish(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
-        """Make a batch the chain's last published one.
+    def emit(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
+        """Make a batch the chain's last emitted one.
 
         Behind the cut of a snapshot that stops the job, block until that has failed, or until `over`. Raises what
-        `Publications.publish` raises, and LoopTooFull.
+        `Emissions.emit` raises, and LoopTooFull.
         """
         with self._changed:
             self._wait_while_sealed(chain, over)
-            self._execute(self._publications.publish(chain, batch))
+            self._execute(self._emissions.emit(chain, batch))
             self._check_quota(chain)
 
     def committed(self, chain: ChainUid, batch: BatchId) -> None:
-        """Note that Spark has committed a published batch. Raises what `Publications.committed` raises."""
+        """Note that Spark has committed an emitted batch. Raises what `Emissions.committed` raises."""
         with self._changed:
-            self._execute(self._publications.committed(chain, batch))
+            self._execute(self._emissions.committed(chain, batch))
 
     def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True, *, drained: bool = False) -> None:
-        """Tell the chain's readers that nothing more comes, or nothing before a restore; blocks like `publish`."""
+        """Tell the chain's readers that nothing more comes, or nothing before a restore; blocks like `emit`."""
         with self._changed:
             self._wait_while_sealed(chain, over)
-            self._execute(self._publications.end(chain, drained=drained))
+            self._execute(self._emissions.end(chain, drained=drained))
 
     def is_drained(self, chain: ChainUid) -> bool:
         """Return whether the chain is done in this epoch only."""
         with self._changed:
-            return self._publications.is_drained(chain)
+            return self._emissions.is_drained(chain)
 
-    def last_published(self, chain: ChainUid) -> BatchId:
-        """Return the chain's last published batch, NO_BATCH if there is none."""
+    def last_emitted(self, chain: ChainUid) -> BatchId:
+        """Return the chain's last emitted batch, NO_BATCH if there is none."""
         with self._changed:
-            return self._publications.last_published(chain)
+            return self._emissions.last_emitted(chain)
 
     def trigger(self, checkpoint: CheckpointId, *, seal: bool, unaligned: bool) -> None:
         """Cut every chain that waits for no barrier, or with `unaligned` every chain."""
         with self._changed:
-            self._execute(self._publications.trigger(checkpoint, seal=seal, unaligned=unaligned))
+            self._execute(self._emissions.trigger(checkpoint, seal=seal, unaligned=unaligned))
 
     def switch(self, checkpoint: CheckpointId) -> None:
         """Cut the chains that still wait for a barrier of the checkpoint where they are."""
         with self._changed:
-            self._execute(self._publications.switch(checkpoint))
+            self._execute(self._emissions.switch(checkpoint))
 
     def complete(self, checkpoint: CheckpointId) -> None:
         """Let go of what a completed checkpoint took."""
         with self._changed:
-            self._execute(self._publications.complete(checkpoint))
+            self._execute(self._emissions.complete(checkpoint))
 
     def abort(self, checkpoint: CheckpointId) -> None:
         """Forget a checkpoint's cuts."""
         with self._changed:
             for pin in [pin for pin in self._pins if pin[0] == checkpoint]:
                 del self._pins[pin]
-            self._execute(self._publications.abort(checkpoint))
+            self._execute(self._emissions.abort(checkpoint))
             self._drop_unpinned()
 
     def unpin(self, checkpoint: CheckpointId, chain: ChainUid) -> None:
@@ -131,22 +131,22 @@ class Publication:
     def input_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain has consumed all that ever comes through its channels."""
         with self._changed:
-            return self._publications.input_ended(chain)
+            return self._emissions.input_ended(chain)
 
     def input_drained(self, chain: ChainUid) -> bool:
         """Return whether what comes through the chain's channels has ended in this epoch only."""
         with self._changed:
-            return self._publications.input_drained(chain)
+            return self._emissions.input_drained(chain)
 
     def watermark_at(self, producer: ChainUid, position: int) -> int | None:
         """Return the watermark behind what a chain has handed out up to a position, in ms since 1970."""
         with self._changed:
-            return self._publications.watermark_at(producer, position)
+            return self._emissions.watermark_at(producer, position)
 
     def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
         """Return what waits for a consumer, by default for the slowest one."""
         with self._changed:
-            return self._publications.backlog(producer, consumer)
+            return self._emissions.backlog(producer, consumer)
 
     def blocked_seconds(self, chain: ChainUid) -> float:
         """Return how long a chain has waited for its readers so far: its backpressure."""
@@ -169,13 +169,13 @@ class Publication:
             self._changed.notify_all()
 
     def _wait_while_sealed(self, chain: ChainUid, over: Callable[[], bool]) -> None:
-        while self._publications.is_sealed(chain) and not over():
+        while self._emissions.is_sealed(chain) and not over():
             self._changed.wait(_LOOK_SECONDS)
 
     def _check_quota(self, chain: ChainUid) -> None:
-        loop = self._publications.loop(chain)
-        stored, quota = self._publications.stored_bytes(chain), self._policy.feedback_bytes
-        if stored > quota and self._publications.feeds_back(chain):
+        loop = self._emissions.loop(chain)
+        stored, quota = self._emissions.stored_bytes(chain), self._policy.feedback_bytes
+        if stored > quota and self._emissions.feeds_back(chain):
             raise LoopTooFull(
                 f"The loop of {', '.join(loop)} has {stored} bytes on their way back from chain {chain!r}, and "
                 f"channels.feedbackBytes allows {quota}",
@@ -183,7 +183,7 @@ class Publication:
             )
 
     def _has_room(self, chain: ChainUid) -> bool:
-        backlog = self._publications.backlog(chain)
+        backlog = self._emissions.backlog(chain)
         records = self._policy.capacity_records
         return backlog.bytes < self._policy.capacity_bytes and (records is None or backlog.records < records)
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.ids import Epoch
-from streamjob_runtime.sinks.iceberg.published import (
+from streamjob_runtime.sinks.iceberg.committed_batches import (
     LIVES_KEPT,
+    CommittedBatches,
     Life,
-    Published,
     UnreadableProperty,
     life_of,
     property_of,
-    read_published,
+    read_committed,
 )
 from streamjob_runtime.sinks.identity import identity_of
 
@@ -34,14 +34,14 @@ def test_a_life_is_known_by_its_name() -> None:
 
 
 def test_a_table_that_says_nothing_is_told_from_one_that_says_that_nothing_is_published() -> None:
-    assert read_published(SINK, {}, []) is None
-    assert read_published(SINK, {property_of(SINK): Published().to_property()}, []) == Published()
+    assert read_committed(SINK, {}, []) is None
+    assert read_committed(SINK, {property_of(SINK): CommittedBatches().to_property()}, []) == CommittedBatches()
 
 
 @given(BATCHES)
 def test_all_batches_up_to_the_last_one_of_a_life_are_published(batches: list[tuple[str, int]]) -> None:
-    stored = Published().with_batches(batches).to_property()
-    read = read_published(SINK, {property_of(SINK): stored}, [])
+    stored = CommittedBatches().with_batches(batches).to_property()
+    read = read_committed(SINK, {property_of(SINK): stored}, [])
 
     assert read is not None
     for life in (LIFE, "4-00000000000000bb", "5-00000000000000cc"):
@@ -52,9 +52,9 @@ def test_all_batches_up_to_the_last_one_of_a_life_are_published(batches: list[tu
 def test_snapshots_say_it_where_the_property_does_not() -> None:
     ours = {"streamjob.sink-id": SINK, "streamjob.batch": f"{LIFE}/7"}
     theirs = {"streamjob.sink-id": "other", "streamjob.batch": f"{LIFE}/9"}
-    alone = read_published(SINK, {}, [{}, ours, theirs])
-    older = Published().with_batches([(LIFE, 5)]).to_property()
-    both = read_published(SINK, {property_of(SINK): older}, [ours])
+    alone = read_committed(SINK, {}, [{}, ours, theirs])
+    older = CommittedBatches().with_batches([(LIFE, 5)]).to_property()
+    both = read_committed(SINK, {property_of(SINK): older}, [ours])
 
     for read in (alone, both):
         assert read is not None
@@ -63,7 +63,7 @@ def test_snapshots_say_it_where_the_property_does_not() -> None:
 
 
 def test_the_property_does_not_grow_forever_and_forgets_what_published_longest_ago() -> None:
-    published = Published()
+    published = CommittedBatches()
     for number in range(LIVES_KEPT + 5):
         published = published.with_batches([(f"{number}-00000000000000aa", 1)]).with_swept(["0-00000000000000aa"])
 
@@ -74,13 +74,13 @@ def test_the_property_does_not_grow_forever_and_forgets_what_published_longest_a
 
 
 def test_lives_without_published_batches_need_no_note_that_they_were_swept() -> None:
-    published = Published().with_batches([(LIFE, 1)]).with_swept([LIFE, "9-00000000000000dd"])
+    published = CommittedBatches().with_batches([(LIFE, 1)]).with_swept([LIFE, "9-00000000000000dd"])
 
     assert published.swept == {LIFE}
-    assert read_published(SINK, {property_of(SINK): published.to_property()}, []) == published
+    assert read_committed(SINK, {property_of(SINK): published.to_property()}, []) == published
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"formatVersion":2,"published":{}}', '{"formatVersion":1}'])
 def test_a_property_of_another_version_is_refused(text: str) -> None:
     with pytest.raises(UnreadableProperty, match=property_of(SINK)):
-        read_published(SINK, {property_of(SINK): text}, [])
+        read_committed(SINK, {property_of(SINK): text}, [])

@@ -1,7 +1,7 @@
-"""The record of a sink's publications, which the table itself stores; pure.
+"""The record of a sink's commits, which the table itself stores; pure.
 
 A life is one opening of the sink: an epoch and a random name. It numbers the batches that it stages. A checkpoint
-always covers all of them up to some number, so one number per life records which batches are published. The record is a
+always covers all of them up to some number, so one number per life records which batches are committed. The record is a
 table property, set by the commit that adds the data files. The table's snapshots repeat it as long as they are
 retained.
 """
@@ -40,7 +40,7 @@ def life_of(name: str) -> Life | None:
 
 
 def property_of(identity: str) -> str:
-    """Return the name of the table property for a sink's publications."""
+    """Return the name of the table property for a sink's commits."""
     return f"{PREFIX}published.{identity}"
 
 
@@ -57,30 +57,30 @@ class _Stored(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The publications of a sink.
+class CommittedBatches:
+    """The batches that a sink has committed.
 
     Args:
-        numbers: the number of the last published batch of each life; the life that published last is last.
-        swept: lives whose directories contain published files only.
+        numbers: the number of the last committed batch of each life; the life that committed last is last.
+        swept: lives whose directories contain committed files only.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
     swept: frozenset[str] = frozenset()
 
     def covers(self, life: str, number: int) -> bool:
-        """Return whether a batch is published."""
+        """Return whether a batch is committed."""
         return number <= self.numbers.get(life, 0)
 
-    def with_batches(self, batches: Iterable[tuple[str, int]]) -> Published:
+    def with_batches(self, batches: Iterable[tuple[str, int]]) -> CommittedBatches:
         """Return the record with some more batches."""
         numbers = dict(self.numbers)
         for life, number in batches:
             numbers[life] = max(number, numbers.pop(life, 0))
         kept = dict(list(numbers.items())[-LIVES_KEPT:])
-        return Published(kept, self.swept & kept.keys())
+        return CommittedBatches(kept, self.swept & kept.keys())
 
-    def with_swept(self, lives: Iterable[str]) -> Published:
+    def with_swept(self, lives: Iterable[str]) -> CommittedBatches:
         """Return the record with more lives that need no sweep."""
         return replace(self, swept=(self.swept | set(lives)) & self.numbers.keys())
 
@@ -90,10 +90,10 @@ class Published:
         return json.dumps(stored, separators=(",", ":"))
 
 
-def read_published(
+def read_committed(
     identity: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]
-) -> Published | None:
-    """Return a sink's publications; None if the table has no record of them.
+) -> CommittedBatches | None:
+    """Return the batches that a sink has committed; None if the table has no record of them.
 
     Args:
         identity: the sink's identity.
@@ -112,13 +112,13 @@ def read_published(
         if life and number.isdigit()
     ]
     if text is None:
-        return Published().with_batches(said) if said else None
+        return CommittedBatches().with_batches(said) if said else None
     try:
         stored = _Stored.model_validate_json(text)
     except ValidationError as error:
         raise UnreadableProperty(f"the property {property_of(identity)} cannot be read") from error
     if stored.formatVersion != 1:
         raise UnreadableProperty(f"the property {property_of(identity)} has format version {stored.formatVersion}")
-    known = Published(stored.published, frozenset(stored.swept))
+    known = CommittedBatches(stored.published, frozenset(stored.swept))
     missing = [(life, number) for life, number in said if not known.covers(life, number)]
     return known.with_batches(missing) if missing else known
