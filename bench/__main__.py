@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Bench:
-    """Runs the parts, shows what they yield, and keeps it.
+    """Runs the parts, shows their results, and stores them.
 
     Args:
         benchmark: what is under way.
@@ -60,7 +60,7 @@ class Bench:
         self._cache = benchmark.cache
 
     def run(self) -> None:
-        """Measure the parts that were asked for; each is kept when it is done, the comparison behind every round."""
+        """Measure the requested parts; store each when it is done, and the comparison after every round."""
         for part in self._options.part or PARTS:
             if part == "compare":
                 for workload in self._options.workload or WORKLOADS:

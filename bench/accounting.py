@@ -1,7 +1,7 @@
-"""Runs a command and writes down what it and all its descendants used: `python -m bench.accounting FILE COMMAND…`.
+"""Runs a command and records the resources of it and all its descendants: `python -m bench.accounting FILE COMMAND…`.
 
-Descendants whose parent ends before them become children of this process, so none escapes the count: the JVM behind
-PySpark, its Python workers, and the programs that they start.
+Descendants whose parent ends first become children of this process, so all are counted: the JVM of PySpark, its Python
+workers, and the programs that they start.
 """
 
 from __future__ import annotations

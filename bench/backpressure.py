@@ -39,7 +39,7 @@ _KILL_SWITCH_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs share.
+    """The settings that all runs share.
 
     Args:
         work: directories of the jobs are made below it.
@@ -127,7 +127,7 @@ def measure(setting: Setting, load: Load, on_sample: Callable[[Sample], None]) -
 
 
 def order(rounds: int) -> Iterator[str]:
-    """Yield modes in turn: behind an aligned checkpoint the store has nothing in flight, so the next uploads it all."""
+    """Yield modes in turn: after an aligned checkpoint nothing in flight is stored, so the next one uploads it all."""
     for _ in range(rounds):
         yield from ("aligned", "unaligned", "switch")
     yield from ["unaligned"] * max(0, _UNALIGNED - rounds)

@@ -1,4 +1,4 @@
-"""What was measured under backpressure, in the form of `backpressure.json`."""
+"""The measurements under backpressure, in the form of `backpressure.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes BACKPRESSURE.md and its plot: the numbers as they were measured, the goals beside them."""
+"""Writes BACKPRESSURE.md and its plot: the measurements next to the goals."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def arguments() -> argparse.Namespace:
 
 
 def bench(benchmark: Benchmark) -> None:
-    """Measure, show it, and keep it behind every round."""
+    """Measure; show and store the results after every round."""
     options, work, begun = benchmark.options, benchmark.work, time.time()
     costs: list[CostRun] = []
     latencies: list[LatencyRun] = []

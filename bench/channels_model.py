@@ -1,4 +1,4 @@
-"""What channels were measured to cost, in the form of `channels.json`."""
+"""The measured costs of channels, in the form of `channels.json`."""
 
 from __future__ import annotations
 

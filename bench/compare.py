@@ -39,14 +39,14 @@ WORKLOADS: Mapping[str, str] = {"windows": "windows.yaml", "pass-through": "pass
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs share.
+    """The settings that all runs share.
 
     Args:
         input: directory of the events.
         records: how many they are.
         batch_records: how many a batch reads.
         cache: for jars.
-        work: a directory for each run is made below it, and removed behind it.
+        work: the parent directory of the runs' directories, which are removed afterwards.
         store: the S3 server.
         interval: seconds between checkpoints of ours.
         timeout: seconds for one run.
@@ -65,7 +65,7 @@ class Setting:
 
 
 def compare(setting: Setting, workload: str, sides: str, count: int, on_run: Callable[[Run], None]) -> None:
-    """Run all sides of a workload, interleaved in so many rounds."""
+    """Run all sides of a workload, interleaved in several rounds."""
     for number, turn in rounds(sides, count, setting.lock):
         for side in turn:
             on_run(run(setting, workload, side, number))
@@ -158,8 +158,7 @@ def _times(directory: Path) -> dict[int, float]:
 def batches_between(planned: Mapping[int, float], committed: Mapping[int, float]) -> list[Batch]:
     """Return the batches with the time from commit to commit.
 
-    A batch counts from when it was planned if it is the first or the last: the last is the flush, in front of which
-    the query is started anew.
+    The first and the last batch count from their planning: the last is the flush, before which the query is restarted.
 
     Args:
         planned: seconds since 1970 at which each batch's positions were written.

@@ -58,7 +58,7 @@ class Bench:
         self.jobs = Jobs()
 
     async def run(self, keep: Callable[..., None]) -> None:
-        """Measure everything; `keep` is told of each part's result."""
+        """Measure everything; `keep` receives each part's result."""
         watching = asyncio.create_task(self._connection.watch(STREAM_JOB, self._world.namespace, self.jobs.saw))
         served_without = await self._without_controller()
         try:
@@ -105,7 +105,7 @@ class Bench:
 
     async def _idle(self, controller: ControllerProcess, *, checkpoints: bool) -> Idle:
         self._world.hold_checkpoints(not checkpoints)
-        # What is under way, and looks that find its outcome, belong to the time before.
+        # Requests in progress, and reconciliations that find their outcome, belong to the time before.
         await asyncio.sleep(self._options.pause)
         served, before, cpu = await self._served(), controller.metrics(), controller.cpu()
         begun = time.monotonic()
@@ -144,7 +144,7 @@ class Bench:
     async def _change_one(self) -> Sent:
         name = self._chance.choice([name for name, job in sorted(self.jobs.seen.items()) if job.settled])
         kind, spec = self._changed(name)
-        # Until the watch brings the new generation, nobody else is to choose it.
+        # Until the watch delivers the new generation, no one else may choose it.
         self.jobs.seen[name].generation += 1
         sent = time.time()
         written = await self._cluster.patch(STREAM_JOB, self._world.namespace, name, {"spec": spec})
@@ -213,7 +213,7 @@ def arguments() -> argparse.Namespace:
 
 
 async def measure(benchmark: Benchmark, cluster: Cluster, s3: S3Server) -> None:
-    """Measure, show it, and keep it behind every part."""
+    """Measure; show and store the results after every part."""
     options, begun, parts = benchmark.options, time.time(), dict[str, object]()
     loads: dict[str, float] = {}
     fixed = {"interval": INTERVAL, "rate": options.rate, "loads": loads}

@@ -33,7 +33,7 @@ class Connection:
         self.cluster = KubernetesCluster(client, timeout=_REQUEST_SECONDS)
 
     async def watch(self, kind: Kind, namespace: str, saw: Callable[[str, Object], None]) -> None:
-        """Tell of all objects that there are and of every change, for ever; types are those of Kubernetes' watch."""
+        """Yield all existing objects and then every change, without end; types are those of Kubernetes' watch."""
         query = [("watch", "true"), ("timeoutSeconds", str(_WATCH_SECONDS))]
         while True:
             with suppress(aiohttp.ClientError, asyncio.TimeoutError):

@@ -1,4 +1,4 @@
-"""One simulated driver: its job, its log, its checkpoints, and what it answers."""
+"""A simulated driver: its job, its log, its checkpoints, and its responses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PARTS: frozenset[str] = frozenset(get_args(JobPart))
 
 
 class JobReader:
-    """Reads job files; what they have in common is planned once, for planning takes longer than all the rest."""
+    """Reads job files; their common parts are planned once, since planning takes longest."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[JobSpec, Plan]] = {}
@@ -63,12 +63,12 @@ class JobReader:
 
 
 class Driver:
-    """One driver: its log, its checkpoints, and what it answers.
+    """A driver: its log, its checkpoints, and its responses.
 
     Args:
         pod: its pod.
         token: of its control API.
-        job: what it runs, as a `JobReader` has it.
+        job: its job, from a `JobReader`.
         store: the job's root.
     """
 
@@ -105,7 +105,7 @@ class Driver:
         return self._state is JobState.RUNNING
 
     def begin(self) -> None:
-        """Claim the log, and go on from what it has."""
+        """Claim the log, and continue from its content."""
         identity = Identity(job=self.id, owner=Owner(uuid.uuid4().hex), attempt=Attempt(self.attempt))
         self._claim = drive(self._store, claim(identity, time.time()))
         newest = self._claim.newest
@@ -209,7 +209,7 @@ class Driver:
         self._answers.clear()
 
     def answer(self, path: str, include: str, triggers: Sequence[str]) -> bytes | None:
-        """Return what it answers at a path, or None."""
+        """Return the response at a path, or None."""
         if path == "/v1/job" and triggers:
             outcomes = {TriggerId(each): self.triggers[TriggerId(each)] for each in triggers if each in self.triggers}
             return _json(self._job(include).model_copy(update={"triggers": outcomes}))

@@ -1,8 +1,8 @@
 """Simulates the drivers of a namespace: `python -m bench.controller_drivers NAMESPACE LOCATION LOG HOLD`.
 
-A pod that runs gets a driver, which reads its token and its job file, claims its log on S3, completes checkpoints
-there, and answers the control API at the pod's address, as the runtime does. It computes nothing. A stop ends behind a
-savepoint or a last checkpoint, and then the pod ends. LOG gets a line for what happens; while the file HOLD exists, no
+Each running pod gets a driver, which reads its token and its job file, claims its log on S3, completes checkpoints
+there, and answers the control API at the pod's address, like the runtime. It computes nothing. A stop ends with a
+savepoint or a last checkpoint, and then the pod ends. LOG gets a line for each event; while the file HOLD exists, no
 checkpoint is taken.
 """
 
@@ -65,9 +65,9 @@ class Drivers:
     """All drivers of a namespace.
 
     Args:
-        connection: the Kubernetes API, where a kubelet's part is played: Secrets and files are read, ends are told.
+        connection: the Kubernetes API, for the kubelet's work: Secrets and files are read, ends are reported.
         location: of all snapshots.
-        log: is told what happens.
+        log: receives the events.
         hold: while this file exists, no periodic checkpoint is taken.
     """
 
@@ -165,7 +165,7 @@ class Drivers:
         return _problem(404, "Not Found") if answer is None else web.Response(body=answer, content_type=_JSON)
 
     async def _end(self, pod: Object) -> None:
-        """Tell of the process's end as a kubelet does."""
+        """Report the end of the process like a kubelet."""
         said = json.dumps({"state": JobState.STOPPED, "message": "", "exitCode": int(ExitCode.OK)})
         ended = {"exitCode": 0, "reason": "Completed", "message": said, "startedAt": pod["status"]["startTime"]}
         while True:

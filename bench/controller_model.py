@@ -1,4 +1,4 @@
-"""What the controller was measured to do, in the form of `controller.json`."""
+"""The controller's measurements, in the form of `controller.json`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Change(Model):
     Args:
         kind: what was changed.
         answered: the API server's answer to the write.
-        status: the first status that tells of the new generation, as a watch brings it.
+        status: the first status for the new generation in a watch.
         action: what the change asks for has reached the driver, or for a resumption the API server.
         settled: the StreamJob was Ready again; None if not before the end of the measurement.
     """

@@ -1,4 +1,4 @@
-"""Writes CONTROLLER.md: how fast the controller is and what it costs, as it was measured."""
+"""Writes CONTROLLER.md: the controller's measured response time and cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.summary import quantile
 from bench.tables import MB, Table
 
 REACTION_SECONDS = 2.0
-"""What 99 of 100 changed specs are to be answered within."""
+"""The time within which the controller must react to 99 of 100 changed specs."""
 
 MOST_MEMORY = 300 * MB
 FLAT = 1.1

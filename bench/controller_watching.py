@@ -1,4 +1,4 @@
-"""What becomes of StreamJobs, as a watch brings it, and what drivers heard."""
+"""Follows StreamJobs through a watch, and drivers through their log."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bench.processes import RunFailed
 from streamjob_operator.cluster.kinds import Object
 
 ACTIONS = {"interval": "patch", "parallelism": "stop", "suspend": "stop", "resume": "created"}
-"""What a driver's log calls that which a change leads to."""
+"""The name in a driver's log of the action that a change causes."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """A StreamJob: its newest generation, and when statuses told of generations and called them Ready first."""
+    """A StreamJob: its newest generation, and when statuses first mentioned generations or called them Ready."""
 
     generation: int = 0
     told: dict[int, float] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Jobs:
 
 
 def read_log(file: Path) -> dict[tuple[str, str], list[float]]:
-    """Return when something happened, by job and what it was."""
+    """Return the times of events, by job and event."""
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for line in file.read_text().splitlines():
         entry = json.loads(line)
@@ -99,7 +99,7 @@ def outcomes(
 ) -> tuple[list[Change], int]:
     """Return what became of changes, and of how many nothing did.
 
-    A job is changed again only when it has settled, so the first action behind a change is that change's.
+    A job is changed again only when it has settled, so the first action after a change belongs to that change.
     """
     changes, unanswered = [], 0
     for each in sent:

@@ -1,4 +1,4 @@
-"""What stands around the controller in its benchmark: nodes by kwok, an S3 server, drivers, and the process itself."""
+"""The controller's environment in its benchmark: nodes by kwok, an S3 server, drivers, and the process itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SECRET = "s3"
 
 
 def find_kwok() -> list[str]:
-    """Return the command that starts kwok: `$KWOK`, from the PATH, or `../shared/servers/run` beside the repository.
+    """Return the command that starts kwok: `$KWOK`, from the PATH, or `../shared/servers/run` next to the repository.
 
     Raises:
         RunFailed: there is none.
@@ -111,7 +111,7 @@ class World:
             with self._kwok(), self._drivers():
                 yield
         finally:
-            # Nobody is left who would let them go.
+            # No process is left that would release them.
             for kind in (STREAM_JOB.kind, STREAM_SNAPSHOT.kind):
                 for thing in self._cluster.all(kind, self.namespace):
                     where = Where(kind, thing["metadata"]["name"], self.namespace)
@@ -159,12 +159,12 @@ class World:
 
 
 class ControllerProcess:
-    """The controller's process, and what it says of itself.
+    """The controller's process, and its metrics.
 
     Args:
         process: it.
         port: of its metrics.
-        log: what it writes.
+        log: its output.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -202,7 +202,7 @@ class ControllerProcess:
 
 
 def samples(text: str) -> dict[str, float]:
-    """Return the samples of Prometheus' text form: by name, and behind it the values of its labels."""
+    """Return the samples in Prometheus' text form: by name, followed by the values of its labels."""
     return {
         " ".join((sample.name, *(sample.labels[key] for key in sorted(sample.labels)))): sample.value
         for family in text_string_to_metric_families(text)

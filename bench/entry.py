@@ -1,4 +1,4 @@
-"""How every benchmark begins and ends: its command line, a directory for its runs, what it tells and what it keeps."""
+"""The common start and end of benchmarks: command line, directory for runs, output and stored results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Benchmark:
     console: Console = field(default_factory=lambda: Console(highlight=False))
 
     def tell(self, text: str) -> None:
-        """Print a line behind the time of day."""
+        """Print a line after the time of day."""
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}")
 
     def show(self, title: str, table: Table) -> None:
@@ -52,7 +52,7 @@ class Benchmark:
         return machine.circumstances(begun, machine.command_line(self.options.target))
 
     def keep(self, results: M, file: Path, render: Callable[[M], str]) -> None:
-        """Replace a file of results and the report beside it, unless this is but a look."""
+        """Replace a file of results and the report next to it, unless this is only a trial."""
         if not self.options.quick:
             model.save(results, file, render)
 
@@ -73,8 +73,8 @@ def parser(target: str, purpose: str | None, quick: str) -> argparse.ArgumentPar
 
 
 def run(options: argparse.Namespace, body: Callable[[Benchmark], None]) -> int:
-    """Run a benchmark; return its exit code. What a failed run left is kept."""
-    # What runs has a session of its own: being told to end has to reach it.
+    """Run a benchmark; return its exit code. Files of a failed run are kept."""
+    # Child processes have a session of their own, so a signal to end must be passed on to them.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamjob-bench"

@@ -38,7 +38,7 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Plan:
-    """How many clients, how often they come and for how long; seconds. What happens in `settle` does not count.
+    """The number of clients and the lengths of phases in seconds. Events in `settle` do not count.
 
     The first `decoys` turns have a phase with a decoy.
     """
@@ -125,7 +125,7 @@ class Watch:
 
 @contextmanager
 def hostile_clients(plan: Plan, addresses: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run hostile clients; they end by themselves behind the phase, or with the block."""
+    """Run hostile clients; they end by themselves after the phase, or with the block."""
     seconds = plan.settle + plan.phase
     arguments = [sys.executable, "-m", "bench.hostile_clients", str(seconds), str(plan.clients), *addresses]
     with subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
@@ -137,7 +137,7 @@ def hostile_clients(plan: Plan, addresses: list[str]) -> Iterator[subprocess.Pop
 
 
 def quiet_phase(job: RunningJob, where: Endpoint, plan: Plan, turn: int) -> Phase:
-    """Look at the job for a phase while nobody else does."""
+    """Observe the job for a phase without other callers."""
     time.sleep(plan.settle)
     return _watched(job, where, plan, QUIET, turn, None)
 

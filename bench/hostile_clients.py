@@ -1,8 +1,8 @@
 """Hostile clients, as a process of their own: `python -m bench.hostile_clients SECONDS CLIENTS CONTROL METRICS`.
 
-They have no token. Each does its kind of harm on one connection until the server ends it or its time is over, and comes
-again. The process has the lowest priority: what it uses of the processor is not the job's, as from another machine.
-It prints how many connections of each kind there were, as JSON.
+They have no token. Each misbehaves in its own way on one connection until the server closes it or its time is over, and
+then reconnects. The process has the lowest priority, so that it takes no processor time from the job, as from another
+machine. It prints the number of connections of each kind, as JSON.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ KINDS: dict[str, Harm] = {
 
 
 async def attack(clients: int, addresses: list[Address], over: Awaitable[object]) -> Counter[str]:
-    """Run so many clients until `over` is done; return the connections of each kind."""
+    """Run the given number of clients until `over` is done; return the connections of each kind."""
     made: Counter[str] = Counter()
     kinds = list(KINDS.items())
 

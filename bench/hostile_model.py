@@ -26,7 +26,7 @@ class Phase(Model):
         jvm_cpu: CPU seconds of the processes below it.
         clients_cpu: CPU seconds of the hostile clients.
         descriptors: the most open files of the driver.
-        connections: of the hostile clients by what they did, those that were made.
+        connections: the hostile clients' connections, by kind.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Phase(Model):
 
 
 class Hostile(Model):
-    """All phases of a run with so many hostile clients at once.
+    """All phases of a run with the given number of simultaneous hostile clients.
 
     Args:
         clients: how many.

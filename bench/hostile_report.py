@@ -12,7 +12,7 @@ from bench.summary import quantile
 from bench.tables import Table, goal_list
 
 NOISE = 1.05
-"""A median that is at most so many times the other is the same, however even the quiet phases are."""
+"""Medians whose ratio is at most this count as equal, even if the quiet phases vary less."""
 JUDGED = 1.25
 """Quiet phases that differ by more than this leave nothing to compare with."""
 ANSWER_MS = 5000.0

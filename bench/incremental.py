@@ -1,7 +1,7 @@
 """Measures checkpoints that share files with those before them, and restores: `python -m bench.incremental --help`.
 
-The files are written by hand in Spark's formats, and everything behind them is what a job runs: held, uploaded,
-completed, collected and restored, on a real S3 server. There is no Spark, so what is measured is the checkpoint alone.
+The files are written by hand in Spark's formats; all later steps are those of a job: hold, upload, completion,
+collection and restore, on a real S3 server. There is no Spark, so only checkpoints are measured.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BenchedJob:
         return Ledger.claim(self._store, identity, time.time, NUM_RETAINED)
 
     def checkpoint(self) -> Step:
-        """Take a checkpoint of what is there now; return what it took."""
+        """Take a checkpoint of the current files; return its cost."""
         self._id = CheckpointId(self._id + 1)
         before, cpu, begun = self._server.position(), time.process_time(), time.perf_counter()
         self._ledger.begin(self._id)
@@ -180,7 +180,7 @@ def _job(server: ObjectStore, directory: Path, files: int, history: int) -> Iter
 
 
 def by_size(server: ObjectStore, work: Path, files: int, history: int, steps: int) -> Sized:
-    """Measure a job with so many files and so much history: checkpoints behind the same change each."""
+    """Measure a job with a given number of files and a given history, by checkpoints after equal changes."""
     with _job(server, work / f"size-{files}-{history}", files, history) as job:
         load = os.getloadavg()[0]
         first = job.checkpoint()
@@ -201,7 +201,7 @@ def by_size(server: ObjectStore, work: Path, files: int, history: int, steps: in
 
 
 def by_age(server: ObjectStore, work: Path, files: int, checkpoints: int, *, repacking: bool) -> Aged:
-    """Measure a job that has taken so many checkpoints."""
+    """Measure a job after the given number of checkpoints."""
     with _job(server, work / f"age-{files}-{repacking}", files, 1) as job, _repacking(repacking):
         load = os.getloadavg()[0]
         job.checkpoint()
@@ -247,7 +247,7 @@ def arguments() -> argparse.Namespace:
 
 
 def bench(benchmark: Benchmark) -> None:
-    """Measure, show it, and keep it behind every part."""
+    """Measure; show and store the results after every part."""
     options, work = benchmark.options, benchmark.work
 
     def keep(**part: BySize | ByAge) -> None:

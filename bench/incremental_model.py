@@ -1,4 +1,4 @@
-"""What incremental checkpoints were measured to cost, in the form of `incremental.json`."""
+"""The measured costs of incremental checkpoints, in the form of `incremental.json`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.model import Circumstances, Model
 
 
 class Step(Model):
-    """One checkpoint: seconds of its parts, of CPU, requests by operation, and what it wrote."""
+    """One checkpoint: seconds of its parts, seconds of CPU, requests by operation, and bytes written."""
 
     hold: float
     upload: float
@@ -25,9 +25,9 @@ class Step(Model):
 
 
 class Restored(Model):
-    """A restore into an empty directory: seconds to find the snapshot and to bring its files, and what it took.
+    """A restore into an empty directory: seconds to find the snapshot and to download its files, and its cost.
 
-    The seconds are the medians of so many restores.
+    The seconds are the medians of this number of restores.
     """
 
     times: int = 1
@@ -42,7 +42,7 @@ class Restored(Model):
 
 
 class Sized(Model):
-    """Checkpoints of a job with so many shared files and so long a history, each behind the same change.
+    """Checkpoints of a job with a number of shared files and a length of history, each after an equal change.
 
     `whole_history_bytes` is the size of the source's log, which went up whole if it did not go up in pieces.
     """
@@ -57,7 +57,7 @@ class Sized(Model):
 
 
 class Aged(Model):
-    """The same job after so many checkpoints, with or without packs that are rewritten."""
+    """The same job after a number of checkpoints, with or without rewritten packs."""
 
     files: int
     checkpoints: int

@@ -27,13 +27,13 @@ _SETTLING_CHANGES = 2
 """Changes before those that count: a snapshot of RocksDB that holds the ones of the same size before."""
 _FILE_RECORDS = 25_000
 _LEAST_FILES = 20
-"""Five batches: behind every ten RocksDB makes a snapshot, which is when it has flushed and compacted."""
+"""Five batches: after every ten, RocksDB makes a snapshot, which is when it has flushed and compacted."""
 _MAINTENANCE_SECONDS = 2.5
 
 
 @dataclass(frozen=True)
 class GrowthSetting:
-    """What all sizes share.
+    """The settings that all sizes share.
 
     Args:
         work: directories of the jobs are made below it.
@@ -51,7 +51,7 @@ class GrowthSetting:
 def grow(
     setting: GrowthSetting, megabytes: int, changes: int, on_run: Callable[[Increment], None]
 ) -> Iterator[Increment]:
-    """Yield the checkpoint of a whole state of that size, then those behind changes of each share of its keys.
+    """Yield the checkpoint of a complete state of the given size, then those after changes of each share of its keys.
 
     Before the changes of a share are counted there are some of its size that are not, so that what RocksDB still has to
     write of what went before is not taken for theirs.

@@ -60,7 +60,7 @@ def start_command(side: Side, directory: Path, changes: dict[str, object]) -> li
 
 
 def fill(server: KafkaServer, topic: str, records: int) -> None:
-    """Make a topic of so many records."""
+    """Create a topic with the given number of records."""
     server.create_topic(topic, PARTITIONS)
     rows = ((f"key-{number % _KEYS}", f"{number:0{VALUE_BYTES}}") for number in range(records))
     server.produce(topic, rows, producer=server.producer(batch_size="262144", linger_ms="20"))
@@ -82,7 +82,7 @@ def cost(server: KafkaServer, work: Path, side: str, number: int, topic: str, re
     before = cpu_seconds(server.pid)
     used = measure(start_command(plan, directory, changes), directory, timeout)
     broker = cpu_seconds(server.pid) - before
-    # Behind each transaction a partition has a mark, which counts as a record here.
+    # After each transaction a partition has a mark, which counts as a record here.
     found = sum(server.end_offsets(copy, isolation="read_committed").values())
     server.delete_topic(copy)
     if found < records:
@@ -121,7 +121,7 @@ def latency(server: KafkaServer, work: Path, side: str, rate: int, seconds: floa
 
 
 def _copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
-    """Return how long each record took that was handed over later than `WARM_SECONDS` behind the first copy."""
+    """Return the latency of each record produced later than `WARM_SECONDS` after the first copy."""
     group = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **group})
     consumer.subscribe([f"{topic}-copy"])
@@ -147,7 +147,7 @@ def _copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout:
 
 
 class _Producing:
-    """Hands records to a producer, each with the time, until it is told to end."""
+    """Sends records with their time to a producer until it is stopped."""
 
     def __init__(self, server: KafkaServer, topic: str, rate: int) -> None:
         self.sent = 0
@@ -203,7 +203,7 @@ def arguments() -> argparse.Namespace:
 
 
 def bench(benchmark: Benchmark) -> None:
-    """Measure, show it, and keep it behind every round."""
+    """Measure; show and store the results after every round."""
     options, work, begun = benchmark.options, benchmark.work, time.time()
     costs: list[CostRun] = []
     latencies: list[LatencyRun] = []

@@ -1,4 +1,4 @@
-"""What reading from Kafka and writing to it was measured to take, in the form of `kafka.json`."""
+"""The measured times of reading from and writing to Kafka, in the form of `kafka.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark measured, in the form of `results.json`."""
+"""The benchmark's measurements, in the form of `results.json`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Recovery(Model):
 
 
 class Increment(Model):
-    """One checkpoint behind a change of a share of the keys; share 1 is the checkpoint of all state.
+    """A checkpoint after a change of a share of the keys; share 1 is the checkpoint of all state.
 
     Of `checkpointed_bytes`, `snapshot_bytes` are of RocksDB's own files, which it writes when it makes a snapshot; the
     rest are the changes since the last checkpoint, as Spark logs them.
@@ -148,6 +148,6 @@ def load(kind: type[M], file: Path) -> M | None:
 
 
 def save(results: M, file: Path, render: Callable[[M], str]) -> None:
-    """Replace a file of results, and the report beside it, whose name is in capitals: `kafka.json`, `KAFKA.md`."""
+    """Replace a file of results, and the report next to it, with an upper-case name: `kafka.json`, `KAFKA.md`."""
     file.write_text(results.model_dump_json(indent=1) + "\n")
     file.with_name(f"{file.stem.upper()}.md").write_text(render(results))

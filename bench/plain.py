@@ -1,7 +1,7 @@
 """A job's query in plain Spark, without streamjob's protocol: the process that the benchmark compares with.
 
-It reads the same job file and writes with the same sink code, so that query, source and sink are those of
-`streamjob run`. What differs is in `spark_conf`.
+It reads the same job file and writes with the same sink code, so query, source and sink are those of `streamjob run`.
+The differences are in `spark_conf`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _COLOURS = ("#c0392b", "#1f77b4", "#2e8b57", "#8e44ad", "#7f7f7f")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A logarithmic axis from `low` to `high`, with what it shows."""
+    """A logarithmic axis from `low` to `high`, with its label."""
 
     label: str
     low: float

@@ -60,14 +60,14 @@ class Side:
         self._timeout = timeout
 
     def run(self, side: str, number: int, rows: int, batches: int) -> PostgresqlRun:
-        """Write so many rows in so many batches. Raises RunFailed if not all of them arrived."""
+        """Write the given numbers of rows and batches. Raises RunFailed if a row did not arrive."""
         server, name = self._server, f"round_{number}_{SIDES.index(side)}_{batches}"
         directory = self._work / name
         directory.mkdir(parents=True)
         server.make_database(name)
         for table in ("warm", "report"):
             server.execute(table_of(table), database=name, role=server.role)
-        # What runs before leave to be written is not counted here.
+        # The time before the permission to write does not count.
         server.execute("CHECKPOINT")
         load = os.getloadavg()[0]
         login = {"URL": server.url(name), "USER": server.role, "PASSWORD": server.password}
@@ -103,7 +103,7 @@ class Side:
 
 
 def bench(benchmark: Benchmark) -> None:
-    """Measure, show it, and keep it behind every round."""
+    """Measure; show and store the results after every round."""
     options, begun, runs = benchmark.options, time.time(), list[PostgresqlRun]()
     with PostgresqlServer(**_SERVER) as server:
         side = Side(server, benchmark.work, options.timeout)

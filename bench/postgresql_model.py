@@ -1,4 +1,4 @@
-"""What writing to PostgreSQL was measured to take, in the form of `postgresql.json`."""
+"""The measured times of writing to PostgreSQL, in the form of `postgresql.json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WARM_ROWS = 50_000
 
 
 class Done(Model):
-    """What a writer did: seconds to write all batches, and to publish them; None where both are one."""
+    """A writer's result: seconds to write all batches, and to publish them; None if both are one step."""
 
     write: float
     publish: float | None = None
@@ -18,8 +18,8 @@ class Done(Model):
 class PostgresqlRun(Model):
     """One run of one side.
 
-    `driver_bytes` is the most memory that the driver's processes, Python and Java, had together; `worker_bytes` that of
-    the Python workers, without what they share.
+    `driver_bytes` is the peak memory of the driver's processes, Python and Java, together; `worker_bytes` that of the
+    Python workers, without shared memory.
     """
 
     side: str

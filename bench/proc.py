@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def stat_of(pid: int) -> list[str]:
-    """Return the fields of a process behind its name, its state first; none if it has ended."""
+    """Return the fields of a process after its name, its state first; none if it has ended."""
     try:
         # The name may hold anything, and ends with the last parenthesis.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

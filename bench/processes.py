@@ -30,7 +30,7 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a process and its descendants used, in seconds; the load averages are those of the last minute.
+    """Resources of a process and its descendants, in seconds; the load averages are those of the last minute.
 
     `samples` are CPU seconds used so far, each with its time in seconds since 1970.
     """
@@ -107,7 +107,7 @@ def kill_tree(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
-    """Run a command to its end and return what it used.
+    """Run a command to its end and return its resources.
 
     Args:
         command: what to run.

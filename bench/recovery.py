@@ -1,4 +1,4 @@
-"""Kills a job with SIGKILL, starts it again at once, and waits for what it writes and what readers see of it."""
+"""Kills a job with SIGKILL, restarts it at once, and waits for its output and for readers to see it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BATCHES_BEFORE_A_KILL = 3
 
 @dataclass(frozen=True)
 class RecoverySetting:
-    """What all kills share.
+    """The settings that all kills share.
 
     Args:
         work: directories of the jobs are made below it.
@@ -150,7 +150,7 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
             if number == kills:
                 return
             watch.until(partial(_has_more, outputs, len(outputs.staged) + _BATCHES_BEFORE_A_KILL))
-            # Anywhere between two checkpoints; plain Spark has one behind each batch.
+            # Anywhere between two checkpoints; plain Spark has one after each batch.
             watch.until(partial(_is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
             killed_at = time.monotonic()
             kill_tree(process)

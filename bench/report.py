@@ -1,4 +1,4 @@
-"""Writes RESULTS.md: the numbers as they were measured, the goals beside them."""
+"""Writes RESULTS.md: the measurements next to the goals."""
 
 from __future__ import annotations
 

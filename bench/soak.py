@@ -37,7 +37,7 @@ _JAVA_OPTIONS = "-XX:+UseParallelGC -XX:NativeMemoryTracking=summary"
 
 @dataclass
 class Traffic:
-    """Gives a job a file of events every few seconds, and takes away what was read and what it published.
+    """Gives a job a file of events every few seconds, and removes read files and published output.
 
     Args:
         source: where the job reads.

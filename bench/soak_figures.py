@@ -30,9 +30,9 @@ class Places:
     Args:
         work: its work directory.
         store: what the S3 server keeps of it.
-        temporary: what it has for the system's directory of temporary files.
+        temporary: its replacement for the system's directory of temporary files.
         input: the files that it reads.
-        log: what it prints.
+        log: its output.
     """
 
     work: Path
@@ -122,7 +122,7 @@ def look(driver: int, places: Places, *, collect: bool) -> dict[str, float]:
 
 
 def histogram(driver: int) -> str:
-    """Return the JVM's objects by class behind a collection; empty without `jcmd`."""
+    """Return the JVM's objects by class after a collection; empty without `jcmd`."""
     return "".join(_jcmd(pid, "GC.class_histogram") for pid in descendants(driver) if name_of(pid) == "java")
 
 

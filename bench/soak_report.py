@@ -20,7 +20,7 @@ class Figure:
     Args:
         name: in a `Look`.
         title: in the table.
-        unit: what it is counted in.
+        unit: its unit.
         least: a rise up to this is none, in units.
     """
 
@@ -31,7 +31,7 @@ class Figure:
 
     @property
     def scale(self) -> float:
-        """What one of its unit is."""
+        """The size of one unit."""
         return {_MEGA: MB, _KILO: 1000.0}.get(self.unit, 1.0)
 
 

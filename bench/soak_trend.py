@@ -27,12 +27,12 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What became of one figure.
+    """The trend of one figure.
 
     Args:
         first: median of the first quarter.
         last: median of the last quarter.
-        slope: what it gains in an hour, behind the first quarter: the median of the slopes between any two looks.
+        slope: its growth per hour after the first quarter: the median of the slopes between any two observations.
         course: the verdict.
     """
 

@@ -66,7 +66,7 @@ class SparkFiles:
         return sum(len(entry) + 1 for entry in self._entries)
 
     def advance(self) -> None:
-        """Run as many batches as there are between two checkpoints; `changed_bytes` has what they wrote of state."""
+        """Run the batches between two checkpoints; `changed_bytes` is their written state."""
         self.changed_bytes = 0
         for number in range(BATCHES):
             self.batch = BatchId(self.batch + 1)
@@ -76,7 +76,7 @@ class SparkFiles:
             if snapshot:
                 self._replace_ssts()
             self._commit(snapshot=snapshot)
-        # What a checkpoint holds has a link of its own.
+        # Files of a checkpoint have their own links.
         while len(self._left_behind) > 4 * PARTITIONS * BATCHES:
             self._left_behind.popleft().unlink()
 

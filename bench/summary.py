@@ -1,4 +1,4 @@
-"""What many runs come to: medians, quantiles, and the goals that they are held against."""
+"""Summarises many runs: medians, quantiles, and the goals that they are compared with."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def paired(runs: Sequence[Run], workload: str, side: str, base: str, figure: Cal
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Checkpoints behind the same change of the same state."""
+    """Checkpoints after the same change of the same state."""
 
     keys: int
     share: float

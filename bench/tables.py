@@ -94,7 +94,7 @@ def requests_table(runs: list[Run], workload: str) -> Table:
 
 
 def checkpoints_table(runs: list[Run]) -> Table:
-    """Return how long the checkpoints of (d) took, and what they referred to."""
+    """Return the durations of the checkpoints of (d), and the sizes that they referred to."""
     rows = []
     for side in sides(runs):
         all_of = [each for run in side.runs for each in run.checkpoints]

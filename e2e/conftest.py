@@ -65,7 +65,7 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster, images: Images, 
 
 @pytest.fixture
 def other(cluster: Cluster, images: Images, s3: S3Server, namespace: Namespace) -> Iterator[Namespace]:
-    """Another namespace beside the scenario's."""
+    """A second namespace."""
     made = Namespace(cluster, f"{namespace.name}-other", s3, images.runtime)
     made.make()
     yield made
@@ -92,7 +92,7 @@ def definitions(cluster: Cluster) -> None:
 
 @pytest.fixture
 def controller(definitions: None, namespace: Namespace) -> Iterator[ControllerProcess]:
-    """A controller of the scenario's namespace that runs beside the cluster."""
+    """A controller for the scenario's namespace that runs outside the cluster."""
     with running_controller(namespace) as running:
         yield running
 

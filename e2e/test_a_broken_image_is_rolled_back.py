@@ -1,4 +1,4 @@
-"""Somebody deploys an image that does not start: the last stable revision comes back, with its state."""
+"""A user deploys an image that does not start: the last stable revision comes back, with its state."""
 
 from __future__ import annotations
 

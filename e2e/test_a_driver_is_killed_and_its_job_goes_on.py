@@ -1,4 +1,4 @@
-"""A driver dies without a word: the next one goes on from the last checkpoint, and nobody sees it in the output."""
+"""A driver dies without a word: the next one continues from the last checkpoint, and the output does not show it."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _job(*, bounded: bool) -> Object:
 
 
 def end_of(pod: Object) -> tuple[int, Object]:
-    """Return how a driver's container ended: its exit code, and what it left in its termination message."""
+    """Return how a driver's container ended: its exit code, and its termination message."""
     (status,) = pod["status"]["containerStatuses"]
     ended = status["state"]["terminated"]
     return int(ended["exitCode"]), dict(json.loads(ended["message"]))

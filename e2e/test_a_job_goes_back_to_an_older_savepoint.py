@@ -1,4 +1,4 @@
-"""Somebody starts a job again from an older savepoint: what it did since then is computed anew, from there."""
+"""A user restarts a job from an older savepoint: everything after it is computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody applies a StreamJob over bounded input: it runs, its checkpoints show, and it finishes with exact output."""
+"""A user applies a StreamJob over bounded input: it runs, its checkpoints show, and it finishes with exact output."""
 
 from __future__ import annotations
 

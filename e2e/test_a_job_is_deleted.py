@@ -1,4 +1,4 @@
-"""Somebody deletes a job: its policies say what is left of it, also if the controller was away at that moment."""
+"""A user deletes a job: its policies decide what remains, even if the controller was away at that moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody rescales a job by `kubectl scale`: it goes on with other task slots, behind a savepoint."""
+"""A user rescales a job by `kubectl scale`: it continues with other task slots, from a savepoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kubectl(jobs: StreamJobs, *arguments: str) -> str:
 
 
 def scale(jobs: StreamJobs, slots: int, before: Object) -> Object:
-    """Rescale the job, and return its status once it runs with that many task slots behind a savepoint."""
+    """Rescale the job, and return its status once it runs with the new number of task slots, from a savepoint."""
     kubectl(jobs, "scale", f"streamjob/{NAME}", f"--replicas={slots}")
     after = jobs.wait(
         NAME,

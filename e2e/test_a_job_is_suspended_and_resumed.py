@@ -1,4 +1,4 @@
-"""Somebody suspends a job and resumes it later: nothing runs meanwhile, and nothing is lost."""
+"""A user suspends a job and resumes it later: nothing runs meanwhile, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody changes what runs: the job stops behind a savepoint, and the new revision goes on from it."""
+"""A user changes the application: the job stops with a savepoint, and the new revision continues from it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ CORRECTED = "SELECT seen, page FROM visits WHERE page <> 'poison'"
 
 
 def break_down(jobs: StreamJobs, mode: str) -> Object:
-    """Bring a job not to run any more behind its first checkpoints, and return its status."""
+    """Make a job fail permanently after its first checkpoints, and return its status."""
     jobs.namespace.create("v1", "ConfigMap", "code", data={"code.py": MODULE})
     jobs.namespace.write(visits(0, 20))
     jobs.apply(

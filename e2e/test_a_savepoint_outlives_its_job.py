@@ -1,4 +1,4 @@
-"""Somebody takes a savepoint, deletes the job, and starts another one from it."""
+"""A user takes a savepoint, deletes the job, and starts another one from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody suspends a job, changes it while it rests, and resumes it: it goes on from exactly what it was left with."""
+"""A user suspends a job, changes it while it rests, and resumes it: it continues from exactly its last state."""
 
 from __future__ import annotations
 

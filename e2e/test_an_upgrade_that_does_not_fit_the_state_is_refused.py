@@ -1,4 +1,4 @@
-"""Somebody renames an operator with state: there is no place for that state, and the job runs on until there is one."""
+"""A user renames an operator with state: no operator takes over that state, and the job runs on until one does."""
 
 from __future__ import annotations
 

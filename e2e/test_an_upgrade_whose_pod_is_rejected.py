@@ -1,4 +1,4 @@
-"""Somebody changes a job so that the cluster does not take its pod: the job runs on, and its status says why."""
+"""A user changes a job so that the cluster refuses its pod: the job runs on, and its status gives the reason."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_an_invalid_spec_is_rejected_and_what_was_invalid_before_can_go(
         cluster.delete(Where("StreamJob", name, place))
         cluster.wait(Where("StreamJob", name, place), lambda it: it is None, within=60, what="end of it")
 
-    # With nobody to ask, the API server goes on without.
+    # If the webhook is unreachable, the API server continues without it.
     controller[0].stop()
     cluster.create(job(place, "unchecked", INVALID))
 

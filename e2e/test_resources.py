@@ -1,4 +1,4 @@
-"""What a real API server makes of the resource definitions: it accepts them, fills in, and refuses what it must.
+"""A real API server accepts the resource definitions, fills in defaults, and refuses invalid resources.
 
 Nothing runs here: almost every request is a dry run.
 """
@@ -89,7 +89,7 @@ class Server:
 
 
 class Refused(AssertionError):
-    """The API server refused what it was asked."""
+    """The API server refused a request."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Somebody changes a nonce: one snapshot is taken for it, whoever looks at it how often."""
+"""A user changes a nonce: one snapshot is taken for it, however often it is reconciled."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def proxy(kubeconfig: Path) -> Iterator[ApiProxy]:
 
 @pytest.fixture
 def controller(definitions: None, namespace: Namespace, proxy: ApiProxy, tmp_path: Path) -> Iterator[ControllerProcess]:
-    """A controller behind the proxy."""
+    """A controller that connects through the proxy."""
     proxy.write_kubeconfig(tmp_path / "kubeconfig")
     with running_controller(namespace, environment={"KUBECONFIG": str(tmp_path / "kubeconfig")}) as running:
         yield running

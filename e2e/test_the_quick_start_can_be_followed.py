@@ -1,4 +1,4 @@
-"""Somebody follows the first steps of the documentation: on one volume, with nothing else than a cluster."""
+"""A user follows the first steps of the documentation: on one volume, with nothing but a cluster."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def controller(replicas: dict[str, Replica]) -> object:
 
 
 def leader(namespace: Namespace) -> str:
-    """Return who holds the Lease, once somebody does."""
+    """Return the holder of the Lease, once there is one."""
     lease = namespace.wait("Lease", LEASE, lambda each: each["spec"].get("holderIdentity"), what="holder")
     return str(lease["spec"]["holderIdentity"])
 
@@ -80,7 +80,7 @@ def test_the_other_controller_ends_the_upgrade_that_the_killed_one_began(
     assert after["restoredFrom"]["kind"] == "savepoint"
     assert after["jobStatus"]["attempt"] == 2
     assert jobs.drivers(NAME) == [f"{NAME}-driver-2"]
-    # One claim of the log for each attempt: nobody started a driver twice.
+    # One claim of the log for each attempt: no driver was started twice.
     assert after["jobStatus"]["epoch"] == 2
 
     replicas[first].controller.start_again()

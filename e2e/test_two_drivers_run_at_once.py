@@ -1,4 +1,4 @@
-"""Somebody starts a second driver of a job by hand: the older one gives way, and nothing is published twice."""
+"""A user starts a second driver of a job by hand: the older one gives way, and nothing is published twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_driver_that_is_superseded_stops_and_its_job_waits_for_a_person(jobs: 
     assert condition(failed, "Ready")["status"] == "False"
     assert len(jobs.events(NAME, "Superseded")) == 1
 
-    # The other driver owns the log, and nobody disturbs it.
+    # The other driver owns the log undisturbed.
     jobs.namespace.write(visits(20, 40))
     jobs.wait_for_stored_checkpoint(NAME, jobs.log(NAME).last_id)
     assert jobs.log(NAME).attempt == ATTEMPT

@@ -1,7 +1,7 @@
 """The cluster that the scenarios run on: the one that KUBECONFIG names, or a local one for tests.
 
 A local cluster is a directory with the commands `up`, `base`, `image` and `load`: `$CLUSTER_DIR`, or
-`../shared/cluster` beside the repository.
+`../shared/cluster` next to the repository.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A controller beside the cluster, and StreamJobs as its users see them."""
+"""A controller outside the cluster, and StreamJobs as their users see them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class StreamJobs:
         return self.wait(name, is_ready, what=f"Ready{which}", within=within)
 
     def wait_for_checkpoint(self, name: str, number: int = 2) -> Object:
-        """Wait until a StreamJob's status tells of a checkpoint with that number or a later one, and return it."""
+        """Wait until a StreamJob's status mentions a checkpoint with this number or a later one, and return it."""
         return self.wait(name, lambda status: last_checkpoint(status) >= number, what=f"checkpoint {number}")
 
     def wait_until_no_driver(self, name: str) -> None:
@@ -232,7 +232,7 @@ class StreamJobs:
         assert found == wanted, f"{name} has published {found}, and not {wanted}"
 
     def wait_for_whole_report(self, name: str, seconds: int) -> None:
-        """Write the last visit, and wait until a StreamJob has published exactly what so many seconds amount to."""
+        """Write the last visit, and wait until a StreamJob has published exactly the expected result."""
         self.namespace.write(last_visit())
         self.wait_for_report(name, expected(seconds))
 
@@ -261,7 +261,7 @@ class StreamJobs:
 
 
 def last_checkpoint(status: Object) -> int:
-    """Return the id of the last checkpoint that a status tells of; 0 if there is none."""
+    """Return the id of the last checkpoint in a status; 0 if there is none."""
     return int((status.get("checkpoint", {}).get("lastCompleted") or {}).get("id", 0))
 
 

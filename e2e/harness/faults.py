@@ -1,4 +1,4 @@
-"""What goes wrong inside a job, when a file on the volume says so."""
+"""Failures inside a job, triggered by a file on the volume."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Release:
         name: of the release.
         namespace: where it is.
         kubeconfig: how the cluster is reached.
-        images: what it runs.
+        images: its images.
     """
 
     def __init__(self, name: str, namespace: str, kubeconfig: Path, images: Images) -> None:

@@ -40,7 +40,7 @@ _ODD: tuple[Any, ...] = (*_TEXTS, "", -1, 0, 2**31, 2**53, 1e300, True, None, []
 
 
 def hostile(number: int, seed: int = 15) -> Iterator[Object]:
-    """Yield so many specs; the same for the same seed."""
+    """Yield the given number of specs; the same for the same seed."""
     chance = random.Random(seed)
     for index in range(number):
         spec = copy.deepcopy(GOOD)

@@ -1,7 +1,7 @@
 """Builds the images and gives them to the cluster: `python -m e2e.harness.images` prints their names.
 
-`E2E_RUNTIME_IMAGE` and `E2E_CONTROLLER_IMAGE` name images that the cluster has or can pull, instead. A built one has
-what it was made of in its tag, so it is built and loaded once.
+Alternatively, `E2E_RUNTIME_IMAGE` and `E2E_CONTROLLER_IMAGE` name images that the cluster has or can pull. The tag of a
+built image identifies its sources, so it is built and loaded once.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ DATA = "/data"
 """Where the scenario's volume is in its pods."""
 
 SMALL: Object = {"coreRequest": "100m", "memory": "768m"}
-"""What a driver of a scenario asks for: several of them share a small machine."""
+"""The resources of a scenario's driver: several of them share a small machine."""
 
 
 class Namespace:
@@ -123,7 +123,7 @@ class Namespace:
         return self.wait("Pod", pod, lambda thing: thing["status"]["phase"] in ended, within=within, what="end of it")
 
     def run(self, script: str, *, within: float = 120.0) -> str:
-        """Run Python in a pod that sees the volume, and return what it prints."""
+        """Run Python in a pod that sees the volume, and return its output."""
         name = f"script-{uuid.uuid4().hex[:8]}"
         container = {
             "name": "script",

@@ -14,7 +14,7 @@ _POLL = 0.3
 
 
 def wait_until_read(jobs: StreamJobs, name: str, files: int, *, within: float = _PATIENCE) -> None:
-    """Wait until a job has read so many files, and has completed a snapshot behind them."""
+    """Wait until a job has read the given number of files, and has completed a later snapshot."""
     end = time.monotonic() + within
     while (read := _files_read(jobs, name)) is None or read < files:
         assert time.monotonic() < end, f"after {within:g} s {name} has read {read} files, and not {files}"

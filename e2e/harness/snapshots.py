@@ -35,7 +35,7 @@ def is_completed(snapshot: Object) -> bool:
 def wait_for_completed(
     jobs: StreamJobs, job: str, count: int, origin: str | None = None, *, within: float = _PATIENCE
 ) -> list[Object]:
-    """Wait until so many StreamSnapshots of a StreamJob are there, all of them complete, and return them."""
+    """Wait until a StreamJob has the given number of StreamSnapshots, all of them complete, and return them."""
     end = time.monotonic() + within
     while True:
         found = snapshots_of(jobs, job, origin)

@@ -1,4 +1,4 @@
-"""What scenarios see of the snapshots that are stored."""
+"""The scenarios' view of stored snapshots."""
 
 from __future__ import annotations
 

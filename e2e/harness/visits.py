@@ -43,7 +43,7 @@ def visits(start: int, end: int) -> dict[str, str]:
 
 
 def last_visit() -> dict[str, str]:
-    """Return a file whose only visit comes much later: behind it all windows before are complete."""
+    """Return a file whose only visit comes much later: after it all windows before are complete."""
     return {"visits/zzz.csv": "seen,page\n2024-01-02 00:00:00,home\n"}
 
 

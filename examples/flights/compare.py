@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# What only a stream has; a batch reads everything there is.
+# The operators that only a stream has; a batch reads all rows.
 _STREAM_ONLY = {"maxFilesPerTrigger", "maxBytesPerTrigger", "maxFileAge", "latestFirst"}
 
 

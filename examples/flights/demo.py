@@ -44,7 +44,7 @@ class DemoFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """When a life of the job is to end: so many seconds after its n-th checkpoint that covers new input."""
+    """When to kill a process of the job: this many seconds after its n-th checkpoint that covers new input."""
 
     checkpoints: int
     seconds: float
@@ -52,7 +52,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What one process of the job did, as its log tells: where it began and what it completed."""
+    """The life of one process of the job, from its log: its start and its completions."""
 
     restored: LogRecord | None
     completed: list[int]
@@ -62,7 +62,7 @@ class Life:
 
 
 def plan_kills(count: int, seed: int) -> list[Kill]:
-    """Draw when to kill: behind one of the first checkpoints, anywhere until about the next one."""
+    """Choose random moments to kill: after one of the first checkpoints, until about the next one."""
     chance = random.Random(seed)
     return [Kill(checkpoints=chance.randint(1, 3), seconds=chance.uniform(0.0, 2.0)) for _ in range(count)]
 

@@ -16,7 +16,7 @@ flights = job.source(
     "scheduled TIMESTAMP, dep_delay INT, arr_delay INT, distance INT",
     options={"path": "data/flights", "header": True, "maxFilesPerTrigger": 6},
     bounded=True,
-    watermark=("scheduled", "24h"),  # the latest flight left 21 h 41 min behind its schedule
+    watermark=("scheduled", "24h"),  # the latest flight left 21 h 41 min after its schedule
 )
 weather = job.source(
     "weather",

@@ -1,8 +1,8 @@
 """Writes the demo's input: the flights that left New York's three airports in 2013, and the weather there.
 
-A flight becomes known when it leaves, or at its scheduled time if it was cancelled, and the files are in that order,
-one per day. Its event time is the scheduled departure, so a delayed flight is a late record: by more than 21 hours
-for the worst. The watermark has to allow for this disorder, which nobody made up.
+A flight becomes known when it leaves, or at its scheduled time if it was cancelled. The files are in that order, one
+per day. Its event time is the scheduled departure, so a delayed flight is a late record, by more than 21 hours in the
+worst case. The watermark must allow for this disorder, which is real.
 """
 
 from __future__ import annotations

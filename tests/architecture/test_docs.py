@@ -1,4 +1,4 @@
-"""What the documents promise about the repository."""
+"""The documents' claims about the repository are true."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(each.value) if isinstance(each, ast.Constant) else ANYTHING for each in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # What is logged is filled in for `%s`, and what is formatted for `{…}`.
+            # `%s` stands for a value in log messages, `{…}` in formatted ones.
             yield re.sub(r"%(?:\.\d)?[sdfg]|\{[\w.]+\}", ANYTHING, node.value)
 
 
@@ -78,7 +78,7 @@ def _fits(wanted: str, text: str) -> bool:
     literal = "".join(re.findall(r"\w", text))
     if len(literal) < 8 and ANYTHING in text:
         return False
-    # Places in the text that the quotation may have come to; a gap of either stands for any characters.
+    # Positions in the text that the quotation may have reached; a gap in either matches any characters.
     places = set(range(len(text) + 1))
     for character in wanted:
         if character == ANYTHING:

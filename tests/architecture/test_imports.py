@@ -1,4 +1,4 @@
-"""The directions of dependencies that pyproject.toml declares, and what they are for."""
+"""The import contracts in pyproject.toml, and their purpose."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def draw_shape(chance: random.Random, job: Mapping[str, Any]) -> tuple[dict[str,
     """Draw whether the job is one chain or several, with how much room between them, and how checkpoints cut them.
 
     Returns:
-        What changes in the job, and the same in words.
+        Return the change of the job, and its description.
     """
     split = chance.random() < 0.5
     room = chance.choice([None, 100, 2000])
@@ -62,7 +62,7 @@ def draw_shape(chance: random.Random, job: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def compare(expected: Rows, found: Mapping[str, Rows]) -> None:
-    """Compare what the sinks hold with what they have to. Raises ChaosFailed."""
+    """Compare the contents of the sinks with the expected ones. Raises ChaosFailed."""
     for name, rows in found.items():
         missing, surplus = expected - rows, rows - expected
         if missing or surplus:
@@ -73,7 +73,7 @@ def play(spark: SparkSession, seed: int, directory: Path) -> int:
     """Play one round; return the number of its lives.
 
     Raises:
-        ChaosFailed: the job did what it must not do, or its output is wrong.
+        ChaosFailed: the job misbehaved, or its output is wrong.
     """
     chance = random.Random(seed)
     purchases = Purchases.write(
@@ -97,7 +97,7 @@ def play_on_servers(spark: SparkSession, seed: int, directory: Path) -> int:
 
     Raises:
         ChaosFailed: its output is wrong, or something is left open.
-        AssertionError: the job did what it must not do.
+        AssertionError: the job misbehaved.
     """
     chance = random.Random(seed)
     purchases = Purchases.write(directory / "input", files=chance.randint(10, 40), rows=by_kafka.BATCH, seed=seed)

@@ -25,7 +25,7 @@ class Ending:
 
     Args:
         moment: what is waited for: `start`, `claim`, `progress`, `manifest`, `record`, `published` or `final`.
-        delay: seconds behind the moment.
+        delay: seconds after the moment.
         sleeps: whether the process is merely stopped, and wakes in a later life.
     """
 
@@ -135,14 +135,14 @@ class Round:
     def _wake(self, process: JobProcess) -> None:
         process.wake()
         code = process.wait()
-        # Who slept between the last record and the end had nothing left to do but to leave.
+        # A process that slept between the last record and the end only had to exit.
         if code not in (0, SUPERSEDED):
             raise ChaosFailed(f"a sleeper ended with {code}:\n{process.output()}")
         self._say(f"a sleeper woke and ended with {code}")
 
 
 class _State:
-    """What there was when a life began, to tell what is new."""
+    """The state when a life began, to recognise changes."""
 
     def __init__(self, runs: JobRuns) -> None:
         self._runs = runs

@@ -28,7 +28,7 @@ class Shape:
     chains: int
     edges: frozenset[tuple[int, int]]
     with_source: frozenset[int] = frozenset()
-    """Chains that read a native source beside their channels."""
+    """Chains that read a native source in addition to their channels."""
     feedback: frozenset[tuple[int, int]] = frozenset()
 
     def reached(self, start: int, edges: frozenset[tuple[int, int]]) -> set[int]:
@@ -50,7 +50,7 @@ class Shape:
 
 @dataclass
 class Known:
-    """What the observer knows of a chain; `written` has each entry of its stream with the batch that it came with.
+    """The observer's knowledge of a chain; `written` has each entry of its stream with its batch.
 
     `begins` is where its stream begins in this epoch, and `drained_ends` has the ends of input that are none for good.
     """
@@ -184,7 +184,7 @@ class Observed:
         return ended
 
     def trigger(self, *, unaligned: bool, seal: bool) -> None:
-        """Begin a checkpoint, if none is under way; during a drain, only one behind it that stops the job."""
+        """Begin a checkpoint, unless one is under way; after a drain has begun, only one that stops the job."""
         if self.under_way is not None or self.sealed is not None:
             return
         if self.draining:
@@ -223,7 +223,7 @@ class Observed:
         self._watch(self.job.complete(checkpoint.id))
 
     def crash(self) -> None:
-        """Begin anew behind the last completed checkpoint, or from nothing."""
+        """Start again after the last completed checkpoint, or from nothing."""
         self.job = Emissions(self.names, self.channels, feedback=self.feedback)
         self.under_way = self.sealed = None
         self.draining = False
@@ -318,7 +318,7 @@ class Observed:
         )
 
     def _read_off_ended_loops(self) -> None:
-        """Who has ended for good stands at the end of what it has read."""
+        """A chain that has ended for good is at the end of its inputs."""
         for producer, reader in self.channels:
             known = self.chains[reader]
             if producer in self.loop[reader] and known.ended and not known.drained:

@@ -27,7 +27,7 @@ Files = dict[str, bytes]
 
 
 class Life:
-    """One epoch of the job: what it restored, and the files that it has then.
+    """One epoch of the job: the snapshot that it restored, and its current files.
 
     Args:
         number: of the life; files of different ones never have the same name.

@@ -143,7 +143,7 @@ class World:
         self.log.append(record)
 
     def check_readers(self) -> None:
-        """Whoever reads the log now sees its end as it was written; where a claim was written, maybe another one."""
+        """Readers of the log now see its end as it was written; if a claim was written, perhaps another claim."""
         if not self.log:
             return
         seen = self.store.run(read(JOB)).records
@@ -170,7 +170,7 @@ class World:
         return own[-self.num_retained :] + savepoints
 
     def check_restorable(self) -> None:
-        """What is retained is there, and what else has a manifest is whole, too."""
+        """Retained snapshots exist, and every snapshot with a manifest is complete."""
         for record in self.completions:
             if Key(str(record.manifest)) not in self.store.objects:
                 assert record not in self.retained(), f"retained {record.kind} {record.id} is gone"
@@ -216,7 +216,7 @@ class World:
             if Marker.model_validate_json(self.store.objects[key]).kind == "claim":
                 needed |= {manifest, *self.store.run(read_manifest(manifest)).objects()}
         left = {key for key in self.store.objects if not key.startswith("savepoints/")}
-        # Of a record whose writer died right behind it there is no copy.
+        # A record whose writer died right afterwards has no copy.
         copies = {key for key in left if key.startswith(keys.COPIES_PREFIX)}
         assert copies <= {keys.record_copy(record.seq) for record in self.log if record.seq >= lowest}
         assert left - copies == needed

@@ -32,7 +32,7 @@ Life = Generator[Effect, object, None]
 
 @dataclass
 class Habits:
-    """How an owner lives: what it starts from, and what it takes at its n-th checkpoint."""
+    """An owner's behaviour: the snapshot that it starts from, and the content of its n-th checkpoint."""
 
     wanted: Literal["latest", "oldest", "none"] = "latest"
     num_retained: int = 3
@@ -142,7 +142,7 @@ def beside(
 
 
 class EpochRun:
-    """What an owner does once it has restored."""
+    """An owner's work after the restore."""
 
     def __init__(self, world: World, held: Claim, resolution: Resolution, habits: Habits) -> None:
         self.world = world

@@ -65,7 +65,7 @@ def happen(job: Observed, event: tuple[int, int, int, int]) -> None:
 
 
 def lived(shape: Shape, events: list[tuple[int, int, int, int]]) -> Observed:
-    """Return a job behind some events."""
+    """Return a job after some events."""
     job = Observed(shape)
     for event in events:
         happen(job, event)

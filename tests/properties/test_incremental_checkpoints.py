@@ -54,7 +54,7 @@ def test_a_job_that_is_killed_anywhere_comes_back_with_the_files_of_its_last_che
                     if step == begins_to_die:
                         store.plan = fate
                     life.run()
-                    # What is completed while the owner dies, the log may come to name.
+                    # The log may still name a checkpoint whose owner dies during the completion.
                     taken[life.ledger.epoch, life.id + 1] = dict(life.files)
                     life.checkpoint(abort=step < steps - NUM_RETAINED and random.random() < 0.1)
             except StoreError:

@@ -63,8 +63,7 @@ class Actor:
 class Burst:
     """One owner takes some steps, or fewer if it wants a certain effect before; that one ends as told, or has to wait.
 
-    In an outage the effects behind that one end the same way. An owner whose life has ended is born again first, as
-    pods are.
+    In an outage, later effects end in the same way. An owner whose life has ended is restarted first, like a pod.
     """
 
     actor: int

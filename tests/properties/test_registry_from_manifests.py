@@ -1,4 +1,4 @@
-"""What an owner knows of shared files is in the manifests that are retained, so a crash loses nothing of it.
+"""The retained manifests contain all that an owner knows about shared files, so a crash loses nothing of it.
 
 Nothing else is stored about shared files: neither counters nor a list. An owner that dies anywhere, in the middle of an
 upload, a completion or a deletion, is followed by one that reads the log and the retained manifests.
@@ -40,7 +40,7 @@ def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
 
 
 def live(owner: Life, random: Random) -> None:
-    """Take some checkpoints, of which some are aborted, and collect garbage behind most of them."""
+    """Take some checkpoints, abort some of them, and collect garbage after most."""
     for _ in range(random.randint(1, 6)):
         contents = random.sample(CONTENTS, random.randint(0, 5))
         if random.random() < 0.2:

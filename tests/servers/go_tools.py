@@ -60,7 +60,7 @@ class GoTool:
         if go is None:
             raise ToolMissing(f"{self.name} is not there: put it or Go on the PATH, or set {self.variable}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Built aside and moved, so that a run beside this one sees all of the program or none.
+        # Built elsewhere and moved, so that a concurrent run sees the complete program or none.
         with tempfile.TemporaryDirectory(dir=target.parent) as directory:
             built = subprocess.run(
                 [go, "install", "-trimpath", "-ldflags", "-s -w", f"{self.package}@{self.version}"],

@@ -5,7 +5,7 @@
         server.produce("orders", [("key", "value")])
         assert [row.value for row in server.consume("orders")] == [b"value"]
 
-Its jars are fetched once, as those of Spark's connector are, and kept beside them. With `CI=true` they are required.
+Its jars are downloaded once, like those of Spark's connector, and kept next to them. With `CI=true` they are required.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class KafkaServer(ServerProcess):
         return {"cwd": self.directory}
 
     def answers(self) -> bool:
-        """Return whether it tells of itself."""
+        """Return whether it answers."""
         with contextlib.suppress(KafkaException):
             return bool(self.admin.list_topics(timeout=1).brokers)
         return False
@@ -201,7 +201,7 @@ class KafkaServer(ServerProcess):
         return producer
 
     def consume(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
-        """Return all records that a topic has, in each partition's order; of open transactions, and behind, none."""
+        """Return all records of a topic in each partition's order, up to the first open transaction."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -269,9 +269,9 @@ class KafkaServer(ServerProcess):
 
     @property
     def admin(self) -> AdminClient:
-        """A client of its administration; what it is asked for ends with it, so it is kept."""
+        """An admin client, kept because pending requests end with it."""
         if self._admin is None:
-            # What goes wrong is told by its calls; a broker that is killed is no news.
+            # Failed calls report errors; a killed broker is expected.
             self._admin = AdminClient(
                 {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100}
             )

@@ -104,7 +104,7 @@ class PostgresqlServer(ServerProcess):
         return [*arguments, *(part for key, value in settings.items() for part in ("-c", f"{key}={value}"))]
 
     def how_to_run(self) -> dict[str, Any]:
-        """Return who it runs as, and where."""
+        """Return its user and directory."""
         owner = _owner()
         user = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
         return {"cwd": "/", **user}
@@ -138,7 +138,7 @@ class PostgresqlServer(ServerProcess):
             connection.execute(statement.format(Identifier(name), Identifier(self.role), Identifier(template)))
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, whoever uses it."""
+        """Drop a database, even if it is in use."""
         with self.connect() as connection:
             connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 

@@ -43,11 +43,11 @@ class ServerProcess:
     """
 
     kind: ClassVar[str]
-    """What it is called."""
+    """Its name."""
     crash: ClassVar[signal.Signals] = signal.SIGKILL
-    """What ends it as a power cut would."""
+    """The signal that ends it like a power cut."""
     last: ClassVar[signal.Signals] = signal.SIGTERM
-    """What ends it when nothing of it is needed later."""
+    """The signal that ends it for good."""
     ready_within: ClassVar[float] = 60.0
     """Seconds from its start until it must answer."""
 
@@ -60,7 +60,7 @@ class ServerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def make(self) -> None:
-        """Make what it starts with, for its port; done again for another one. Raises ServerMissing."""
+        """Create its initial files for its port; called again for another port. Raises ServerMissing."""
         raise NotImplementedError
 
     def command(self) -> list[str]:
@@ -76,7 +76,7 @@ class ServerProcess:
         return {}
 
     def prepare(self, *command: str) -> None:
-        """Run a command that makes what it stores, as it is run itself. Raises ServerMissing if that fails."""
+        """Run a command that creates its data, as the server's user. Raises ServerMissing if that fails."""
         done = subprocess.run(command, capture_output=True, text=True, check=False, **self.how_to_run())
         if done.returncode != 0:
             raise ServerMissing(f"no {self.kind} server can be made:\n{(done.stdout + done.stderr)[-2000:]}")
@@ -86,7 +86,7 @@ class ServerProcess:
 
     def __enter__(self) -> Self:
         if self._is_temporary:
-            # Not below pytest's directories: those of root are closed to other users, whom a server may run as.
+            # Not below pytest's directories: root's are closed to other users, and a server may run as one.
             made = tempfile.TemporaryDirectory(prefix=f"{self.kind}-server-")
             self.directory = Path(self._cleanup.enter_context(made))
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ class ServerProcess:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, at its port, with what it had stored. Raises ServerMissing."""
+        """Start it at its port, with its stored data. Raises ServerMissing."""
         with (self.directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.how_to_run()
@@ -129,7 +129,7 @@ class ServerProcess:
         raise ServerMissing(f"no {self.kind} server started:\n{self.log()[-2000:]}")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it, in order unless the signal says otherwise, and keep what it has stored."""
+        """End it, by default in order, and keep its stored data."""
         if self._process is None:
             return
         self._process.send_signal(how)
@@ -145,7 +145,7 @@ class ServerProcess:
         self.end(self.crash)
 
     def log(self) -> str:
-        """Return what it has printed."""
+        """Return its output."""
         return (self.directory / "server.log").read_text(errors="replace")
 
     def _start_somewhere(self) -> None:

@@ -4,8 +4,8 @@
         location = f"s3://{server.bucket}/some/prefix"
         environment = server.environment
 
-versitygw is taken from `$VERSITYGW`, the PATH, or `../shared/servers/run` beside the repository. With `CI=true` it is
-required; elsewhere moto's server stands in for it, and `which_server()` says so.
+versitygw is taken from `$VERSITYGW`, the PATH, or `../shared/servers/run` next to the repository. With `CI=true` it is
+required; otherwise moto's server replaces it, and `which_server()` reports it.
 """
 
 from __future__ import annotations

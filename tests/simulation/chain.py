@@ -33,7 +33,7 @@ def position_in(manifest: Manifest | None) -> tuple[int, bool]:
 
 
 class ChainOracle(Oracle):
-    """Knows that a cut holds the output since the cut before it, and the state behind it."""
+    """Checks that a cut holds the output since the previous cut, and the state after it."""
 
     def __init__(self, source: Source, limit: int | None, min_retained: int) -> None:
         super().__init__(MemoryStore(), ModelSink(), min_retained)
@@ -95,7 +95,7 @@ class ChainWorld(World):
 
 @dataclass
 class Snapshot:
-    """What the chain's local checkpoint holds behind a batch."""
+    """The content of the chain's local checkpoint after a batch."""
 
     state: State
     position: int

@@ -29,7 +29,7 @@ BOUNDS = ChannelPolicy(capacity_records=6)
 
 
 class LocalStream(Stream):
-    """A stream without Spark: it has the entries that it was told of, and the files that were not dropped."""
+    """A stream without Spark: it has the entries that it received, and the files that were not dropped."""
 
     def __init__(self, base: int, files: dict[str, bytes]) -> None:
         self.files = files
@@ -74,7 +74,7 @@ class LocalStream(Stream):
 
 
 class Place(Protocol):
-    """Where a chain stands behind a batch; `consumed` has its positions in others' streams."""
+    """A chain's position after a batch; `consumed` has its positions in other streams."""
 
     consumed: dict[ChainUid, int]
 
@@ -94,7 +94,7 @@ class Shape:
 
 @dataclass
 class Computed(Generic[P]):
-    """What a batch has made: the place behind it, segments with their numbers of records, rows for its sinks."""
+    """The result of a batch: the next place, segments with their numbers of records, rows for its sinks."""
 
     place: P
     segments: list[tuple[bytes, int]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Computed(Generic[P]):
 
 
 class ChainsRun(EpochRun, Generic[P]):
-    """One epoch of several chains; what they compute, and how they are restored, the job's own run knows."""
+    """One epoch of several chains; the job's own run knows their computations and restores."""
 
     shapes: Mapping[ChainUid, Shape]
     moments: Counter[str]
@@ -114,11 +114,11 @@ class ChainsRun(EpochRun, Generic[P]):
 
     @abstractmethod
     def begin_place(self, chain: ChainUid) -> P:
-        """Return where a chain stands that begins anew."""
+        """Return the initial place of a chain."""
 
     @abstractmethod
     def compute(self, shape: Shape, place: P, ends: dict[ChainUid, int], count: int, source_done: bool) -> Computed[P]:
-        """Return what a batch makes that reads others' streams up to `ends`, and so many records of each source."""
+        """Return the result of a batch that reads streams up to `ends`, and some records of each source."""
 
     @abstractmethod
     def source_ended(self, shape: Shape, place: P) -> bool:
@@ -130,11 +130,11 @@ class ChainsRun(EpochRun, Generic[P]):
 
     @abstractmethod
     def contents(self, chain: ChainUid, batch: BatchId, place: P) -> dict[str, bytes]:
-        """Return the files of a chain behind a batch."""
+        """Return the files of a chain after a batch."""
 
     @abstractmethod
     def acknowledgement(self, cut: ChainCut, place: P, files: tuple[FileRef, ...]) -> m.ChainAcknowledgement:
-        """Return what a chain tells of its cut."""
+        """Return a chain's acknowledgement of its cut."""
 
     def is_flushed(self, shape: Shape, place: P) -> bool:
         """Return whether a chain whose inputs have ended has nothing left to do."""
@@ -187,7 +187,7 @@ class ChainsRun(EpochRun, Generic[P]):
                     yield Wait(partial(self._has_work, shape, place))
                 batch = BatchId(batch + 1)
                 ends, count = self._plan(shape, place)
-                # A batch that has begun reads what it was to read.
+                # A batch that has begun reads its planned input.
                 source_done = self._source_done(shape, place)
                 if not self._has_room(chain):
                     self.moments["producers that wait for room"] += 1
@@ -347,7 +347,7 @@ class ChainsRun(EpochRun, Generic[P]):
             yield from self.acknowledge(checkpoint, self.acknowledgement(cut, place, files))
 
     def _segments(self, cut: ChainCut) -> dict[str, bytes]:
-        """Return what is in flight to a chain and what it has fed back, as files."""
+        """Return the data in flight to a chain, and the data that it has fed back, as files."""
         entries = [(producer, entry) for producer, left in cut.in_flight.items() for entry in left]
         entries += [(cut.chain, entry) for fed_back in cut.fed_back.values() for entry in fed_back.entries]
         return {

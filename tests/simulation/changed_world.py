@@ -54,9 +54,9 @@ def parse_row(name: str) -> tuple[OperatorUid, str, list[tuple[str, int, int]]]:
 class ChangedOracle(Oracle):
     """Knows that every row goes once through each operator that reads it, by the graph in force when it comes there.
 
-    Between two checkpoints of one revision, what the sinks have and will get grows by what comes of the rows that the
-    sources have read, and so do the operators' counts. Behind a change it is what they have, and what comes, by the new
-    graph, of the rows that were on their way.
+    Between two checkpoints of one revision, the sinks' content and pending rows grow by the results of the rows that
+    the sources have read, and so do the operators' counts. After a change, they are the previous content plus the
+    results, by the new graph, of the rows that were on their way.
     """
 
     def __init__(self, revisions: Mapping[int, Revision], limits: Mapping[OperatorUid, int | None]) -> None:
@@ -266,7 +266,7 @@ class ChangedWorld(World):
         return self.revisions[revision_of(newest)] if newest is not None else None
 
     def refused(self, revision: Revision, error: CannotRestore) -> None:
-        """Let the job be what it was: what it has become cannot start. Raises Violation if it could."""
+        """Undo a change of the job that cannot start. Raises Violation if it could."""
         self.known.moments[type(error).__name__] += 1
         before = self._proven()
         if before is None or HARMLESS.issuperset(revision.changes):
@@ -282,7 +282,7 @@ class ChangedWorld(World):
                 self.limits[uid] = self.read_to[uid] + 3
 
     def read_source(self, uid: OperatorUid, start: int, count: int) -> list[Item]:
-        """Return up to so many rows of a source from an offset on."""
+        """Return up to the given number of rows of a source from an offset on."""
         limit = self.limits[uid]
         end = start + count if limit is None else min(start + count, limit)
         self.read_to[uid] = max(self.read_to[uid], end)

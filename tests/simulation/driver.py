@@ -42,7 +42,7 @@ class Simulation:
         self.most_processes = most_processes
         self.fault_share = fault_share
         self.disturbance_share = disturbance_share
-        # Who drains reads no further, and ends: most lives are spared it.
+        # A drained job reads no further and ends; most lives are spared it.
         self.drains = choices.pick(3) == 2
         self.last_survives = choices.pick(2) == 1
         longest = max(policy.timeout for policy in policies)
@@ -59,7 +59,7 @@ class Simulation:
         """Start one more process; by default with the next attempt, or with the last one's."""
         changed = bool(self.started) and self.world.change()
         if attempt is None:
-            # Whoever starts another job counts up, so that nobody goes back to what it was.
+            # Starting another job increases the counter, so that no process returns to the former one.
             attempt = self.world.highest_attempt + (1 if changed or self.choices.pick(3) else 0)
         self.world.highest_attempt = Attempt(max(attempt, self.world.highest_attempt))
         num_retained = (1, 3, 2)[self.choices.pick(3)]
@@ -125,11 +125,11 @@ class Simulation:
 
     @property
     def finished_before_last(self) -> bool:
-        """Whether the last claim found a finished job, so that nothing could be collected behind it."""
+        """Whether the last claim found a finished job, so that nothing could be collected after it."""
         return self.world.oracle.log[-1].kind == "claim"
 
     def step(self, fault: Fault = Fault.NONE) -> None:
-        """Let some task make its next step, which goes as well as the fault lets it; nobody sleeps."""
+        """Let a task make its next step, with success as far as the fault allows; no task sleeps."""
         found = self._next(asleep=True)
         if found is not None:
             process, run, task = found
@@ -172,7 +172,7 @@ class Simulation:
 
     @property
     def has_edges(self) -> bool:
-        """Whether somebody could write right below the log now, under a number that was pruned."""
+        """Whether a process could write right below the log now, under a pruned number."""
         return bool(self._edges())
 
     def _edges(self) -> list[tuple[Process, EpochRun, Task] | int]:
@@ -261,7 +261,7 @@ class Simulation:
 
 
 def live(simulation: Simulation, steps: int) -> None:
-    """Follow the schedule for so many steps, then come to the end; an error tells the story."""
+    """Follow the schedule for the given number of steps, then finish; an error reports the history."""
     try:
         simulation.run(steps)
         simulation.finish()

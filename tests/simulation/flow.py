@@ -1,7 +1,7 @@
 """A graph of chains as arithmetic: what each makes of its inputs, in micro-batches or all at once.
 
-What the graph puts out does not depend on the order in which the inputs of a chain come in, but for the number that a
-sink gives to each row of a key. A chain itself notices what comes twice, in the wrong order or behind its watermark.
+The graph's output does not depend on the order of a chain's inputs, except for the number that a sink gives to each row
+of a key. A chain itself notices rows that come twice, in the wrong order or after its watermark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamjob.protocol.channels import END_OF_TIME_MS
 
 WINDOW = 4
 FIRED = "!"
-"""What paths have from which rows of windows come."""
+"""The prefix of paths of rows that windows emit."""
 SOURCE = ChainUid("source")
 """The name of a chain's own source among its inputs."""
 
@@ -36,7 +36,7 @@ class Record(NamedTuple):
 
 
 class Work(IntEnum):
-    """What a chain does."""
+    """A chain's computation."""
 
     PASS = 0
     WINDOW = 1
@@ -47,10 +47,10 @@ class Work(IntEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """A chain of the graph: `inputs` are other chains, and SOURCE; a batch takes it so many steps.
+    """A chain of the graph: `inputs` are other chains, and SOURCE; `steps` is the number of steps of its batches.
 
-    `feedback` are chains that it reads, too, but takes no record from more than `laps` times. What is in a loop knows
-    no event time.
+    `feedback` are further chains that it reads, but it takes no record from them more than `laps` times. Loops have no
+    event time.
     """
 
     uid: ChainUid
@@ -69,7 +69,7 @@ class Node:
 
 @dataclass
 class FlowState:
-    """What a chain remembers: all of it is in its snapshots.
+    """A chain's memory: snapshots contain all of it.
 
     `numbers` counts the rows of each key that went to the sink, `newest` has the time of the last row by path and key.
     `event_time` has the watermarks that a drained chain goes on from.
@@ -94,7 +94,7 @@ class FlowState:
         )
 
     def rewind(self) -> None:
-        """Go on behind a drain: what waited for event time has fired, which goes on from where it stood before."""
+        """Continue after a drain: waiting rows have fired, and event time returns to its value before the drain."""
         self.watermarks = dict(self.event_time)
         # The window that was open fires again, with what comes of it from here on.
         self.newest = {line: time for line, time in self.newest.items() if FIRED not in line}
@@ -113,7 +113,7 @@ class FlowState:
 
 @dataclass
 class Outcome:
-    """What a batch hands to the readers of its chain, and to its sink."""
+    """The output of a batch for the readers of its chain, and for its sink."""
 
     records: list[Record]
     rows: list[Row]
@@ -135,7 +135,7 @@ def process(
     """Let a chain process a batch; its state changes.
 
     Raises:
-        Violation: a row has come before, comes after one that it should precede, or behind the watermark.
+        Violation: a row was seen before, follows one that it should precede, or comes after the watermark.
     """
     passed = watermark_of(node, state)
     records: list[Record] = []
@@ -211,7 +211,7 @@ def run_to_the_end(
     states: Mapping[ChainUid, FlowState],
     pending: Mapping[tuple[ChainUid, ChainUid], Sequence[Record]],
 ) -> dict[ChainUid, list[Row]]:
-    """Return what the sinks get if all inputs end behind what is pending; the states change.
+    """Return the sinks' content if all inputs end after the pending rows; the states change.
 
     Args:
         nodes: the graph, producers before their readers.
@@ -237,7 +237,7 @@ def run_to_the_end(
 
 
 def in_groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
-    """Return the loops of a graph, and each other chain by itself, behind all that they read from."""
+    """Return the loops of a graph, and each other chain alone, after everything that they read."""
     before: dict[ChainUid, set[ChainUid]] = {node.uid: set(node.producers) for node in nodes}
     for _ in nodes:
         for producers in before.values():

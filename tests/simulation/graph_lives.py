@@ -25,12 +25,12 @@ STEPS = 2500
 def simulate(
     draw: Callable[[Choices], tuple[Node, ...]], choices: Choices, *, processes: int, fault_share: int
 ) -> GraphWorld:
-    """Let a job live whose graph is drawn, and check that it leaves nothing behind.
+    """Simulate a job with a random graph, and check that it leaves nothing behind.
 
     Args:
         draw: draws the graph.
         choices: decide all.
-        processes: at most so many at a time.
+        processes: maximum number of simultaneous processes.
         fault_share: percent of the store's requests that fail.
     """
     nodes = draw(choices)

@@ -22,7 +22,7 @@ SEGMENT_RECORDS = 2
 
 @dataclass
 class GraphPlace:
-    """Where a chain stands behind a batch: its state, its source's offset and its positions in others' streams."""
+    """A chain's position after a batch: its state, its source's offset and its positions in other streams."""
 
     state: FlowState = field(default_factory=FlowState)
     offset: int = 0
@@ -115,7 +115,7 @@ class GraphRun(ChainsRun[GraphPlace]):
         if SOURCE in node.inputs:
             reads[SOURCE] = self.graph.read_source(node.uid, place.offset, count)
             after.offset += len(reads[SOURCE])
-            # The batch behind the last record is the one that flushes.
+            # The batch after the last record is the one that flushes.
             watermarks[SOURCE] = END_OF_TIME_MS if source_done else after.offset
         outcome = process(node, after.state, reads, watermarks)
         parts = [
@@ -136,7 +136,7 @@ class GraphRun(ChainsRun[GraphPlace]):
 
     def drain(self) -> None:
         super().drain()
-        # All at one moment: so nobody goes on from a later time than what writes to it.
+        # All at one moment, so that no chain continues from a later time than its producers.
         self._event_time = {chain: dict(place.state.watermarks) for chain, place in self.emitted.items()}
 
     def drained_at(self, chain: ChainUid, place: GraphPlace) -> None:

@@ -249,7 +249,7 @@ class GraphOracle(Oracle):
             raise Violation(f"{what} does not tell of every channel")
 
     def _check_watermarks(self, what: str, manifest: Manifest, states: Mapping[ChainUid, FlowState]) -> None:
-        """What a reader knows of its input's time, or will once it has read on, is what the producer has told."""
+        """A reader's current or next watermark of an input is one that the producer has reported."""
         nodes = {node.uid: node for node in self.nodes}
         for channel in manifest.channels:
             if channel.source in self.loops or channel.target in self.loops:
@@ -260,10 +260,10 @@ class GraphOracle(Oracle):
             if EntryKind.END in {entry.kind for entry in channel.entries}:
                 will_be = END_OF_TIME_MS
             if self.drains or manifest.drained:
-                # What a reader was told before the drain, it may have forgotten, but not its writer.
+                # A reader may have forgotten a watermark from before the drain, but its writer has not.
                 in_order = will_be <= told
             else:
-                # A writer that has flushed tells so by ending its stream, right behind.
+                # A writer that has flushed reports it by ending its stream right afterwards.
                 in_order = (will_be == END_OF_TIME_MS) is channel.ended and told in (will_be, END_OF_TIME_MS)
             if not in_order:
                 name = f"channel {channel.source} -> {channel.target}"
@@ -377,7 +377,7 @@ class GraphWorld(World):
                 self.limits[chain] = self.read_to[chain] + 3 if self.written is None else self.written
 
     def read_source(self, chain: ChainUid, start: int, count: int) -> list[Record]:
-        """Return up to so many records from an offset of a chain's source."""
+        """Return up to the given number of records from an offset of a chain's source."""
         there = self._there(chain)
         end = start + count if there is None else min(start + count, there)
         self.read_to[chain] = max(self.read_to[chain], end)

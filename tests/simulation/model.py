@@ -30,17 +30,17 @@ class Source:
         return "hot" if offset % 2 else f"k{offset % 7}"
 
     def fold(self, state: State, start: int, end: int) -> tuple[State, list[Row]]:
-        """Return the state behind the records from `start` to `end`, and the rows that they put out."""
+        """Return the state after the records from `start` to `end`, and the resulting rows."""
         state, rows = dict(state), []
         for offset in range(start, end):
             key = self.key(offset)
-            # The state comes back to what it was, so that contents recur whose files were deleted meanwhile.
+            # The state returns to a former value, so that contents recur whose files were deleted meanwhile.
             state[key] = (state.get(key, 0) + offset) % 3
             rows.append((key, offset, state[key]))
         return state, rows
 
     def flush(self, state: State, position: int) -> list[Row]:
-        """Return the rows that a flush puts out behind the records below a position: one total for each key."""
+        """Return the rows that a flush emits after the records below a position: one total for each key."""
         return [(key, -1 - position, total) for key, total in sorted(state.items())]
 
     def batch_result(self, flushed_at: Iterable[int] = ()) -> list[Row]:
@@ -91,7 +91,7 @@ class ModelSink:
     published_by: dict[str, CheckpointId] = field(default_factory=dict)
 
     def stage(self, name: str, epoch: Epoch, rows: tuple[Row, ...]) -> None:
-        """Stage rows under a name that nobody has used before."""
+        """Stage rows under an unused name."""
         assert name not in self.ever_staged, f"{name} is staged twice"
         self.staged[name] = (epoch, rows)
         self.ever_staged[name] = rows

@@ -1,4 +1,4 @@
-"""What must hold whatever the processes think: the log is linear, and what is retained can be restored."""
+"""Invariants regardless of the processes' beliefs: the log is linear, and retained snapshots can be restored."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ class Oracle(ABC):
         return manifest
 
     def stops(self, record: LogRecord) -> None:
-        """Check that a job that ends behind a snapshot has committed all that its log names up to there."""
+        """Check that a job that ends with a snapshot has committed all output that its log names up to there."""
         delivered = self.sink.visible.keys() | self.sink.consumed.keys()
         for completion, manifest in self.completions:
             if completion.seq <= record.seq and not delivered >= set(committables_of(manifest.sinks)):
                 raise Violation(f"the job stops behind {record.kind} {record.id}, and {completion.id} is not committed")
 
     def tells_of_drain(self, outcome: TriggerOutcome) -> None:
-        """Check that whoever asked for a drain is told of a drained snapshot, or of a failure."""
+        """Check that the caller of a drain receives a drained snapshot or a failure."""
         self.drains_failed += outcome.state is TriggerState.FAILED
         drained = {manifest.id for _, manifest in self.completions if manifest.drained}
         if outcome.state is TriggerState.COMPLETED and outcome.checkpoint not in drained:
@@ -129,7 +129,7 @@ class Oracle(ABC):
             elif not self._exists(self._key(record.manifest)):
                 self.subsumed.add(record.manifest)
             elif record.manifest not in self.subsumed:
-                # What has its manifest is whole; a late request may bring a deleted one back, alone.
+                # Every snapshot with a manifest is complete; a late request may bring a deleted manifest back, alone.
                 self.restorable(record)
         if self.log and not self._exists(keys.log_record(self.log[-1].seq)):
             raise Violation("the log's highest record was deleted")
@@ -176,7 +176,7 @@ class Oracle(ABC):
 
         Args:
             num_retained: how many checkpoints are retained.
-            recovered: the quiet epoch began quietly, too, so that nothing was staged behind its beginning in vain.
+            recovered: the quiet epoch also began quietly, so that nothing was staged after its beginning in vain.
             swept: the quiet epoch has moreover completed something, so that nothing superfluous is left in the store.
         """
         if not self.completions or self.completions[-1][0].kind is not RecordKind.FINAL:

@@ -1,4 +1,4 @@
-"""What a job of some revision makes of rows, as arithmetic: operator by operator, whatever chain each is fused into."""
+"""The results of rows in a job's revision, as arithmetic: operator by operator, regardless of chains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamjob.ids import OperatorUid
 
 
 class Item(NamedTuple):
-    """A row; `marks` has the operators that have numbered it, each with its number and a hash of what it numbered."""
+    """A row; `marks` has the operators that have numbered it, with its number and a hash of the content."""
 
     id: str
     key: int
@@ -61,7 +61,7 @@ def decode(content: bytes) -> list[Item]:
 
 @dataclass
 class Flow:
-    """What comes of rows: how often each comes to which sink, and how many of a key each operator numbers."""
+    """The results of rows: how often each reaches each sink, and how many of a key each operator numbers."""
 
     rows: Counter[tuple[OperatorUid, str]] = field(default_factory=Counter)
     counts: Counter[tuple[OperatorUid, int]] = field(default_factory=Counter)

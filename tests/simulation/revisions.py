@@ -32,7 +32,7 @@ class Input:
 class Step:
     """An operator: it hands on each of its inputs' rows, and with `counts` numbers those of each key.
 
-    `feedback` is what it reads from behind itself; it takes no row from there more than `laps` times.
+    `feedback` is its input from later operators; it takes no row from there more than `laps` times.
     """
 
     uid: OperatorUid
@@ -60,11 +60,11 @@ class Revision:
 
     Args:
         inputs: its sources.
-        steps: its operators, each behind its inputs.
+        steps: its operators, each after its inputs.
         outputs: its sinks.
         slots: its parallelism.
         partitions: its state partitions; None for those that its state has.
-        allow: what it has no place for is given up.
+        allow: state without an operator is discarded.
         changes: what has been changed since the revision before.
     """
 
@@ -106,7 +106,7 @@ class Revision:
 
     @cached_property
     def graph(self) -> Mapping[str, Any]:
-        """What a manifest says of it."""
+        """Return its graph for manifests."""
         return graph_of(self.spec)
 
     @cached_property
@@ -121,7 +121,7 @@ class Revision:
 
     @property
     def readable(self) -> tuple[Input | Step, ...]:
-        """What operators can read."""
+        """Return the possible inputs of operators."""
         return (*self.inputs, *self.steps)
 
     def readers(self, uid: OperatorUid) -> tuple[Step, ...]:
@@ -187,7 +187,7 @@ def close_a_loop(revision: Revision, choices: Choices) -> Revision:
 
 
 def with_sinks(revision: Revision) -> Revision:
-    """Return the job with a sink for each operator that nobody reads."""
+    """Return the job with a sink for each operator without readers."""
     outputs = revision.outputs
     for step in revision.steps:
         others = [each for each in revision.readers(step.uid) if each.feedback != step.uid]
@@ -198,7 +198,7 @@ def with_sinks(revision: Revision) -> Revision:
 
 
 def without_unread(revision: Revision) -> Revision:
-    """Return the job without sources that nobody reads."""
+    """Return the job without unread sources."""
     return replace(revision, inputs=tuple(each for each in revision.inputs if revision.readers(each.uid)))
 
 
@@ -274,7 +274,7 @@ def _remove(revision: Revision, choices: Choices) -> Revision | None:
 
 
 def _prune(revision: Revision, choices: Choices) -> Revision | None:
-    """Take an operator away that nobody reads, with its sinks."""
+    """Remove an operator without readers, and its sinks."""
     ends = [each for each in revision.steps if not revision.readers(each.uid)]
     if not ends or len(revision.steps) == 1:
         return None
@@ -414,7 +414,7 @@ CHANGES: Mapping[str, Change] = {
     "file turned": _turn_file,
 }
 HARMLESS = frozenset({"slots", "partitions", "operator renamed", "source renamed", "file turned"})
-"""What can never be refused."""
+"""Changes that can never be refused."""
 
 
 def _is_sound(revision: Revision) -> bool:

@@ -101,7 +101,7 @@ class EpochRun(ABC):
                 self._refuse(error)
 
     def _cannot_restore(self, error: CannotRestore) -> Steps:
-        """Who has lost the log meanwhile may find its newest completion deleted: only its holder can tell for sure."""
+        """A process that has lost the log may find its newest completion deleted: only the holder can be sure."""
         assert self.held is not None
         try:
             yield from verify(self.held)
@@ -122,7 +122,7 @@ class EpochRun(ABC):
 
     @property
     def job_graph(self) -> dict[str, Any]:
-        """What manifests say of the job's graph."""
+        """Return the job's graph for manifests."""
         return {}
 
     def _refuse(self, error: CannotRestore) -> None:
@@ -201,7 +201,7 @@ class EpochRun(ABC):
         return self.coordinator is None or self.coordinator.ended
 
     def handle(self, event: m.Event) -> None:
-        """Hand an event to the coordinator and do what it answers."""
+        """Pass an event to the coordinator, and execute the resulting actions."""
         if self.coordinator is None:
             return
         for action in self.coordinator.handle(event):
@@ -232,7 +232,7 @@ class EpochRun(ABC):
             case m.DrainSources():
                 self.drain()
             case m.CommitOutput() | m.DiscardAcknowledgement():
-                # The committer commits what it completed; nothing else holds on to an acknowledgement.
+                # The committer commits the sinks' output; no other part keeps an acknowledgement.
                 pass
             case m.WakeAt():
                 self._wake = action.time

@@ -1,4 +1,4 @@
-"""What the simulation has in the place of Spark: queries over rows in memory, whose checkpoints are files as Spark's.
+"""The simulation's replacement for Spark: queries over rows in memory, with checkpoint files like Spark's.
 
 A query lists its inputs and numbers its stateful operators as Spark does, writes the files that the runtime moves and
 rewrites at a restore, and looks for its positions and its state where Spark would.
@@ -35,7 +35,7 @@ _SQL, _PYTHON = "stateStoreSave", "applyInPandasWithState"
 
 @dataclass
 class Standing:
-    """Where a query stands behind a batch: its sources' offsets, its positions in streams, its operators' state."""
+    """A query's state after a batch: its sources' offsets, its positions in streams, its operators' state."""
 
     offsets: dict[OperatorUid, int] = field(default_factory=dict)
     consumed: dict[ChainUid, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Query:
             self.stateful.append(uid)
         for each in step.inputs:
             self._visit(each)
-        # What comes back does so by a channel, also from the operator itself.
+        # Feedback comes through a channel, even from the operator itself.
         self.leaves += self._fed_back(uid)
 
     def _fed_back(self, uid: OperatorUid) -> tuple[OperatorUid, ...]:
@@ -119,7 +119,7 @@ class Query:
         return taken.marked(uid, number)
 
     def files(self, batch: BatchId, standing: Standing, partitions: int) -> dict[str, bytes]:
-        """Return Spark's checkpoint behind a batch."""
+        """Return Spark's checkpoint after a batch."""
         directories = self.dataflow().directories
         files = {"metadata": b'{"id":"any"}'}
         lines = []

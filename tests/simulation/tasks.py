@@ -1,4 +1,4 @@
-"""Tasks without threads: generators of single steps, each of which yields what it would have done or waits for."""
+"""Tasks without threads: generators of single steps, each of which yields its effect or its condition for waiting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stage:
 
 
 class SinkFailed(Exception):
-    """The sink did not do what it was asked for, or not all of it."""
+    """The sink did not perform an operation, or only a part of it."""
 
 
 class CommitFailed(Exception):

@@ -1,4 +1,4 @@
-"""Drains of graphs of chains: what they publish and where they leave off, whatever goes wrong at whatever step of them.
+"""Drains of graphs of chains: their output and final positions, with any failure at any step.
 
 Each life here is quiet but for what its test does to it. The oracle checks every snapshot, drained ones among them, and
 at the end that the sinks show what a batch does that is flushed where the job was drained.
@@ -75,7 +75,7 @@ class Life:
         self.asked = 0
 
     def pass_steps(self, count: int) -> None:
-        """Let so many steps pass."""
+        """Execute the given number of steps."""
         for _ in range(count):
             self.simulation.step()
 
@@ -99,7 +99,7 @@ class Life:
         return TriggerId(f"t{self.asked}")
 
     def stop(self) -> None:
-        """Stop behind a savepoint."""
+        """Stop with a savepoint."""
 
         def stops() -> bool:
             self.asked += 1
@@ -109,7 +109,7 @@ class Life:
         self.pass_until(stops)
 
     def restart(self) -> None:
-        """Begin anew, whatever has become of the process before."""
+        """Start again, regardless of the previous process."""
         self.simulation.processes.clear()
         self.process = self.simulation.start_process()
 
@@ -118,7 +118,7 @@ class Life:
         return self.process.end is not None
 
     def is_told(self, request: TriggerId) -> bool:
-        """Whether whoever made a request knows what has become of it."""
+        """Whether the caller of a request knows its outcome."""
         return request in self.process.resolved
 
     def last(self) -> Manifest:
@@ -212,7 +212,7 @@ def lives_up_to_a_drain(shape: str, *, unaligned: bool = False) -> Iterator[tupl
     """Return lives in which a drain was just asked for, once for each step until its end."""
     steps, number = 1, 0
     while number < steps:
-        # Who is next, chance decides in some of them.
+        # Some of them choose the next task at random.
         life = Life(SHAPES[shape], seed=number or None, unaligned=unaligned)
         life.pass_steps(90 + number % 5)
         request = life.drain(savepoint=number % 3 > 0)

@@ -1,8 +1,8 @@
 """Random graphs of chains on the real protocol, under barriers, switches, expiries, crashes and a failing store.
 
-The oracle (`graph_world.GraphOracle`) completes the job from every single checkpoint, beside what really happens: what
-was put out and what follows from the cut must be the result of what its sources have read, with nothing lost, doubled
-or out of order. Chains check the order of what they read themselves.
+The oracle (`graph_world.GraphOracle`) completes the job from every single checkpoint, in parallel to the real run: the
+published output together with the results of the cut must equal the result of the rows that its sources have read, with
+nothing lost, doubled or out of order. Chains check the order of their input themselves.
 """
 
 from __future__ import annotations

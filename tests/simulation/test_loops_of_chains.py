@@ -1,7 +1,7 @@
 """Random graphs with loops on the real protocol, under barriers, switches, drains, crashes and a failing store.
 
-What goes round is bounded, so that every graph has a result: the oracle lets each checkpoint's loops run out by
-arithmetic, and whatever is lost, doubled or out of order in one of them is missing, too many or late in the sinks.
+Rows go round a limited number of times, so that every graph has a result. The oracle completes each checkpoint's loops
+by arithmetic; rows that a loop loses, doubles or reorders are missing, surplus or late in the sinks.
 """
 
 from __future__ import annotations

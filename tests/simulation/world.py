@@ -53,15 +53,15 @@ class Choices:
 
 
 class Fault(Enum):
-    """What becomes of a request."""
+    """The fate of a request."""
 
     NONE = auto()
     REFUSED = auto()
-    """It is not applied; the caller is told that the store is not available."""
+    """It is not applied; the caller sees that the store is unavailable."""
     UNANSWERED = auto()
-    """It is applied; the caller is told that the store is not available."""
+    """It is applied; the caller sees that the store is unavailable."""
     LATE = auto()
-    """The caller is told that the store is not available; it is applied at some later moment."""
+    """The caller sees that the store is unavailable; it is applied at a later moment."""
     REPEATED = auto()
     """It is applied and answered, and applied once more at some later moment."""
 

@@ -1,4 +1,4 @@
-"""The programs that write the references, as modules: they lie beside the pages, in no package."""
+"""The programs that write the references, as modules: they lie next to the pages, in no package."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class FakeJob:
 
 
 def metrics_text() -> bytes:
-    """Return what stands for metrics."""
+    """Return a substitute for metrics."""
     return b"streamjob_up 1\n"
 
 

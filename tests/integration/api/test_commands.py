@@ -157,7 +157,7 @@ def test_a_drain_is_asked_for(server: ControlServer, job: FakeJob) -> None:
 def test_the_place_of_a_savepoint_is_sent_as_a_uri(
     server: ControlServer, job: FakeJob, tmp_path: Path, arguments: list[str], sent: str | None
 ) -> None:
-    """The job's process does not know the directory in which somebody asks."""
+    """The job's process does not know the caller's directory."""
     result = runner.invoke(app, arguments)
 
     assert result.exit_code == 0, result.stderr

@@ -49,7 +49,7 @@ def open_files() -> int:
 
 @contextmanager
 def attacking(server: httpx.Client, behaviour: Callable[[socket.socket], None], clients: int) -> Iterator[None]:
-    """Let clients connect, behave and connect again; all have ended behind it."""
+    """Let clients connect, misbehave and connect again; all have ended afterwards."""
     ended = threading.Event()
 
     def attack() -> None:

@@ -144,7 +144,7 @@ def test_nothing_is_left_of_a_stopped_server(tmp_path: Path) -> None:
         url = str(http.base_url)
         http.get("/v1/job")
 
-    # Those that answered a request are told to end, and not waited for.
+    # Connections that have answered a request are closed without waiting.
     left = set(threading.enumerate()) - before
     for thread in left:
         thread.join(30)

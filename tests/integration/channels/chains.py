@@ -20,7 +20,7 @@ WITHIN = 60.0
 
 
 class Transport:
-    """A stream that appends what it writes, and knows its next index and its watermark."""
+    """A stream that appends written entries, and knows its next index and its watermark."""
 
     def __init__(self, spark: SparkSession, name: str, directory: Path, base: int) -> None:
         self.stream = Stream(spark, name, directory, base)
@@ -55,7 +55,7 @@ class Chain:
     """A query that runs until its test ends.
 
     Args:
-        frame: what it computes.
+        frame: its computation.
         checkpoint: Spark's checkpoint directory.
         on_batch: is given each batch; collects its rows if there is none.
         mode: the output mode.
@@ -93,7 +93,7 @@ class Chain:
         self.batches.append([tuple(row) for row in frame.collect()])
 
     def catch_up(self) -> None:
-        """Wait until all that is readable is processed, and what it sets off as well."""
+        """Wait until all readable rows are processed, including their consequences."""
         self.query.processAllAvailable()
 
     @property

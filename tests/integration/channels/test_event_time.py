@@ -1,4 +1,4 @@
-"""Behind a channel, what depends on event time fires as it does in one query with the channel's producer."""
+"""Event time fires after a channel as it does in a single query with the channel's producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chain tells its readers about event time."""
+"""The event time that a chain reports to its readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written into a stream comes out of it, as far as its consumers may read."""
+"""Rows written to a stream come out of it unchanged, as far as its consumers may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chart renders to."""
+"""Renders charts."""
 
 from __future__ import annotations
 

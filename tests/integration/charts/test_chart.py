@@ -1,4 +1,4 @@
-"""The chart of the controller: what it installs, and how."""
+"""The controller's chart: the objects that it installs."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ def test_without_values_the_controller_has_its_own_defaults(render: Render, monk
 
 
 def test_variables_of_services_are_not_taken_for_settings(render: Render) -> None:
-    """A Service `streamjob-metrics` is the variable STREAMJOB_METRICS_PORT in every pod beside it."""
+    """A Service `streamjob-metrics` sets the variable STREAMJOB_METRICS_PORT in every other pod."""
     assert render().one("Service")["metadata"]["name"] == "streamjob-metrics"
     assert render().pod["enableServiceLinks"] is False
 

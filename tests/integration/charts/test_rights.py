@@ -1,4 +1,4 @@
-"""What the controller may do in a cluster that the chart is installed in."""
+"""The controller's rights in a cluster with the chart."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]  # Helm may have to b
 SOURCES = Path(streamjob_operator.__file__).parent
 VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}
 DRIVER = [(kind.group, kind.plural, "create") for kind in (POD, CONFIG_MAP, SECRET, NETWORK_POLICY)]
-"""What is created as the objects of a driver, whose kinds the code does not name."""
+"""The rights to create a driver's objects, whose kinds the code does not name."""
 
 FINALIZER = [(kind.group, kind.plural, "patch") for kind in (STREAM_JOB, STREAM_SNAPSHOT)]
 """The same of what has the finalizer."""

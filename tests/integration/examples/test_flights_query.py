@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.spark
 @pytest.mark.parametrize("file", ["job.yaml", "job.py"])
 def test_departures_meet_the_weather_of_their_hour(compare: ModuleType, data: Path, spark: Any, file: str) -> None:
-    """By hand: three flights of one hour, one of them cancelled, and one whose hour nobody observed."""
+    """By hand: three flights of one hour, one of them cancelled, and one in an hour without weather data."""
     paths = [f"sources.{name}.options.path={data / name}" for name in ("flights", "weather")]
     hours = compare.batch_of(spark, load_job(FLIGHTS / file, paths))["hours"]
     rows = hours.withColumn("hour", hours["hour"].cast("string")).orderBy("airport").collect()

@@ -22,7 +22,7 @@ def purchases(tmp_path_factory: pytest.TempPathFactory) -> Purchases:
 
 @pytest.fixture(scope="session")
 def expected(purchases: Purchases, spark: SparkSession) -> Rows:
-    """What the batch makes of `purchases`."""
+    """The batch result of `purchases`."""
     return purchases.batch(spark)
 
 

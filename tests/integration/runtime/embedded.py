@@ -42,7 +42,7 @@ class Life:
         location: where the snapshots go: a directory or URI; not used with `store`.
         name: the job's name in the store.
         overrides: `PATH=VALUE` each.
-        restore_from: what it starts from.
+        restore_from: the snapshot to start from.
         restarts: the restart strategy.
         attempt: the number of the attempt.
         store: the store at the job's root; None for the one at the location.
@@ -129,13 +129,13 @@ class EmbeddedJob:
     def wait_for_batches(self, more: int = 1) -> None:
         """Wait until its last chain has published that many more batches.
 
-        Behind a channel the first one may be empty.
+        After a channel, the first one may be empty.
         """
         target = self.batch + more
         self.wait_for(lambda: self.batch >= target, f"batch {target}")
 
     def stop(self) -> ExitCode:
-        """Stop it behind a last checkpoint."""
+        """Stop it with a last checkpoint."""
         self.runner.coordination.stop_now(TriggerId("test-stop"))
         return self.wait()
 

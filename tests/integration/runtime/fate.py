@@ -1,4 +1,4 @@
-"""What happens to a job on servers that crash: lives that are killed, and servers that go and come back meanwhile."""
+"""A job on servers that crash: processes are killed, and servers stop and return meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs that start from one and the same snapshot are compared by."""
+"""Compares jobs that start from the same snapshot."""
 
 from __future__ import annotations
 

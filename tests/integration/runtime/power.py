@@ -1,7 +1,7 @@
 """A power cut inside the tests' process: from a chosen moment on, nothing that a job does reaches its store or sinks.
 
-What a process that is killed there leaves behind is the same. To end what is left of the job, a failure is reported to
-it that it may not recover from.
+The remains are the same as those of a process killed there. To end the rest of the job, an unrecoverable failure is
+reported to it.
 """
 
 from __future__ import annotations

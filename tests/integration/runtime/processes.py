@@ -51,7 +51,7 @@ class JobProcess:
         return self._process.poll()
 
     def output(self) -> str:
-        """Return what it has printed."""
+        """Return its output so far."""
         return self._output.read_text(errors="replace")
 
     def wait(self, seconds: float = WITHIN) -> int:
@@ -101,7 +101,7 @@ def members_of(leader: int) -> list[int]:
 
 
 class JobRuns:
-    """Starts the processes of one job and looks at what they leave in the store.
+    """Starts the processes of one job, and examines its files in the store.
 
     Args:
         file: the job file.

@@ -73,7 +73,7 @@ class Purchases:
         return made
 
     def job(self, *, bounded: bool = True, files_a_batch: int = 1, **changes: Any) -> dict[str, Any]:
-        """Return the job's file: its sinks write to `<name>` beside it; `changes` replace whole fields."""
+        """Return the job's file, whose sinks write to `<name>` next to it; `changes` replace whole fields."""
         return {
             "name": "purchases",
             "parallelism": 2,

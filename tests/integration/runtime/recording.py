@@ -1,4 +1,4 @@
-"""What jobs of the graph tests run: a sink that remembers which batch brought each row, and operators that take time.
+"""Parts of the jobs in the graph tests: a sink that records the batch of each row, and slow operators.
 
 Imported by the jobs' processes as well, by its full name.
 """

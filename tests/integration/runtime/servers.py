@@ -26,7 +26,7 @@ _TYPES = {
     "bigint": ("bigint", LongType()),
     "timestamp": ("timestamptz", TimestamptzType()),
 }
-"""What PostgreSQL and Iceberg call a type of Spark's."""
+"""The names of Spark's types in PostgreSQL and Iceberg."""
 
 
 def fill(broker: KafkaServer, topic: str, directory: Path, column: str, partitions: int = PARTITIONS) -> None:

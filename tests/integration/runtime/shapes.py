@@ -34,7 +34,7 @@ class Shape:
 
     Args:
         sources: their names.
-        operators: by name, what they read and their SQL, or the name of a function in this module.
+        operators: by name, their inputs and their SQL, or the name of a function in this module.
         outputs: the operators whose rows are recorded.
         ending: the sources that end, and have no gate; the others end where all sources do.
         chains: how many chains it has.
@@ -117,9 +117,9 @@ class Gates:
 
 
 def write_rows(directory: Path, name: str, closed: Path | None) -> None:
-    """Write the rows of a source, the last file of them behind the gate `closed`.
+    """Write the rows of a source; the last file is behind the gate `closed`.
 
-    From one row of a key to the next it is three seconds, but behind the fifth much longer.
+    Rows of a key are three seconds apart, but there is a much longer gap after the fifth.
     """
     for number in range(FILES):
         behind = str(closed) if closed and number == FILES - 1 else ""
@@ -146,7 +146,7 @@ def held(rows: DataFrame) -> DataFrame:
     """Return the rows without the column `gate`, once the file exists that it names."""
     from pyspark.sql.functions import col, udf
 
-    # A filter: a column that nobody reads would not be computed.
+    # A filter: an unused column would not be computed.
     def may_pass(gate: str) -> bool:
         import time
         from pathlib import Path

@@ -1,4 +1,4 @@
-"""The lives of one job, each ended in some way, on one store: what jobs that are ended in many ways are told by."""
+"""The lives of one job on one store, each ended in some way: the basis of tests of endings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Story:
             try:
                 yield job
             finally:
-                # What is held back could not be stopped.
+                # A process that is held back could not be stopped.
                 self._gates.open()
 
     def end_at_the_gates(self, way: Way, moment: Moment | None) -> None:

@@ -1,4 +1,4 @@
-"""Sinks that deliver at least once: the console, memory, and any batch sink of Spark, beside an exactly-once one."""
+"""Sinks that deliver at least once (console, memory, any batch sink of Spark), together with an exactly-once one."""
 
 from __future__ import annotations
 

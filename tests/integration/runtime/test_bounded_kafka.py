@@ -67,7 +67,7 @@ def stored(life: Life) -> SourceState:
 
 
 def cut_behind_a_checkpoint(spark: SparkSession, life: Life, power: Power, gate: Path) -> None:
-    """Cut the power of a job's first life behind its first batch and a checkpoint, when it goes past the gate."""
+    """Cut the power of a job's first life after its first batch and a checkpoint, when it passes the gate."""
     with running(spark, replace(life, restarts=NEVER)) as first:
         first.wait_for_batches()
         first.checkpoint()
@@ -231,7 +231,7 @@ def test_an_end_is_where_committed_records_end_for_who_reads_those_alone(
     pending.abort_transaction()
 
     assert rows_of(output(tmp_path, "rows")) == Counter((row.k, row.n) for row in rows)
-    # Each transaction ends with a record of its own; the pending one begins behind them.
+    # Each transaction ends with a record of its own; the pending one begins after them.
     offsets = {topic: {"0": 8 + 3 + 3, "1": 0}, f"{topic}-empty": {"0": 0}}
     assert (stored(life).end, stored(life).position) == ({"offsets": offsets}, offsets)
 

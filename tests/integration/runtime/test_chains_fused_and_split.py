@@ -131,7 +131,7 @@ def test_an_input_that_is_silent_holds_back_windows_but_not_the_rows_of_the_othe
 
     with running(spark, life_of(file)) as running_job:
         running_job.wait_for(lambda: rows_of(output(tmp_path, "numbers")).total() == 3, "rows of the loud input")
-        # A cut behind the batch of the windows that has those rows: were they due, they would be emitted with it.
+        # A cut after the windows' batch with those rows: if they were due, they would be emitted with it.
         running_job.wait_for(lambda: batch_of(running_job, "counts") >= 0, "a batch of the windows")
         running_job.wait_for_checkpoints(2)
         assert output(tmp_path, "counts") == []

@@ -119,7 +119,7 @@ def test_killed_at_each_quarter_and_while_it_recovers_nothing_is_lost_doubled_or
         return last_manifest(runs)
 
     def past(quarter: float) -> Callable[[], bool]:
-        # Behind a checkpoint of the mode in question: with rows in flight, or in aligned ones without any.
+        # After a checkpoint in the given mode: with rows in flight, or without any if it is aligned.
         return lambda: published(runs) >= quarter and (mode == "aligned" or held(last_manifest(runs)) > 0)
 
     restored = [killed_once(past(0.25), "a quarter")]

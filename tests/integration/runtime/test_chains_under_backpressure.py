@@ -107,7 +107,7 @@ def test_rows_in_flight_are_stored_once_and_after_each_restore_come_once_and_fir
         wait_until_it_runs(first)
         first.checkpoint()
         first.checkpoint()
-        # What the reader is at stands still: a stop that waited for it would never end.
+        # The reader's current batch stands still: a stop that waited for it would never end.
         assert first.stop() is ExitCode.OK
     taken = manifests(root)
     assert len(taken) == 3
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_expires_under_backpressure_is_counted_and_lets_go_of_
         ),
     ]
     sources = [source(name, tmp_path / name) for name in ("left", "right")]
-    # Long enough for rows to reach the channel behind the barrier, and to be read there if nothing held them.
+    # Long enough for rows to reach the channel after the barrier, and to be read there if nothing held them.
     impatient = life(tmp_path, sources, operators, timeout="6s")
 
     with running(spark, impatient) as running_job:

@@ -51,7 +51,7 @@ class Counting:
     watermark: dict[str, str] | None = None
 
     def write(self, input_: Path, place: Path) -> Path:
-        """Write the job that reads `input_`, and what it does below `place`."""
+        """Write the job, which reads `input_` and writes below `place`."""
         events: dict[str, Any] = {
             "name": "events",
             "format": "json",
@@ -129,7 +129,7 @@ def test_what_check_says_of_another_mode_or_watermark_is_what_comes_of_it(
     add_rows(tmp_path / "in", 0, numbered(0, CUT))
     with running(spark, Life(file=case.then.write(tmp_path / "in", first), location=str(first / "s"))) as before:
         before.wait_for(lambda: rows_of(output(first, "counts")).total() >= 3, "the first windows")
-        # Behind the rows a batch without any ends the windows that the watermark has passed.
+        # After the rows, an empty batch ends the windows that the watermark has passed.
         last = 1 if case.then.watermark is not None and case.then.mode != "complete" else 0
         before.wait_for(lambda: before.batch >= last, "the end of the first windows")
         assert before.stop() is ExitCode.OK

@@ -243,14 +243,14 @@ NAMED = {each.name: each for each in CHANGES}
 
 @pytest.fixture(scope="module")
 def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a job that was stopped behind a checkpoint, with state in it."""
+    """Return the directory of a job that was stopped with a checkpoint, with state in it."""
     place = tmp_path_factory.mktemp("first")
     add_rows(place / "events", 0, numbered(0, 70))
     (place / "steps.py").write_text(FUNCTIONS)
     with running(spark, Life(file=write_job(place, base(place)), location=str(place / "snapshots"))) as job:
         job.wait_for_batches(2)
         assert job.stop() is ExitCode.OK
-    # So that each of the second lives has something to read.
+    # Each of the second lives needs something to read.
     add_rows(place / "events", 1, [*numbered(70, 10), Row("end", 0, 300)])
     return place
 

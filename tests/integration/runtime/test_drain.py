@@ -1,4 +1,4 @@
-"""Draining: everything that waits for event time fires, behind whole batches, and the job can be gone on from.
+"""Draining: everything that waits for event time fires, after whole batches, and the job can be continued.
 
 In the spirit of Flink's SavepointITCase.testStopWithSavepointWithDrainCallsFinishBeforeSnapshotState.
 """

@@ -102,7 +102,7 @@ def test_windows_that_were_due_at_a_restart_fire_without_new_input(
     life = Life(file=file, location=str(tmp_path / "snapshots"))
 
     with running(spark, life) as job:
-        # Batch 1 has no data and would let the two first windows fire; the cut is behind batch 0.
+        # Batch 1 has no data and would fire the two first windows; the cut is after batch 0.
         job.wait_for(lambda: gated.staged[-1:] == [1], "second batch")
         job.runner.coordination.stop_now("stop")  # type: ignore[arg-type]
         job.wait_for(lambda: job.completed == 1, "last checkpoint")

@@ -45,7 +45,7 @@ DEFAULTS = {
     f"{STATE}checkpointFormatVersion": "1",
     f"{STATE}rocksdb.changelogCheckpointing.enabled": "false",
 }
-"""How a plain query with the RocksDB provider keeps its state unless it is told otherwise."""
+"""Default settings of a plain query with the RocksDB provider."""
 WITH_IDS = {
     f"{STATE}checkpointFormatVersion": "2",
     f"{STATE}rocksdb.changelogCheckpointing.enabled": "true",
@@ -64,7 +64,7 @@ def write(directory: Path, inputs: tuple[str, ...], first: int, last: int) -> No
 
 
 def plain(spark: SparkSession, directory: Path, taken: Taken) -> Counter[Any]:
-    """Run the plain query until it has read what is there; return what it wrote."""
+    """Run the plain query until it has read all available rows; return its output."""
     session, rows = spark.newSession(), Counter[Any]()
     for key, value in taken.settings.items():
         session.conf.set(key, value)
@@ -92,7 +92,7 @@ class Taken:
 
     Args:
         inputs: the directories that it reads, in its order.
-        query: what it computes.
+        query: its computation.
         partitions: of its state.
         delay: of the watermark, in seconds: with a long one nothing that is read twice is late.
         settings: how it keeps its state.

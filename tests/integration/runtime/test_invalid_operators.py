@@ -1,4 +1,4 @@
-"""What only Spark can tell about a job: an operator that it cannot make sense of is named, and nothing has started."""
+"""Errors that only Spark can find: a senseless operator is named, and nothing has started."""
 
 from __future__ import annotations
 

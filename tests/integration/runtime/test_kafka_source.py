@@ -33,7 +33,7 @@ GROUP = "streamjob-default-job-topic"
 
 
 def topic_job(directory: Path, server: KafkaServer, topic: str, **options: Any) -> dict[str, Any]:
-    """Return a job that records what it reads of a topic, and takes no checkpoints by itself."""
+    """Return a job that records the rows of a topic, and takes no periodic checkpoints."""
     given = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
     source = {"name": "topic", "format": "kafka", "options": given}
     rows = sql("rows", ["topic"], "SELECT CAST(value AS STRING) AS v, partition, offset FROM topic")
@@ -93,7 +93,7 @@ def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_par
     with running(spark, life) as first:
         first.wait_for_batches()
         first.checkpoint()
-        # The batch behind the checkpoint is read once more.
+        # The batch after the checkpoint is read again.
         first.wait_for_batches()
         power.cut(first, lambda: None)
         first.wait()
@@ -158,7 +158,7 @@ def test_a_source_that_falls_behind_lags(
 
 
 def stopped_behind(spark: SparkSession, life: Life, records: int) -> None:
-    """Let a job read some records, and stop behind a checkpoint."""
+    """Let a job read some records, and stop it with a checkpoint."""
     with running(spark, life) as first:
         wait_until_read(first, records)
         assert first.stop() is ExitCode.OK

@@ -85,7 +85,7 @@ def distances(directory: Path, checkpointing: dict[str, Any], *, fused: bool) ->
 
 
 class Distances:
-    """The processes of the job, and what they are to find."""
+    """The processes of the job, and the expected results."""
 
     def __init__(self, runs: JobRuns, expected: dict[str, int]) -> None:
         self.runs = runs
@@ -170,7 +170,7 @@ def test_a_loop_that_is_killed_at_random_finds_what_a_batch_does(airports: Dista
     "airports", [("aligned", True), ("unaligned", False)], indirect=True, ids=["aligned", "unaligned"]
 )
 def test_a_loop_goes_on_with_more_slots_and_partitions_and_with_fewer(airports: Distances) -> None:
-    """Rows are on their way back in what it goes on from, the last time in a savepoint."""
+    """The snapshot that it starts from has rows on their way back; the last one is a savepoint."""
     runs = airports.runs
     spec = yaml.safe_load(runs.file.read_text("utf-8"))
     restored: list[Manifest] = []
@@ -238,7 +238,7 @@ def test_a_drained_loop_goes_on_where_it_left_off(airports: Distances) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_rows_with_event_time_go_round_however_late_they_are(tmp_path: Path) -> None:
-    """What comes back is far behind the watermark of the source, which does not pass the loop."""
+    """Rows that come back are far behind the source's watermark, which does not enter the loop."""
     for number in range(3):
         add_rows(tmp_path / "in", number, numbered(number * 30, 30))
     again = "SELECT k, n, at FROM left_rows UNION ALL SELECT k, n + 1000, at - INTERVAL 1 DAY FROM again WHERE n < 3000"

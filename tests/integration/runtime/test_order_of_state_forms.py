@@ -1,4 +1,4 @@
-"""Forms of state are told in Spark's order, also of queries with several stateful operators."""
+"""Forms of state are listed in Spark's order, even for queries with several stateful operators."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10) as co
 
 
 def stranger(program: str, *arguments: str) -> bytes:
-    """Run a program as another user; return what it prints."""
+    """Run a program as another user; return its output."""
     # The interpreter of the tests may be where only its owner reads.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-I", "-c", program]

@@ -36,7 +36,7 @@ def own_partitions(spark: SparkSession) -> Iterator[None]:
 
 
 def savepoint(runs: JobRuns) -> tuple[str, Manifest]:
-    """Return the URI of the savepoint that the job has stopped behind, and its manifest."""
+    """Return the URI of the job's last savepoint, and its manifest."""
     last = runs.completions()[-1]
     manifest = runs.manifest(last)
     assert last.kind is RecordKind.SAVEPOINT

@@ -64,7 +64,7 @@ def own_partitions(spark: SparkSession) -> Iterator[None]:
 
 
 def rows_in(files: int) -> list[Row]:
-    """Return the rows of so many files: half a second apart, but behind the thirtieth much longer."""
+    """Return the rows of the given number of files: half a second apart, with a much longer gap after the thirtieth."""
     return [Row(f"k{i % KEYS}", i // KEYS, i / 2 + (20 if i >= 30 else 0)) for i in range(files * ROWS)]
 
 
@@ -111,13 +111,13 @@ def with_partitions(before: Life, partitions: int) -> Life:
 
 
 def process(running_job: EmbeddedJob, rows: int) -> None:
-    """Let a job read so many rows."""
+    """Let a job read the given number of rows."""
     running_job.wait_for(lambda: running_job.state is JobState.RUNNING, "all chains")
     running_job.wait_for(lambda: records_read(running_job) >= rows, f"{rows} rows")
 
 
 def expected_rows(files: int) -> dict[str, Counter[Any]]:
-    """Return what the operators make of so many files."""
+    """Return the operators' results for the given number of files."""
     rows = rows_in(files)
     windows = Counter((row.k, NOON + int(row.second) // 10 * 10) for row in rows)
     halves: Counter[Any] = Counter({(row.k, (row.n + 1) // 2) for row in rows})
@@ -162,7 +162,7 @@ def test_all_that_keeps_state_goes_on_with_more_partitions_and_with_fewer(spark:
     rows = expected_rows(6)
     assert {name: difference(rows[name], rows_of(output(tmp_path, name))) for name in names} == dict.fromkeys(names, "")
     assert [manifest.graph["maxParallelism"] for manifest in taken] == [2, 4, 3]
-    # What a snapshot has of the state is all of it, and nothing that it was made of.
+    # A snapshot contains the complete rewritten state, and no file of the original.
     assert [state_partitions(manifest) for manifest in taken] == [{0, 1}, {0, 1, 2, 3}, {0, 1, 2}]
 
 

@@ -1,4 +1,4 @@
-"""What a job cannot start from or with: each is a clear error with its own exit code, and nothing is changed."""
+"""Refused starts: each ends with a clear error and its own exit code, and changes nothing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Copy:
         return int(refused.value.exit_code), str(refused.value)
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        """Start the job as a process; return its exit code and what it printed."""
+        """Start the job as a process; return its exit code and output."""
         places = ["--location", str(self.location), "--workdir", str(self.file.parent / "work")]
         command = [str(PROGRAM), "run", str(self.file), *places]
         done = subprocess.run(

@@ -28,7 +28,7 @@ CANNOT_RESTORE = 3
 
 @dataclass(frozen=True)
 class Crashed:
-    """A job whose last process died right behind its claim, in directories of its own."""
+    """A job whose last process died right after its claim, in directories of its own."""
 
     directory: Path
     newest: LogRecord
@@ -51,7 +51,7 @@ class Crashed:
         return {str(file): file.read_bytes() for root in roots for file in root.rglob("*") if file.is_file()}
 
     def streamjob(self, *arguments: str | Path) -> tuple[int, str]:
-        """Run a command; return its exit code and what it printed."""
+        """Run a command; return its exit code and output."""
         command = [PROGRAM, *arguments]
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False

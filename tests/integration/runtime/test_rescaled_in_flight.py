@@ -47,7 +47,7 @@ SLOTS = (1, 2, 3, 7, 2)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How the checkpoints are taken, and which lives end behind a savepoint; the others are killed."""
+    """How the checkpoints are taken, and which lives end with a savepoint; the others are killed."""
 
     mode: str
     behind_savepoint: frozenset[int]
@@ -119,7 +119,7 @@ def last_manifest(runs: JobRuns) -> Manifest | None:
 
 
 def of_slots(manifest: Manifest | None, slots: int, epoch: int) -> bool:
-    """Whether a snapshot is one of a job with that many slots, behind an epoch."""
+    """Return whether a snapshot after an epoch belongs to a job with the given number of slots."""
     return manifest is not None and manifest.epoch > epoch and manifest.graph["parallelism"] == slots
 
 
@@ -187,7 +187,7 @@ def test_killed_with_each_number_of_slots_it_goes_on_with_another_and_nothing_is
 
 
 def savepoint(runs: JobRuns, process: JobProcess) -> str:
-    """Stop the job behind a savepoint; return the savepoint's URI."""
+    """Stop the job with a savepoint; return the savepoint's URI."""
     endpoint = find_endpoint(workdir=runs.file.parent / "work")
     with ControlClient(endpoint.url, endpoint.token) as client:
         client.stop(savepoint=True)

@@ -1,4 +1,4 @@
-"""A job starts from any checkpoint that is kept; what it makes from there on completes what was published before."""
+"""A job starts from any retained checkpoint; its output from there on completes the published one."""
 
 from __future__ import annotations
 

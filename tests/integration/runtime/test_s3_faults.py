@@ -82,7 +82,7 @@ def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
     with running(spark, Life(file=file, store=store, overrides=overrides)) as job:
         job.wait_for(lambda: job.completed >= 1, "first checkpoint")
 
-        # Within the store's own retries nobody notices; a record whose answer gets lost is found to be the job's own.
+        # The store's own retries hide it; a record whose answer was lost is recognised as the job's own.
         failed = job.failed
         for operation, key, fault in (
             ("PutObject", "shared/", answer(503)),

@@ -1,4 +1,4 @@
-"""Savepoints: moved and restored elsewhere, stopped behind, gone on from; one that fails costs nothing."""
+"""Savepoints: moved and restored elsewhere, as the end of a job and in its middle; a failed one costs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A savepoint on S3 is copied to another bucket, and other jobs go on from the copy alone, whoever owns it then."""
+"""A savepoint on S3 is copied to another bucket; other jobs start from the copy alone, in either claim mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's Java writes besides its output is in the work directory, and goes with the process that is killed."""
+"""All files of a job's Java except its output are in the work directory, and disappear with a killed process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query read by itself comes to it from another chain, once somebody else reads it, too: under the same uid."""
+"""An input that a query read itself comes from another chain with the same uid, once it has a second reader."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def job_between(broker: KafkaServer, places: Places, name: str, directory: Path,
 
 
 def check_what_is_told(job: EmbeddedJob, rows: int) -> None:
-    """Check that the job tells of its sinks what is in their places."""
+    """Check that the job's report about its sinks matches their targets."""
     view = job.control.job()
     assert view.last_checkpoint is not None
     for sink in view.sinks:

@@ -30,7 +30,7 @@ def published(directory: Path) -> dict[str, bytes]:
 
 
 def start_and_stop(runs: JobRuns, seed: int, workdir: str) -> JobProcess:
-    """Start a process, and stop it at some moment behind its first checkpoint of new input."""
+    """Start a process, and stop it at some moment after its first checkpoint of new input."""
     before = runs.furthest()
     process = runs.start(workdir=workdir)
     runs.wait_for_progress(before, process)
@@ -59,7 +59,7 @@ def test_a_sleeper_that_wakes_behind_its_successor_ends_and_changes_nothing(
     assert second.wait() == SUPERSEDED, second.output()
 
     assert "another owner" in second.output()
-    # What it was just writing may have come into being; nothing that was there is gone, and the log is as it was.
+    # The object that it was writing may exist; nothing older is gone, and the log is unchanged.
     after = runs.files()
     assert {key: after.get(key) for key in store} == store
     assert runs.records() == log

@@ -1,4 +1,4 @@
-"""What Spark keeps as bytes, it takes for whatever a query collects: each of its functions is judged by its form."""
+"""Spark accepts bytes of state for any function; the form of each function is checked instead."""
 
 from __future__ import annotations
 

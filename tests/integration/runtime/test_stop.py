@@ -43,7 +43,7 @@ def no_java(directory: Path) -> tuple[dict[str, str], Path]:
 
 
 def unpublish(runs: JobRuns) -> None:
-    """Put the sinks back to what they were between the log's last record and its publication."""
+    """Reset the sinks to their state between the log's last record and its publication."""
     manifest = runs.manifest(runs.completions()[-1])
     assert manifest is not None
     for sink in manifest.sinks:
@@ -64,7 +64,7 @@ def unpublish(runs: JobRuns) -> None:
 
 
 def all_of_the_job(endpoint: Endpoint, trigger: str) -> JobReport:
-    """Return what the control API tells of a job in one answer."""
+    """Return the control API's complete report about the job in one response."""
     answer = httpx.get(
         f"{endpoint.url}/v1/job?include=checkpoints,checkpointing&trigger={trigger}",
         headers={"Authorization": f"Bearer {endpoint.token}"},

@@ -63,12 +63,12 @@ KILLED: dict[tuple[str, Way], Moment | None] = {
 }
 
 LEFT = {Moment.MANIFEST: (0, 0), Moment.RECORD: (1, 0), Moment.COMMIT: (1, 1)}
-"""How many manifests and records of completions a kill leaves behind of the snapshot that it met."""
+"""Numbers of manifests and records of completions that a kill during a snapshot leaves."""
 
 
 @pytest.fixture(scope="module")
 def batches() -> dict[str, dict[str, Counter[Any]]]:
-    """What a batch makes of each shape's input, computed once."""
+    """The batch results for each shape's input, computed once."""
     return {}
 
 
@@ -122,7 +122,7 @@ def test_however_a_job_ends_its_output_is_that_of_a_batch(
         case Way.DRAIN:
             story.drain(rows, moment)
         case _ if moment is Moment.FINAL:
-            # What goes on from there is killed at its end.
+            # A job that continues from there is killed at its end.
             story.end_at_the_gates(way, None)
             story.go_on_to_the_end(moment)
         case _:

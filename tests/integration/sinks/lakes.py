@@ -44,7 +44,7 @@ class Lake:
 
     @contextmanager
     def catalog(self) -> Iterator[SqlCatalog]:
-        """Return the catalog; its connections are closed behind."""
+        """Return the catalog; its connections are closed afterwards."""
         uri = f"{self.uri}&password={self.database.server.password}"
         catalog = SqlCatalog("default", uri=uri, warehouse=self.warehouse, **self.properties)
         try:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 class FileSinkConformance(SinkConformance):
-    """What is common to all formats."""
+    """The parts common to all formats."""
 
     file_format = "parquet"
     reader_options: Mapping[str, str] = {}

@@ -43,7 +43,7 @@ TABLE = Schema(
 
 
 class TestIcebergSink(SinkConformance):
-    # Before the table's new metadata is written, before the catalog is told, and behind that.
+    # Before the table's new metadata is written, before the catalog is updated, and after that.
     effects = ((SqlCatalog, "commit_table"), (Session, "execute"), (SqlCatalog, "_delete_old_metadata"))
     partitions = PartitionSpec(
         PartitionField(7, 1000, DayTransform(), "at_day"), PartitionField(1, 1001, BucketTransform(2), "id_bucket")

@@ -1,4 +1,4 @@
-"""What cannot work is refused before a job with an Iceberg sink starts; on real servers."""
+"""Unusable settings are refused before a job with an Iceberg sink starts; on real servers."""
 
 from __future__ import annotations
 

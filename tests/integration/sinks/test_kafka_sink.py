@@ -1,4 +1,4 @@
-"""What the Kafka sink does on a real broker: what records hold, crashes, transactions that end badly."""
+"""The Kafka sink on a real broker: contents of records, crashes, transactions that end badly."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_topic_that_is_not_there_when_rows_are_sent_is_told_by_its_name(topics
 def test_the_transaction_of_a_process_that_died_in_its_commit_is_ended_by_the_next_one(topics: Topics) -> None:
     former = topics.open(1)
     staged = topics.stage(former, "1")
-    # Whoever is killed gives nothing up.
+    # A killed process aborts nothing.
     with Interception(((Producer, "commit"), (Producer, "close")), 0, crash), pytest.raises(Crash):
         topics.commit(former, 1, staged)
     wait_until(lambda: bool(topics.open_transactions()))

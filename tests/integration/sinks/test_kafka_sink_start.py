@@ -1,4 +1,4 @@
-"""What the Kafka sink checks on a real broker before anything starts."""
+"""The Kafka sink's checks on a real broker before anything starts."""
 
 from __future__ import annotations
 

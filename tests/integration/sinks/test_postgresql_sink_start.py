@@ -1,4 +1,4 @@
-"""What cannot work is refused before a job with a PostgreSQL sink starts; on a real server."""
+"""Unusable settings are refused before a job with a PostgreSQL sink starts; on a real server."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def spark(streamjob_spark: SparkSession) -> Iterator[SparkSession]:
 
 @dataclass
 class Run:
-    """What one run of a query did."""
+    """The result of one run of a query."""
 
     rows: dict[int, list[Row]] = field(default_factory=dict)
     progress: list[dict[str, Any]] = field(default_factory=list)

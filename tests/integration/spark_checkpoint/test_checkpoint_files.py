@@ -1,4 +1,4 @@
-"""What Spark deletes from its checkpoint leaves nothing on the disk."""
+"""Files that Spark deletes from its checkpoint leave nothing on the disk."""
 
 from __future__ import annotations
 

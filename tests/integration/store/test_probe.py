@@ -52,7 +52,7 @@ def patient_store(proxy: FaultyProxy, s3_server: S3Server, s3_credentials: None)
 
 
 def unconditional(request: Request) -> Request:
-    """Return a create without its condition, signed anew: what a server sees that ignores the condition."""
+    """Return a create without its condition, signed again, as a server sees it that ignores the condition."""
     bare = request.without("If-None-Match").without("Authorization")
     host = bare.header("Host")
     signed = AWSRequest(bare.method, f"http://{host}{bare.target}", dict(bare.without("Host").headers), bare.body)

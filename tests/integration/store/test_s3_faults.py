@@ -37,7 +37,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb: the request that it stands on, what it does to a store that holds KEY, and whether it worked."""
+    """A method of the store: its request, its call on a store that holds KEY, and a check of its success."""
 
     operation: str
     act: Callable[[S3Store, Path], object]

@@ -1,9 +1,9 @@
 """A fake runtime: a driver's process that claims a log, restores, takes checkpoints and answers triggers.
 
-What it does follows from its job file, `job.behaviour`:
+Its behaviour follows from its job file, `job.behaviour`:
 
-- `good` runs for ever; `finite` ends its input after a few checkpoints, and `finite-crash` dies behind its final one,
-  before it has published what is in it.
+- `good` runs for ever; `finite` ends its input after a few checkpoints; `finite-crash` dies after its final one, before
+  it has published the output.
 - `stuck` never comes to run.
 - `crash` fails soon after its start, before a checkpoint; `hang` runs, and completes none.
 - `invalid` and `unrestorable` end with the exit codes 2 and 3.
@@ -59,7 +59,7 @@ class Log:
         return True
 
     def complete(self, process: Process, kind: RecordKind, now: float) -> Completion | None:
-        """Append a completion; None if somebody else owns the log by now."""
+        """Append a completion; return None if another owner holds the log by now."""
         if self.owner != id(process):
             return None
         number = self.newest.id + 1 if self.newest else 1
@@ -89,7 +89,7 @@ class Process:
 
     Args:
         created: what the controller asked for.
-        revision: what it runs.
+        revision: its revision.
         log: the job's log.
         starts: takes note of how it starts.
         now: the time, in seconds.
@@ -127,7 +127,7 @@ class Process:
 
     @property
     def last(self) -> Completion | None:
-        """What it completed last."""
+        """Its last completion."""
         return self._last
 
     def end(self, code: int, state: JobState) -> None:

@@ -1,4 +1,4 @@
-"""The world with StreamSnapshots as resources of their own, which the controller reconciles beside the job."""
+"""The world with StreamSnapshots as separate resources, which the controller reconciles in addition to the job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every pair of a change of the spec and an observation, in every state: one decision, which comes to a point.
 
-A frozen world is looked at again and again: what is to be done may change a few times, as intents are stored one behind
-the other, and then stays. What is done at the end is of one mind.
+A frozen world is reconciled repeatedly. The decision may change a few times, as intents are stored one after the other,
+and then stays the same. The final actions do not contradict each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 INTENTS = 8
-"""Most intents that are stored one behind the other while nothing happens."""
+"""Maximum number of intents stored in a row while nothing happens."""
 
 CHANGES: dict[str, dict[str, Any]] = {
     "nothing": {},

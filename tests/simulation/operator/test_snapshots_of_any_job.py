@@ -1,4 +1,4 @@
-"""StreamSnapshots beside any course of events: each comes to an end, and what is needed is not deleted."""
+"""StreamSnapshots during any course of events: each comes to an end, and needed files are not deleted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUIET = 200
 
 @dataclass(frozen=True)
 class Request:
-    """Somebody applies a StreamSnapshot."""
+    """A user applies a StreamSnapshot."""
 
     name: str
     spec: dict[str, Any]
@@ -51,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Remove:
-    """Somebody deletes a StreamSnapshot."""
+    """A user deletes a StreamSnapshot."""
 
     name: str
 

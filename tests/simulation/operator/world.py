@@ -71,7 +71,7 @@ class Stored:
 class Pod:
     """A pod and its process.
 
-    `node_lost`: nobody hears of the process any more, and it goes on. `silent_end`: it leaves no termination message.
+    `node_lost`: the process continues but cannot be observed. `silent_end`: it leaves no termination message.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Life:
     """How one reconciliation goes wrong: how old a version is read, and where the controller dies.
 
     Args:
-        stale: how many versions the one that is read is behind.
-        dies_at: 0 before the status is stored, 1 behind it, 2 behind the first action, …; None: it lives on.
+        stale: number of versions by which the read one is out of date.
+        dies_at: 0 before the status is stored, 1 after it, 2 after the first action, …; None: it survives.
         between: seconds that pass between the observation and each write.
     """
 
@@ -133,7 +133,7 @@ class World:
     times: list[float] = field(default_factory=list)
     _uids: int = 0
 
-    # What users do.
+    # Actions of users.
 
     def apply(self, spec: dict[str, Any], *, valid: bool = True) -> None:
         """Create the resource, or change its spec."""
@@ -151,7 +151,7 @@ class World:
         """Delete the resource."""
         self._write(replace(self.stored, deleted=True))
 
-    # What happens by itself.
+    # Events without a cause in the model.
 
     def tick(self, seconds: float = 1) -> None:
         """Let time pass, a second at a time."""
@@ -272,7 +272,7 @@ class World:
         behaviour = (self.revisions[revision].content.get("job") or {}).get("behaviour")
         return not self.rejects and behaviour != "no-account"
 
-    # What must always hold.
+    # Invariants.
 
     def check_drivers(self) -> None:
         attempts = [process.attempt for process in self.processes if process.alive]
@@ -311,7 +311,7 @@ class World:
     def check_starts(self) -> None:
         """No completion is passed over, unless a user asked for a start from elsewhere, and once for each time.
 
-        A start from elsewhere may be repeated until something is completed behind it.
+        A start from elsewhere may be repeated until something is completed after it.
         """
         resets, since = list(self.resets), 0
         for start in self.starts:

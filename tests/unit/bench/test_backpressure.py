@@ -1,4 +1,4 @@
-"""What the benchmarks of channels make of their measurements."""
+"""The evaluation of measurements in the benchmarks of channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller's benchmark makes of what it saw."""
+"""The evaluation of observations in the controller's benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all benchmarks share: their command line, what they keep, and the reports of what was kept."""
+"""The common parts of all benchmarks: command line, stored results, and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark with hostile clients makes of its phases, and what its clients do."""
+"""The benchmark with hostile clients: the evaluation of its phases, and the behaviour of its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of incremental checkpoints writes by hand, and what it makes of its measurements."""
+"""The benchmark of incremental checkpoints: its handwritten files, and the evaluation of its measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of Kafka makes of its measurements."""
+"""The evaluation of measurements in the benchmark of Kafka."""
 
 from __future__ import annotations
 

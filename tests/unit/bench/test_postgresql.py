@@ -1,4 +1,4 @@
-"""What the benchmark of PostgreSQL makes of its measurements."""
+"""The evaluation of measurements in the benchmark of PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark's account of a process and of what it leaves behind."""
+"""The benchmark's account of a process and its remains."""
 
 from __future__ import annotations
 

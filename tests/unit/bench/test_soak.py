@@ -1,4 +1,4 @@
-"""What the benchmark of a long life makes of its looks at a job."""
+"""The evaluation of observations in the benchmark of a long life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark makes of its measurements."""
+"""The evaluation of the benchmark's measurements."""
 
 from __future__ import annotations
 

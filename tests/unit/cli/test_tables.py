@@ -1,4 +1,4 @@
-"""What `streamjob status` prints for people."""
+"""The output of `streamjob status` for people."""
 
 from __future__ import annotations
 

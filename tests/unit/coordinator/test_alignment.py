@@ -285,7 +285,7 @@ def test_a_chain_emits_up_to_its_cut_by_a_stopping_snapshot_and_nothing_behind()
 
 
 def test_the_barrier_of_a_stopping_snapshot_is_never_passed() -> None:
-    """StopWithSavepointITCase: nothing is read behind the savepoint"""
+    """StopWithSavepointITCase: nothing is read after the savepoint"""
     job = Graph("ab bc")
     job.trigger(1, seal=True)
     job.read("b", a=1)

@@ -1,4 +1,4 @@
-"""What holds for the coordinator whatever it is told, in whatever order."""
+"""Invariants of the coordinator for any events in any order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HELPFUL = st.sampled_from(["acknowledge", "store", "publish", "run", "tick"])
 
 
 class Watched:
-    """A coordinator whose every action is checked against what it did before."""
+    """A coordinator whose actions are checked against its earlier ones."""
 
     def __init__(self, policy: CheckpointPolicy) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What the emission lock guards: batches emitted in order, and the cuts between them."""
+"""The state behind the emission lock: batches emitted in order, and the cuts between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cuts(effects: Effects) -> dict[ChainUid, ChainCut]:
 
 
 def test_a_cut_is_the_last_emitted_batch_at_once() -> None:
-    """SubtaskCheckpointCoordinatorTest: the source's barrier goes behind what it has emitted"""
+    """SubtaskCheckpointCoordinatorTest: the source's barrier follows everything that it has emitted"""
     job = Emissions([A])
     job.emit(A, batch(0, 10, sink="f0"))
     job.emit(A, batch(1, 20, sink="f1", other="g1"))

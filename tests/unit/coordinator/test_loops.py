@@ -1,7 +1,7 @@
 """Loops under checkpoints: what goes round is in the checkpoint, and a loop ends as a whole once it has come to rest.
 
-The chains are a, which reads a source, and the loop of b and c behind it; d reads what comes out. Source: Carbone et
-al., Lightweight Asynchronous Snapshots (2015), algorithm 2.
+The chains are a, which reads a source, the loop of b and c after it, and d, which reads the loop's output. Source:
+Carbone et al., Lightweight Asynchronous Snapshots (2015), algorithm 2.
 """
 
 from __future__ import annotations

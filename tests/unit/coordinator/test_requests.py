@@ -1,4 +1,4 @@
-"""What is asked for: which goes first, what is repeated, what is refused.
+"""Requests: their order, repetitions and refusals.
 
 Docstrings name the Flink test that a test mirrors.
 """

@@ -180,7 +180,7 @@ def test_a_switch_takes_an_input_that_has_ended_behind_its_barrier() -> None:
 
 
 def test_a_chain_that_has_passed_its_barrier_is_never_behind_its_producers_cut() -> None:
-    """No Flink test: the reader is held at the barrier, so its position cannot be behind the cut."""
+    """No Flink test: the reader is held at the barrier, so its position cannot be past the cut."""
     job = Graph("ac bc")
     job.trigger(1)
     job.emit("a", "a0")
@@ -241,7 +241,7 @@ def barrier(index: int, checkpoint: int) -> Entry:
 
 
 def restored() -> Graph:
-    """Return a graph that begins behind checkpoint 5: c has left a4 and the obsolete barrier, and of b nothing."""
+    """Return a graph after checkpoint 5: c still has to read a4 and the obsolete barrier, and nothing of b."""
     job = Graph("ac bc")
     job.job.restore(A, BatchId(9), {}, {})
     job.job.restore_log(A, [data(4, "a4", 40), barrier(5, 5)], 6, False, CheckpointId(5), watermark_ms=30)
@@ -276,7 +276,7 @@ def test_a_next_checkpoint_before_restored_entries_are_drained_holds_what_is_lef
 
 
 def test_an_aligned_checkpoint_waits_for_restored_entries() -> None:
-    """RecoveredInputChannelTest.testCheckpointStartImpossible: here it may start, and its barrier stands behind them"""
+    """RecoveredInputChannelTest.testCheckpointStartImpossible: here it may start, and its barrier follows them"""
     job = restored()
     job.log["a"] = [data(index, "gone") for index in range(6)]
     job.trigger(6)
@@ -338,7 +338,7 @@ def test_an_entry_that_two_readers_have_left_may_be_given_twice() -> None:
 
 
 def test_the_end_of_a_drained_input_that_is_in_flight_is_none_for_who_goes_on() -> None:
-    """No Flink test: a checkpoint that somebody asked for may be taken while others are drained already."""
+    """No Flink test: a requested checkpoint may be taken while some chains are drained already."""
     job = Graph("ab")
     job.emit("a", "a0")
     job.job.end(A, drained=True)

@@ -1,4 +1,4 @@
-"""What Flux concludes from the health expressions of the GitOps example, over a job's life."""
+"""Flux's conclusions from the health expressions of the GitOps example, over a job's life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples for a cluster: what they hold is valid, and is what their documents say."""
+"""The examples for a cluster: they are valid, and match their documents."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ OF_FORM = {
         "",
     ),
 }
-"""What can be seen in the file alone: fields, values, names and inputs."""
+"""Mistakes visible in the file alone: fields, values, names and inputs."""
 
 OF_MEANING = {
     "unknown format of a source": (
@@ -492,4 +492,4 @@ OF_MEANING = {
         "do it before the loop, or keep state that needs no time",
     ),
 }
-"""What Spark and the sinks would not do: formats, schemas, watermarks, SQL, delivery, settings."""
+"""Mistakes that Spark or the sinks would refuse: formats, schemas, watermarks, SQL, delivery, settings."""

@@ -1,4 +1,4 @@
-"""What a job's file may say of a Kafka source, and what is told before anything starts."""
+"""A Kafka source's options in a job file, and the errors that are found before anything starts."""
 
 from __future__ import annotations
 

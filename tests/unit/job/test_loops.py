@@ -22,7 +22,7 @@ COLUMNS = "timestamp TIMESTAMP, value BIGINT"
 
 
 def job_of(*, bounded: bool = False, report: bool = False, apart: bool = False) -> Job:
-    """Return a job in which `merge` and `step` form a loop behind `clean`."""
+    """Return a job in which `merge` and `step` form a loop after `clean`."""
     job = Job("loop")
     options: dict[str, Any] = {"schema": COLUMNS, "options": {"path": "in"}, "bounded": True} if bounded else {}
     job.source("events", format="csv" if bounded else "rate", watermark=("timestamp", "1 hour"), **options)
@@ -115,7 +115,7 @@ sinks: [{{name: out, input: step, format: console}}]
 
 @st.composite
 def looped_jobs(draw: st.DrawFn) -> JobSpec:
-    """Return a job of a few operators, each of which reads some before it, and some of which read some behind them."""
+    """Return a job with a few operators; each reads earlier ones, and some read later ones as well."""
     count = draw(st.integers(1, 6))
     job = Job("drawn")
     for name in ("ends", "flows"):

@@ -20,7 +20,7 @@ def chain_of_two() -> Job:
         bounded=True,
         watermark=("departed", "1 hour"),
     )
-    # Declared before what it reads: the plan has them in the order of the data.
+    # Declared before its inputs: the plan has them in the order of the data.
     job.sql("hours", inputs=["late"], sql="SELECT * FROM late", uid="hours-1")
     job.sql("late", inputs=[flights], sql="SELECT * FROM flights")
     job.sink("report", input="hours", format="parquet", options={"path": "out"})

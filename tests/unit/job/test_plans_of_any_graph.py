@@ -31,7 +31,7 @@ def jobs(draw: st.DrawFn) -> JobSpec:
     read: set[str] = set()
     operators = []
     for index in range(draw(st.integers(0, 6))):
-        # Mostly what nobody reads yet: where much is read twice, channels stand everywhere for that reason alone.
+        # Mostly unread parts: if most parts had two readers, channels would stand everywhere for that reason alone.
         unread = [each for each in readable if each not in read]
         offered = draw(st.sampled_from([unread, unread, unread, readable])) or readable
         inputs = draw(st.lists(st.sampled_from(offered), min_size=1, max_size=3, unique=True))

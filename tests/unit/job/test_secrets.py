@@ -1,4 +1,4 @@
-"""What no message may show, and how it is kept out of them."""
+"""Secrets never appear in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of queries without Spark agrees with what Spark 4.3 says of them on streams."""
+"""The analysis of queries without Spark agrees with Spark 4.3's behaviour on streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of a job's sinks."""
+"""The figures of a job's sinks."""
 
 from __future__ import annotations
 

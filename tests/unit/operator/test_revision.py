@@ -1,4 +1,4 @@
-"""What makes another revision, and what it takes to get there."""
+"""Changes that make a new revision, and the steps to it."""
 
 from __future__ import annotations
 

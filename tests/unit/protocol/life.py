@@ -1,4 +1,4 @@
-"""An epoch of a job in memory, and what is stored behind it."""
+"""An epoch of a job in memory, and the store beneath it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a producer: dense entries, watermarks, and what lies behind a position."""
+"""The log of a producer: consecutive entries, watermarks, and the data after a position."""
 
 from __future__ import annotations
 

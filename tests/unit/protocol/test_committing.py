@@ -1,4 +1,4 @@
-"""Output is committed once the log names its checkpoint, by whoever holds the log then."""
+"""Output is committed once the log names its checkpoint, by the holder of the log at that time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is missing, altered or in another's place in a log is damage: never a shorter log, and never a new job."""
+"""A missing, altered or misplaced record of a log is damage: never a shorter log, and never a new job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def record(seq: int) -> Key:
 
 
 def refused(store: FaultyStore, named: Key) -> str:
-    """Check that nobody reads or claims the log, and return what is said; `named` is the object that it names."""
+    """Check that no process reads or claims the log, and return the error; `named` is the object in the message."""
     before = stored(store, "")
     with pytest.raises(LogDamaged) as reading:
         drive(store, read(JOB))

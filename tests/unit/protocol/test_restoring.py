@@ -1,4 +1,4 @@
-"""What a job starts from, and what is said of a snapshot that cannot be used."""
+"""The starting point of a job, and the errors of unusable snapshots."""
 
 from __future__ import annotations
 

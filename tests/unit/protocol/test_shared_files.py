@@ -1,4 +1,4 @@
-"""What a new checkpoint refers to instead of uploading it again, and under which keys it uploads."""
+"""The files that a new checkpoint reuses instead of uploading them, and the keys of its uploads."""
 
 from __future__ import annotations
 

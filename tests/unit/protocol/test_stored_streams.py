@@ -1,4 +1,4 @@
-"""What a snapshot says of its channels is checked before anything is built upon it."""
+"""A snapshot's description of its channels is checked before it is used."""
 
 from __future__ import annotations
 

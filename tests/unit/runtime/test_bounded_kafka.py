@@ -26,7 +26,7 @@ OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "a,b"}
 
 
 class Broker:
-    """Tells where partitions end, and remembers what it was asked with."""
+    """Returns the ends of partitions, and records its calls."""
 
     def __init__(self, latest: Offsets) -> None:
         self.latest = dict(latest)

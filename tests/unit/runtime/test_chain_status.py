@@ -1,4 +1,4 @@
-"""What a chain reports of itself, with a query that does nothing."""
+"""A chain's reports about itself, with a query that does nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Listener(ChainListener):
 
 
 class FakeWriter:
-    """A query that has ended as soon as it is started, behind a batch of its own."""
+    """A query that ends as soon as it is started, after a batch of its own."""
 
     def __init__(self) -> None:
         self.started = 0

@@ -29,7 +29,7 @@ ONE = Artifact("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
 
 
 class Ivy:
-    """Stands for Ivy: writes what a repository has, or fails with what Ivy prints."""
+    """Replaces Ivy: writes the content of a repository, or fails with Ivy's output."""
 
     def __init__(self, files: Mapping[str, bytes], output: str = "") -> None:
         self.files = files

@@ -1,4 +1,4 @@
-"""What a drain consists of: which batches begin, where event time stood, and how a checkpoint goes back to it."""
+"""The steps of a drain: the batches that begin, the previous event time, and a checkpoint's return to it."""
 
 from __future__ import annotations
 

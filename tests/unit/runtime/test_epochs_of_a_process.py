@@ -1,4 +1,4 @@
-"""What the epochs of one process leave to each other, and to whoever talks to them."""
+"""State that the epochs of one process, and their clients, share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def runner_in(workdir: Path) -> Runner:
 
 
 def run_epoch(runner: Runner, number: int, held: Path | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run an epoch that does nothing; return what it finds in the work directory."""
+    """Run an epoch that does nothing; return the content of the work directory."""
     found: list[str] = []
 
     class FakeEpoch:
@@ -106,7 +106,7 @@ def test_an_event_is_refused_between_the_claim_of_an_epoch_and_its_beginning(
 
 
 def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner: Runner | None = None) -> ExitCode:
-    """Run a job whose epochs end as they are told: `run and fail`, `refuse`, `finish`."""
+    """Run a job whose epochs end as planned: `run and fail`, `refuse`, `finish`."""
     script = list(epochs)
 
     class FakeEpoch:

@@ -1,4 +1,4 @@
-"""What goes round in a loop has room on the disk up to a quota, and is kept for checkpoints."""
+"""Feedback has room on the disk up to a quota, and is kept for checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A, B = ChainUid("a"), ChainUid("b")
 
 
 class Loop:
-    """Chain a, and behind it b, which reads its own stream."""
+    """Chain a, followed by b, which reads its own stream."""
 
     def __init__(self, **policy: Any) -> None:
         emissions = Emissions([A, B], [(A, B), (B, B)], feedback=[(B, B)])

@@ -1,4 +1,4 @@
-"""What of a plain query's checkpoint a job can go on from, on directories written by hand in Spark's formats."""
+"""The parts of a plain query's checkpoint from which a job can start, on directories written by hand."""
 
 from __future__ import annotations
 

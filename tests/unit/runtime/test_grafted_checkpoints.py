@@ -1,4 +1,4 @@
-"""A restored checkpoint is put together anew: other inputs, other numbers of stateful operators."""
+"""A restored checkpoint is reassembled: other inputs, other numbers of stateful operators."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def operator(name: str, *stores: str, number: int = 0, **facts: Any) -> StateOpe
 
 
 def shown(*operators: StateOperator) -> dict[str, dict[str, str]]:
-    """The views that are shown without a query, and what Spark's reader is told of each."""
+    """The views that are shown without a query, and the options of Spark's reader for each."""
     return {view.name: dict(view.options) for view in views_of(operators) if not view.internal}
 
 

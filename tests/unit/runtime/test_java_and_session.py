@@ -63,7 +63,7 @@ def test_no_java_at_all_is_an_error_that_says_what_to_do(tmp_path: Path, monkeyp
 
 
 def wrapped(tmp_path: Path) -> Path:
-    """Return the wrapper of a Java that prints its arguments, a line each, and the users it is told of."""
+    """Return the wrapper of a Java that prints its arguments, a line each, and the users that it sees."""
     home = fake_java(tmp_path / "home", 'openjdk version "21.0.2"')
     found({"JAVA_HOME": str(home)}, tmp_path)
     (home / "bin" / "java").write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$NSS_WRAPPER_PASSWD"\n')

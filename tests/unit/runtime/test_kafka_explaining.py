@@ -1,4 +1,4 @@
-"""What errors of Kafka's client mean for whoever asks the brokers."""
+"""The translation of Kafka client errors for callers of the brokers."""
 
 from __future__ import annotations
 

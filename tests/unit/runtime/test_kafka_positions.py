@@ -1,4 +1,4 @@
-"""Where a Kafka source goes on, beside what the brokers have; and what is reported to consumer groups."""
+"""A Kafka source's positions compared with the brokers' offsets, and the reports to consumer groups."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_partition_that_is_no_longer_named_is_a_loss() -> None:
 
 
 class Brokers:
-    """Stands for the admin client: topics with the beginning and end of each partition."""
+    """Replaces the admin client: topics with the beginning and end of each partition."""
 
     def __init__(self, topics: Mapping[str, Mapping[int, tuple[int, int]]]) -> None:
         self._ranges = {

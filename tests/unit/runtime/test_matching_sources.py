@@ -1,4 +1,4 @@
-"""Which source of a plain query is which of a job, by what it has read."""
+"""Matches the sources of a plain query with those of a job, by the files that they have read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator is told of a completion that did not succeed: only what certainly was not written, counts so."""
+"""The coordinator's events for failed completions: only certain failures count as not written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WITHIN = 10.0
 
 
 class FailingStore(MemoryStore):
-    """Fails where it is told to."""
+    """Fails at chosen places."""
 
     fails_to_put: Exception | None = None
     fails_to_create: Exception | None = None
@@ -147,7 +147,7 @@ def test_a_defect_behind_the_record_leaves_the_outcome_unknown(tmp_path: Path) -
     store = MemoryStore()
     ledger = claimed(store)
 
-    # It was completed without having been started: what is noted of it behind the record fails.
+    # It was completed without having been started, so its bookkeeping after the record fails.
     assert failure(ledger, tmp_path) is m.CompletionFailure.UNKNOWN
     assert claimed(store, "next").newest_manifest() == manifest_of(ledger)
 

@@ -1,4 +1,4 @@
-"""What is uploaded, and how, is decided without touching a file."""
+"""The decision about uploads and packs does not touch any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packs a checkpoint writes anew: few are left, little is copied, and every file stays where it can be read."""
+"""The packs that a checkpoint rewrites: few are left, little is copied, and every file stays readable."""
 
 from __future__ import annotations
 

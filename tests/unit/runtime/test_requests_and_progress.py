@@ -1,4 +1,4 @@
-"""What was asked of a job, and how far it has come."""
+"""Requests to a job, and its progress."""
 
 from __future__ import annotations
 

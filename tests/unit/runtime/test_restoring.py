@@ -1,4 +1,4 @@
-"""What becomes of each part of a job that starts from a snapshot of another version of it, by the graphs alone."""
+"""The findings for each part of a job that starts from another version's snapshot, by the graphs alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done about the number of state partitions where there is no state to rewrite."""
+"""Changes of the number of state partitions if there is no state to rewrite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_SPARK: Any = None
 
 @pytest.fixture
 def chain(tmp_path: Path) -> RestoredChain:
-    """A chain without state behind batch 4, restored by a hard link to what the epoch before holds."""
+    """A chain without state after batch 4, restored by a hard link to files of the previous epoch."""
     held, checkpoint = tmp_path / "held", tmp_path / "checkpoint"
     for log in ("offsets", "commits"):
         (checkpoint / log).mkdir(parents=True)

@@ -57,7 +57,7 @@ class Clock:
 
 
 class Streams:
-    """Stands for the JVM's index of a stream."""
+    """Replaces the JVM's index of a stream."""
 
     def extend(self, *_: object) -> None: ...
 
@@ -67,7 +67,7 @@ class Streams:
 
 
 class Reports:
-    """Stands for a query of which Spark reports batches."""
+    """Replaces a query whose batches Spark reports."""
 
     def __init__(self) -> None:
         self.reports: list[Any] = []

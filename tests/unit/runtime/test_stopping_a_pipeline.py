@@ -1,4 +1,4 @@
-"""A signal that also ended whoever read what the job writes."""
+"""A signal that also ended the reader of the job's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chain takes over from a snapshot in which its inputs were others', or came to it in another way."""
+"""A chain takes over from a snapshot in which its inputs belonged to other chains, or came in another way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVENTS, A, B = OperatorUid("events"), ChainUid("a"), ChainUid("b")
 
 
 def job(*operators: tuple[str, str, str], bounded: bool = False) -> JobSpec:
-    """Return a job of operators: name, what it reads, and its query."""
+    """Return a job with operators: name, input, and query."""
     read = {each for _, each, _ in operators}
     return JobSpec.model_validate(
         {

@@ -1,4 +1,4 @@
-"""What a process leaves behind about its end."""
+"""The record that a process leaves about its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is uploaded comes back byte by byte, or the restore says which object is wrong."""
+"""Uploaded files come back byte by byte, or the restore names the wrong object."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CONTENTS = {
 
 
 class RecordingStore(LocalStore):
-    """A local directory that remembers what was read and written, and fails where it is told to."""
+    """A local directory that records reads and writes, and fails at chosen places."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

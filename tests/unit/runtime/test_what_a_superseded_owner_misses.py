@@ -1,4 +1,4 @@
-"""A successor deletes what it no longer needs: who misses it then was superseded, and no snapshot is unusable."""
+"""A successor deletes files that it does not need; an owner that misses them is superseded, not damaged."""
 
 from __future__ import annotations
 

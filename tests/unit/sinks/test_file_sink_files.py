@@ -1,4 +1,4 @@
-"""What the file sink does with its files, without Spark."""
+"""The file sink's handling of files, without Spark."""
 
 from __future__ import annotations
 

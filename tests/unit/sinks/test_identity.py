@@ -1,4 +1,4 @@
-"""What a sink is known by where it commits."""
+"""The identity of a sink where it commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's start says of batches that stay staged where the snapshot's file sinks wrote."""
+"""A job's start reports batches that stay staged where the snapshot's file sinks wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a directory as a store does beyond the suite that all stores pass: faults of a file system, and its traces."""
+"""A directory as a store, beyond the suite that all stores pass: file system faults, and leftover files."""
 
 from __future__ import annotations
 

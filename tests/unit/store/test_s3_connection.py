@@ -1,4 +1,4 @@
-"""Clients of S3 servers: whose credentials they sign with, and what they share."""
+"""Clients of S3 servers: the credentials that they sign with, and the parts that they share."""
 
 from __future__ import annotations
 

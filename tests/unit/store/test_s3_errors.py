@@ -1,4 +1,4 @@
-"""What an error of botocore means for a store."""
+"""The translation of botocore's errors for a store."""
 
 from __future__ import annotations
 

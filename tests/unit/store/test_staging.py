@@ -1,4 +1,4 @@
-"""What sinks stage beside the snapshots of their job."""
+"""Staging of sinks in the store of their job's snapshots."""
 
 from __future__ import annotations
 

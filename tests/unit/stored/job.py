@@ -100,7 +100,7 @@ class Job:
         return self._record(kind, number, key, content)
 
     def savepoint(self, number: int, content: bytes, place: str | None = None) -> Path:
-        """Take a savepoint in a directory of its own, beside the jobs; `place` is that directory's URI in the log."""
+        """Take a savepoint in a directory of its own, next to the jobs; `place` is that directory's URI in the log."""
         directory = self.location / "savepoints" / f"{self.job.name}-{number}-abc"
         store = LocalStore(directory)
         store.put(Key("files/1"), content)
@@ -121,7 +121,7 @@ class Job:
         return {entry.key for entry in self.store.list("")}
 
     def path(self, key: str) -> Path:
-        """Return the file behind a key."""
+        """Return the file with a key."""
         return self.location / self.job.namespace / self.job.name / key
 
     def own_object(self, number: int) -> Path:

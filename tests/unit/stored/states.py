@@ -10,7 +10,7 @@ from tests.unit.stored.job import Job
 
 
 def metadata(number: int, name: str, *stores: str, properties: Mapping[str, Any] | None = None) -> bytes:
-    """What Spark writes of a stateful operator."""
+    """Spark's metadata of a stateful operator."""
     content: dict[str, Any] = {
         "operatorInfo": {"operatorId": number, "operatorName": name},
         "stateStoreInfo": [{"storeName": each, "numColsPrefixKey": 0, "numPartitions": 2} for each in stores],

@@ -1,4 +1,4 @@
-"""Watermarks and output modes of a job change over state that is kept: what is told of it, and what is refused."""
+"""Changes of watermarks and output modes with kept state: the reports and the refusals."""
 
 from __future__ import annotations
 

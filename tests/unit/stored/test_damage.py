@@ -1,7 +1,7 @@
 """Every kind of stored object, damaged in every way, against every command that reads it.
 
-A start either restores exactly what it would have restored, or ends with an error that names the object and a way out.
-`verify` names the object, unless the damage is harmless; what is harmless is listed here, with the reason.
+A start either restores exactly the same as without the damage, or ends with an error that names the object and a way
+out. `verify` names the object, unless the damage is harmless; harmless damage is listed here, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOWS = ("deleted", "truncated", "emptied", "one byte changed", "replaced")
 
 @dataclass
 class World:
-    """A job that completed three checkpoints and a savepoint, and died right behind its next claim."""
+    """A job that completed three checkpoints and a savepoint, and died right after its next claim."""
 
     job: Job
     file: Path
@@ -114,7 +114,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
     "copy of the highest record": ("deleted",),
     # The job deletes its oldest checkpoints itself, the manifest first.
     "older manifest": ("deleted",),
-    # It says whose the snapshot is, not what is in it: whoever cannot read it spares the snapshot.
+    # It names the snapshot's owner, not its content: a process that cannot read it spares the snapshot.
     "mark of the job that claimed": HOWS,
     # Rows that the checkpoint does not cover, or that the sink itself misses when it publishes them (StagedRowsGone).
     "staged rows": HOWS,

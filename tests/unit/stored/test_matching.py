@@ -1,4 +1,4 @@
-"""Whose state goes on with whom, in a query whose stateful operators Spark has numbered anew."""
+"""The owners of state in a query whose stateful operators Spark has renumbered."""
 
 from __future__ import annotations
 

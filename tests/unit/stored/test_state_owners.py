@@ -1,4 +1,4 @@
-"""Whose state Spark's numbered operators are, told from the graph of the job."""
+"""The owners of the stateful operators that Spark numbers, found from the job's graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink kit's interruptions: what is intercepted works as before, and is what it was behind them."""
+"""The sink kit's interruptions: intercepted functions work as before, and are restored afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened between two looks at a job."""
+"""The events between two observations of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Flink operator's users rely on, and what its issues taught; the issue's number is in the docstring."""
+"""Behaviour that users of the Flink operator rely on, and lessons of its issues; docstrings have the issue numbers."""
 
 from __future__ import annotations
 

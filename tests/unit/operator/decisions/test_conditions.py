@@ -1,4 +1,4 @@
-"""What the conditions say, and when: by the rules that kstatus, Helm, Flux, Argo CD and `kubectl wait` go by."""
+"""The conditions and their changes, by the rules of kstatus, Helm, Flux, Argo CD and `kubectl wait`."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_an_image_that_is_missing_is_told_once_whichever_of_its_words_kubernetes
 
 
 def fail_checkpoints(user: User, times: int) -> None:
-    """Have the driver say that so many of its last checkpoints have failed."""
+    """Make the driver report the given number of failed checkpoints in a row."""
     counts = user.status.checkpoint.counts.replaced(consecutive_failures=times)
     checkpoint = user.status.checkpoint.replaced(counts=counts)
     status = user.status.replaced(checkpoint=checkpoint).to_dict()

@@ -1,4 +1,4 @@
-"""The end of a StreamJob, and what it leaves behind."""
+"""The end of a StreamJob, and its remains."""
 
 from __future__ import annotations
 

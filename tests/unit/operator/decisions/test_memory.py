@@ -1,4 +1,4 @@
-"""What is decided survives in the status, to the letter."""
+"""Decisions survive exactly in the status."""
 
 from __future__ import annotations
 

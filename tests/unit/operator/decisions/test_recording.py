@@ -18,7 +18,7 @@ from streamjob_operator.resources.status import LifecycleState
 
 
 def recorded(user: User) -> list[tuple[str, str | None]]:
-    """Return the origins and paths of the StreamSnapshots that stand for savepoints of stops."""
+    """Return the origins and paths of the StreamSnapshots for savepoints of stops."""
     return [(each.origin, each.path) for each in user.world.snapshots.values()]
 
 

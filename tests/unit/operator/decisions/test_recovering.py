@@ -1,4 +1,4 @@
-"""What follows when a driver ends: restarts, their delays, and when there are none."""
+"""Reactions to the end of a driver: restarts, their delays, and when there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of StreamSnapshots, beside a job that lives its life."""
+"""The outcomes of StreamSnapshots during a job's life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver starts from, which number it gets, and when its pod is made."""
+"""A driver's start: its snapshot, its number, and the moment at which its pod is created."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 class User:
-    """Somebody who has one StreamJob.
+    """A user with one StreamJob.
 
     Args:
         changes: laid over the usual spec.

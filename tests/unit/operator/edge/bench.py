@@ -79,7 +79,7 @@ async def evaluated_here(function: Callable[..., _Result], *arguments: object) -
 class FakeDriver:
     """A driver's control API; requests are answered at once, and stops end the process.
 
-    `older`: its runtime is of a version that tells of nothing but the job when it is asked for the job.
+    `older`: an older runtime, which always answers with the job alone.
     """
 
     stored: Job
@@ -170,7 +170,7 @@ class Bench:
     """A controller whose clock moves only when it waits.
 
     Args:
-        root: for the directories that stand for buckets.
+        root: for the directories that represent buckets.
         before: a controller that has died, whose world this one finds.
         decide: takes the place of the real decision.
         ambient: whether the controller's own credentials serve jobs that name none.

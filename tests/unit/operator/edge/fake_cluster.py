@@ -15,9 +15,9 @@ Key = tuple[Kind, str, str]
 class FakeCluster:
     """Holds objects by kind, namespace and name.
 
-    `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists what was
-    asked; `changed` is told of every change, as a watch is; `rejection` returns the error with which an object is
-    rejected, whether it is to be created or is only tried.
+    `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists the
+    requests; `changed` receives every change, like a watch; `rejection` returns the error with which an object is
+    rejected, on creation or in a dry run.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class FakeCluster:
         with_reply({})
 
     def edit(self, kind: Kind, namespace: str, name: str, **sections: Any) -> Object:
-        """Change an object as somebody else would; a new `spec` counts its generation up."""
+        """Change an object like another client; a new `spec` increments its generation."""
         stored = self.objects[(kind, namespace, name)]
         generation = stored["metadata"].get("generation", 1) + ("spec" in sections)
         meta = stored["metadata"] | {"generation": generation}

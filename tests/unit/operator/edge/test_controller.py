@@ -1,4 +1,4 @@
-"""Whom a change concerns, and that nothing is missed; what Kopf is told, and what it must not do."""
+"""The resources that a change concerns; no change is missed; Kopf's role, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong with one resource is told on it, and never keeps it from being deleted."""
+"""Any failure with one resource is reported on it, and never prevents its deletion."""
 
 from __future__ import annotations
 

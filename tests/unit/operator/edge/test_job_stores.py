@@ -1,4 +1,4 @@
-"""What the controller reads and deletes in the stores of jobs."""
+"""The controller's reads and deletions in the stores of jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def job(tmp_path: Path) -> Job:
 
 
 class Bench:
-    """Snapshots over directories that stand for buckets; notes with which variables stores were opened."""
+    """Snapshots over directories that represent buckets; records the variables with which stores were opened."""
 
     def __init__(self, root: Path, *, ambient: bool = True) -> None:
         self.cluster = FakeCluster()

@@ -1,4 +1,4 @@
-"""How long what a log held is taken for what it holds."""
+"""How long a cached log is used."""
 
 from __future__ import annotations
 

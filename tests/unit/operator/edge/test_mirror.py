@@ -1,4 +1,4 @@
-"""What a look costs the API server, and that a mirror that lags misleads nobody."""
+"""The API server's cost of a reconciliation; a mirror that lags misleads no one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pod(name: str = "orders-driver-1", uid: str = "u1") -> Object:
 
 
 class Bench:
-    """A mirror beside an API in memory; the watch brings changes when it is told to."""
+    """A mirror with an API in memory; the watch delivers changes on command."""
 
     def __init__(self) -> None:
         self.api = FakeCluster()

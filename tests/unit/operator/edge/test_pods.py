@@ -1,4 +1,4 @@
-"""What is read from a driver pod, and from a StreamJob as a user wrote it."""
+"""Reading a driver pod, and a StreamJob as a user wrote it."""
 
 from __future__ import annotations
 

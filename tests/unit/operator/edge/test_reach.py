@@ -1,4 +1,4 @@
-"""What the controller does for a job whose snapshots it does not get at."""
+"""The controller's work for a job whose snapshots it cannot reach."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on_a_volume(**spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A controller that may not use its own credentials, and whose stores nobody may open."""
+    """A controller that may not use its own credentials, and whose stores cannot be opened."""
     bench = Bench(tmp_path, ambient=False)
     monkeypatch.setattr(bench, "_open", lambda *_: pytest.fail("a store was opened"))
     return bench

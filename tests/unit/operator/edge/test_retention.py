@@ -1,4 +1,4 @@
-"""What becomes of the files of savepoints that the controller took by itself."""
+"""The files of savepoints that the controller took by itself."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
 from streamjob_operator.cluster.kinds import STREAM_JOB
 
 OTHER_GRAPH = {"operators": [{"name": "numbers", "uid": "numbers"}]}
-"""What is a source of the job is an operator there."""
+"""A source of the job is an operator there."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Who gets at a driver's control API."""
+"""Access to a driver's control API."""
 
 from __future__ import annotations
 

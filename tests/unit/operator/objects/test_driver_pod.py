@@ -1,4 +1,4 @@
-"""The pod of a driver: what it is called, what it runs, what it may, and what people may change of it."""
+"""The pod of a driver: its name, its program, its rights, and the changes that users may make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server lets in, the controller can read: specs made from the definitions are read by the models."""
+"""The controller can read whatever the API server admits: the models read specs made from the definitions."""
 
 from __future__ import annotations
 

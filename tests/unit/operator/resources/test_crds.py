@@ -1,4 +1,4 @@
-"""What the generated CRDs say, and that the files are the generated ones. A real API server judges them in `e2e/`."""
+"""The content of the generated CRDs, which the files match. A real API server judges them in `e2e/`."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_conditions_are_told_apart_by_their_type(plural: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_category_hides_a_kind(name: str) -> None:
-    """kubectl takes a word for a category first, and refuses a name behind it."""
+    """kubectl tries a word as a category first, and then refuses a name after it."""
     names = crds()[name]["spec"]["names"]
     kinds = {each["spec"]["names"][key] for each in crds().values() for key in ("plural", "singular")}
 

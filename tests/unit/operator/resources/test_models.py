@@ -1,4 +1,4 @@
-"""What the models make of resources as people write them and Kubernetes stores them."""
+"""The models read resources as people write them and Kubernetes stores them."""
 
 from __future__ import annotations
 

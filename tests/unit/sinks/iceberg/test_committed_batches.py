@@ -1,4 +1,4 @@
-"""What a table says of what a sink has published."""
+"""A table's record of a sink's publications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task makes of its rows: files, or a message to the driver."""
+"""A task's rows become files, or a message to the driver."""
 
 from __future__ import annotations
 

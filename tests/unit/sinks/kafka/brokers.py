@@ -27,7 +27,7 @@ OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}
 
 @dataclass
 class World:
-    """What outlives processes: the brokers and the store."""
+    """The parts that outlive processes: the brokers and the store."""
 
     scratch: Path
     store: MemoryStore = field(default_factory=MemoryStore)

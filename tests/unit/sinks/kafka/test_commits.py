@@ -1,4 +1,4 @@
-"""What the Kafka sink makes of the newest record and of what is staged, whenever a process dies or wakes up."""
+"""The Kafka sink's conclusions from the newest record and the staged rows, whenever a process dies or wakes up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
         (RECORD, 8, "2/c", False, Verdict.GONE),
         # An older snapshot was brought back: its rows were deleted when they had been committed.
         (RECORD, 6, "1/z", False, Verdict.DONE),
-        # The job was made anew, and counts from 1 again.
+        # The job was created again, and its numbers restart at 1.
         (RECORD, 1, "1/n", True, Verdict.DUE),
     ],
 )

@@ -1,4 +1,4 @@
-"""What errors of Kafka's client mean for a sink."""
+"""The translation of Kafka client errors for a sink."""
 
 from __future__ import annotations
 

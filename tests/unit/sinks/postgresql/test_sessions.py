@@ -1,4 +1,4 @@
-"""What is made of the server's errors, and of addresses."""
+"""The translation of the server's errors, and of addresses."""
 
 from __future__ import annotations
 
