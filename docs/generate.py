@@ -72,8 +72,7 @@ sinks:
 ```
 
 Durations are numbers with a unit: `250ms`, `10s`, `5m`, `1h`, `2d`, `1h30m`. Paths are relative to the file.
-`${env:NAME}` in an option or in `sparkConf` is replaced by an environment variable where the job runs. This is the only
-way to give a job a secret. `--set PATH=VALUE` changes a field on the command line: `--set checkpointing.interval=5s`,
+`--set PATH=VALUE` changes a field on the command line: `--set checkpointing.interval=5s`,
 `--set sources.flights.options.path=other`.
 
 In a `StreamJob`, `spec.parallelism`, `spec.maxParallelism`, `spec.checkpointing` and `spec.sparkConf` override those of
@@ -83,6 +82,36 @@ Limits of a file: 1 MiB, 100 levels, 100,000 values (including repetitions throu
 The only known YAML tags are `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`.
 
 `streamjob validate FILE` reports all mistakes in a file, without starting Spark.
+
+## Variables
+
+| | Replaced by | Where |
+|---|---|---|
+| `${env:NAME}` | an environment variable where the job runs; the only way to give a secret | options, `sparkConf` |
+| `${var:name}` | the value of `--var name=value` on the command line | every field |
+| `${env:NAME:-text}`, `${var:name:-text}` | the same, or `text` if it is not set or empty | as above |
+
+A default may contain references: `${env:HOST:-${env:HOSTNAME:-localhost}}`. A secret has no default. Snapshots and
+messages show `${env:NAME}` and never the value. In a query, `${var:name}` is replaced first, and `${env:NAME}` is left
+to Spark, which replaces it itself. A `StreamJob` has no `${var:name}`, because it is applied as it is written.
+
+## Overlays
+
+`streamjob run job.yaml -f production.yaml` merges `production.yaml` into the job. `-f` can be repeated, and it can name
+the first file, too. Later files override earlier ones, `--set` overrides all files, and variables are replaced last.
+`run`, `validate`, `plan` and `check` take the same options. An overlay is a YAML file with the fields that it changes:
+
+| In the overlay | Effect |
+|---|---|
+| a mapping (`checkpointing`, `options`, …) | its fields are merged, and the others stay |
+| a source, operator or sink | is merged with the part of its `uid` or, if it has none, of its `name`, or added |
+| a list in a part, such as `inputs` | replaces the list |
+| `null` | removes the field |
+| `$patch: delete` in a part or mapping | removes it |
+| `$patch: replace` in a part or mapping | replaces it, instead of merging |
+
+Paths in an overlay are relative to the first file. The first file may also be a Python file or a `StreamJob`; on a
+cluster, overlays of a `StreamJob` are made by [kustomize](../how-to/deploy-with-gitops.md).
 
 ## In Python
 

@@ -44,7 +44,9 @@ def test_the_command_line_takes(command: Command, tmp_path: Path, monkeypatch: p
     parse(words, whole=command.whole)
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each.whole and each.words[0] in _ALONE], ids=str)
+@pytest.mark.parametrize(
+    "command", [each for each in COMMANDS if each.whole and each.words[0] in _ALONE and "-f" not in each.words], ids=str
+)
 def test_a_command_that_needs_no_job_does_what_it_says(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +91,7 @@ def parse(words: list[str], *, whole: bool) -> None:
     try:
         command.make_context(context.info_name, list(words), parent=context.parent)
     except TyperException as error:
-        if whole or "Missing argument" not in error.format_message():
+        if whole or "Missing " not in error.format_message():
             raise
 
 

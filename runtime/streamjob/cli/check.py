@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from streamjob.cli.validate import FileArgument, SetOption
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.extras import from_extra
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yell
 
 
 def check_command(
-    file: FileArgument,
     restore_from: Annotated[
         str,
         typer.Option(
@@ -48,6 +47,7 @@ def check_command(
             " completed checkpoint; spark:DIRECTORY: the checkpoint of a plain Structured Streaming query.",
         ),
     ],
+    file: FileArgument = None,
     location: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +74,9 @@ def check_command(
             "graphs are compared, and only sinks that need no Spark are checked.",
         ),
     ] = True,
+    files: FilesOption = None,
     overrides: SetOption = None,
+    variables: VarOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
     """Show what a start from a snapshot would restore, rewrite, drop and refuse, without starting the job.
@@ -89,7 +91,15 @@ def check_command(
     examine = _examiner(spark)
     asks_spark = spark and examine is not None
     parser, environ = (_parse_with_spark, os.environ) if asks_spark else (None, None)
-    loaded = load_job(file, overrides or (), spark_parser=parser, environ=environ)
+    path, overlays = files_of(file, files)
+    loaded = load_job(
+        path,
+        overrides or (),
+        overlays=overlays,
+        variables=variables or (),
+        spark_parser=parser,
+        environ=environ,
+    )
     planned = plan(loaded.spec)
     job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
     if restore_from.startswith(FROM_SPARK):

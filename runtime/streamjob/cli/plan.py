@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streamjob.cli.validate import FileArgument, SetOption
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.job.drawing import as_json, as_mermaid, as_text
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
@@ -23,12 +23,15 @@ class PlanFormat(StrEnum):
 
 
 def plan_command(
-    file: FileArgument,
+    file: FileArgument = None,
     format: Annotated[PlanFormat, typer.Option(help="The output format.")] = PlanFormat.TEXT,  # noqa: A002
+    files: FilesOption = None,
     overrides: SetOption = None,
+    variables: VarOption = None,
 ) -> None:
     """Show the chains of a job, and the reason for each channel between them."""
-    spec = load_job(file, overrides or ()).spec
+    path, overlays = files_of(file, files)
+    spec = load_job(path, overrides or (), overlays=overlays, variables=variables or ()).spec
     planned = plan(spec)
     match format:
         case PlanFormat.TEXT:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.extras import from_extra
 from streamjob.job.load import load_job
 
@@ -15,23 +17,12 @@ _PARSER = "streamjob_runtime.spark.parsing"
 _VALIDATOR = "streamjob_runtime.process.validation"
 """Asks Spark; part of the extra `runtime`."""
 
-FileArgument = Annotated[
-    str,
-    typer.Argument(metavar="FILE", help="A YAML file (a bare job or a StreamJob) or a Python file that defines `job`."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Override a field of the file, like checkpointing.interval=5s or sources.flights.options.path=data.",
-    ),
-]
-
 
 def validate_command(
-    file: FileArgument,
+    file: FileArgument = None,
+    files: FilesOption = None,
     overrides: SetOption = None,
+    variables: VarOption = None,
     spark: Annotated[
         bool,
         typer.Option(
@@ -44,18 +35,20 @@ def validate_command(
 
     Without --spark, only the file is checked: names, graph, options and syntax.
     """
+    path, overlays = files_of(file, files)
+    load = partial(load_job, path, overrides or (), overlays=overlays, variables=variables or ())
     if spark:
         with from_extra("`streamjob validate --spark`", "runtime"):
             import_module("pyspark")
         parser = import_module(_PARSER).parse_with_spark
-        loaded = load_job(file, overrides or (), spark_parser=parser, environ=os.environ)
+        loaded = load(spark_parser=parser, environ=os.environ)
         import_module(_VALIDATOR).validate(loaded)
     else:
-        loaded = load_job(file, overrides or ())
+        loaded = load()
     spec = loaded.spec
     parts = [(spec.sources, "source"), (spec.operators, "operator"), (spec.sinks, "sink")]
     counts = ", ".join(f"{len(each)} {word}{'' if len(each) == 1 else 's'}" for each, word in parts)
-    typer.echo(f"{file}: the job {spec.name!r} is valid ({counts})")
+    typer.echo(f"{loaded.origin}: the job {spec.name!r} is valid ({counts})")
     if not spark:
         typer.echo(
             "not checked: whether columns, functions and types exist and fit, and whether sources and sinks can be "

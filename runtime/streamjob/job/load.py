@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ from streamjob.ids import OperatorUid
 from streamjob.job.checks import Subject
 from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
-from streamjob.job.options import absolute_path, environment_names, resolve_options, substitute
-from streamjob.job.overrides import apply_overrides
+from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
+from streamjob.job.origins import Origins, Place
+from streamjob.job.overlays import merge
+from streamjob.job.overrides import apply_overrides, overridden
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.validate import examine
+from streamjob.job.variables import parse_variables, replace_variables
 from streamjob.job.yaml_file import MOST_BYTES, YamlError, read_documents
 from streamjob.schedule import BadSchedule, next_time
 
@@ -89,8 +92,7 @@ class LoadedJob:
             Problem(where, f"{key} refers to the environment variable {name}, which is not set", f"set {name}")
             for where, options in parts
             for key, value in options.items()
-            for name in environment_names(value)
-            if name not in environ
+            for name in missing_names(value, environ)
         ]
 
 
@@ -98,6 +100,8 @@ def load_job(
     path: Path | str,
     overrides: Sequence[str] = (),
     *,
+    overlays: Sequence[Path | str] = (),
+    variables: Sequence[str] = (),
     spark_parser: SparkParser | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LoadedJob:
@@ -105,32 +109,78 @@ def load_job(
 
     Args:
         path: a YAML file (a bare job, or a StreamJob resource) or a Python file that defines `job`.
-        overrides: overrides of the form `PATH=VALUE`, applied before the job is read.
+        overrides: overrides of the form `PATH=VALUE`, applied to the job with its overlays.
+        overlays: YAML files that are merged into the job, in their order.
+        variables: values of the form `NAME=VALUE`, for `${var:NAME}`.
         spark_parser: asked about queries that sqlglot cannot read, before they are refused.
         environ: if given, references to missing variables are problems.
 
     Raises:
         InvalidJob: lists every problem that can be found without Spark.
-        InvalidInput: the file cannot be read.
+        InvalidInput: a file cannot be read.
     """
     file = Path(path)
-    origin = str(path)
-    directory = file.absolute().parent
-    source = _read_python(file, origin) if file.suffix == ".py" else _read_yaml(file, origin)
-    data, problems = apply_overrides(source.data, overrides)
+    origin = " + ".join(str(each) for each in (path, *overlays))
+    source = _read_python(file, str(path)) if file.suffix == ".py" else _read_yaml(file, str(path))
+    origins = Origins(Place(str(path)) if overlays else None)
+    data, problems = _assembled(source, overlays, overrides, variables, origins)
     reading = read_spec(data)
-    problems += reading.problems
+    problems += [_placed(each, origins.of(reading.paths.get(each, ()))) for each in reading.problems]
     if reading.spec is None:
         raise InvalidJob(origin, by_part(problems))
+    directory = file.absolute().parent
     loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
     # A field that a part seems to lack may be among its fields that could not be read.
-    problems += [each for each in examine(subject) if each.where not in reading.broken]
+    found = [each for each in examine(subject) if each.where not in reading.broken]
     if environ is not None:
-        problems += loaded.missing_variables(environ)
+        found += loaded.missing_variables(environ)
+    problems += [_placed(each, origins.about(each.where)) for each in found]
     if problems:
         raise InvalidJob(origin, by_part(problems))
     return loaded
+
+
+def _assembled(
+    source: _Content, overlays: Sequence[Path | str], overrides: Sequence[str], given: Sequence[str], origins: Origins
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return a job's content with what was named on the command line, and what of that could not be used."""
+    data = source.data
+    problems: list[Problem] = []
+    for each in overlays:
+        data, found = merge(data, _read_overlay(Path(each), str(each)), origins, Place(str(each)))
+        problems += found
+    data, found = apply_overrides(data, overrides)
+    problems += found
+    if overlays:
+        for each in overrides:
+            origins.note(overridden(each), Place("--set"))
+    variables, found = parse_variables(given)
+    problems += found
+    # A resource is applied as it is written: what is replaced here would be missing on the cluster.
+    if source.is_resource and variables:
+        fix = "write the values into it, or let kustomize or Helm do it"
+        return data, [*problems, Problem("--var", "has no effect on a StreamJob", fix)]
+    if not source.is_resource:
+        data, found = replace_variables(data, variables)
+        problems += found
+    return data, problems
+
+
+def _placed(problem: Problem, place: Place | None) -> Problem:
+    return replace(problem, place=place)
+
+
+def _read_overlay(file: Path, origin: str) -> dict[str, Any]:
+    """Return the content of an overlay: the fields of a job that it changes."""
+    documents = _documents(file, origin)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        what = "is empty" if not documents else "is not one mapping"
+        raise InvalidJob(origin, [Problem("file", what, "write the fields of the job that it changes")])
+    if "apiVersion" in documents[0] or "kind" in documents[0]:
+        what = "is a resource, and an overlay has fields of a job"
+        raise InvalidJob(origin, [Problem("file", what, "name it first, or write its fields without a resource")])
+    return documents[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +188,7 @@ class _Content:
     data: dict[str, Any]
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
+    is_resource: bool = False
 
 
 def _text(file: Path, origin: str) -> str:
@@ -159,12 +210,16 @@ def _text(file: Path, origin: str) -> str:
         raise InvalidInput(f"{origin}: cannot be read: {reason}") from None
 
 
-def _read_yaml(file: Path, origin: str) -> _Content:
+def _documents(file: Path, origin: str) -> list[Any]:
     text = _text(file, origin)
     try:
-        documents = read_documents(text)
+        return read_documents(text)
     except YamlError as error:
         raise InvalidJob(origin, [Problem("file", f"cannot be read as YAML: {error}", "correct it there")]) from None
+
+
+def _read_yaml(file: Path, origin: str) -> _Content:
+    documents = _documents(file, origin)
     resources = [each for each in documents if isinstance(each, dict) and ("apiVersion" in each or "kind" in each)]
     candidates = [each for each in resources if each.get("kind") == "StreamJob"] if len(documents) > 1 else documents
     if len(candidates) != 1:
@@ -205,7 +260,7 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
     for key in _MERGED:
         if isinstance(spec.get(key), dict):
             data[key] = {**(data.get(key) or {}), **spec[key]}
-    return _Content(data, namespace=metadata.get("namespace"))
+    return _Content(data, namespace=metadata.get("namespace"), is_resource=True)
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:

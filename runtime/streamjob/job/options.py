@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
+from streamjob.job.references import ENVIRONMENT, Unset, has_default, names_in, replaced, unset_in, without_defaults
 from streamjob.job.spec import SinkSpec, SourceSpec
 
-_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
     r"(password|passwd|passphrase|passcode|secret|token|credentials?|cookies?|bearer|jwt"
@@ -54,33 +54,38 @@ def option(options: Mapping[str, str], name: str) -> str | None:
 
 def environment_names(value: str) -> Iterator[str]:
     """Yield the environment variables that a value refers to."""
-    for match in _REFERENCE.finditer(value):
-        yield match[1]
+    yield from names_in(value, ENVIRONMENT)
+
+
+def missing_names(value: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the environment variables without which a value cannot be used."""
+    yield from unset_in(value, ENVIRONMENT, environ.get)
 
 
 def substitute(value: str, environ: Mapping[str, str]) -> str:
     """Return `value` with each `${env:NAME}` replaced.
 
     Raises:
-        MissingVariable: a variable is not set.
+        MissingVariable: a variable is not set, and the reference has no default.
     """
-
-    def look_up(match: re.Match[str]) -> str:
-        try:
-            return environ[match[1]]
-        except KeyError:
-            raise MissingVariable(
-                f"the environment variable {match[1]} is not set", "set it where the job runs"
-            ) from None
-
-    return _REFERENCE.sub(look_up, value)
+    try:
+        return replaced(value, ENVIRONMENT, environ.get)
+    except Unset as error:
+        raise MissingVariable(
+            f"the environment variable {error.name} is not set", "set it where the job runs"
+        ) from None
 
 
 def is_secret(key: str, value: str) -> bool:
-    """Return whether an option contains a plain-text secret, judged by its name and by logins in its value."""
-    if _LOGIN.search(_REFERRED_LOGIN.sub("://", _REFERENCE.sub("${env:}", value))):
+    """Return whether an option contains a plain-text secret, judged by its name and by logins in its value.
+
+    The default of a reference is plain text, too.
+    """
+    plain = without_defaults(value, ENVIRONMENT)
+    if _LOGIN.search(_REFERRED_LOGIN.sub("://", plain)):
         return True
-    return _is_named_for_secret(key, value) and _REFERENCE.search(value) is None
+    referred = "${env:}" in plain and not has_default(value, ENVIRONMENT)
+    return _is_named_for_secret(key, plain) and not referred
 
 
 def _is_named_for_secret(key: str, value: str) -> bool:

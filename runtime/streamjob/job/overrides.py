@@ -36,6 +36,11 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dic
     return changed, problems
 
 
+def overridden(override: str) -> tuple[str, ...]:
+    """Return the path of the field that `PATH=VALUE` changes."""
+    return tuple(_steps(override.partition("=")[0]))
+
+
 class _NoSuchPlace(Exception):
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)

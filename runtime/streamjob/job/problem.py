@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_PARTS = ("--set", "file", "spec", "job", "checkpointing", "channels", "source", "operator", "sink", "sparkConf")
+from streamjob.job.origins import Place
+
+_PARTS = (
+    "--set",
+    "--var",
+    "file",
+    "spec",
+    "job",
+    "checkpointing",
+    "channels",
+    "source",
+    "operator",
+    "sink",
+    "sparkConf",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +30,17 @@ class Problem:
         where: the part of the job in the author's terms: `operator 'delays'`, `checkpointing`, `job`.
         what: the problem.
         fix: what to write instead; empty if there is no advice.
+        place: where it was written; None if the job has only one file.
     """
 
     where: str
     what: str
     fix: str = ""
+    place: Place | None = None
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" + (f"\n    fix: {self.fix}" if self.fix else "")
+        before = f"{self.place}: " if self.place is not None else ""
+        return f"{before}{self.where}: {self.what}" + (f"\n    fix: {self.fix}" if self.fix else "")
 
 
 def by_part(problems: Iterable[Problem]) -> list[Problem]:

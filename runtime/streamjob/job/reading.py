@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from streamjob.durations import format_duration
 from streamjob.job.nesting import MOST_LEVELS, too_deep
+from streamjob.job.origins import LISTS, Path, path_of
 from streamjob.job.problem import Problem
 from streamjob.job.spec import (
     ChannelPolicy,
@@ -23,10 +24,10 @@ from streamjob.job.spec import (
     Watermark,
 )
 from streamjob.job.suggest import did_you_mean, nearest
+from streamjob.job.variables import misplaced
 
 Location = tuple[int | str, ...]
 
-_KINDS = {"sources": "source", "operators": "operator", "sinks": "sink"}
 _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): JobSpec,
     ("checkpointing",): CheckpointingPolicy,
@@ -71,6 +72,7 @@ class Reading:
         broken: the parts with such problems, as their `where`: a field that they seem to lack may be an invalid one.
         unread: names of the parts that are missing in `spec` altogether.
         complete: no part and no edge is missing in `spec`, with or without a name.
+        paths: the field that each problem is about.
     """
 
     spec: JobSpec | None
@@ -78,6 +80,7 @@ class Reading:
     broken: frozenset[str] = field(default_factory=frozenset)
     unread: frozenset[str] = field(default_factory=frozenset)
     complete: bool = True
+    paths: Mapping[Problem, Path] = field(default_factory=dict)
 
 
 def read_spec(data: Any) -> Reading:
@@ -91,9 +94,23 @@ def read_spec(data: Any) -> Reading:
         what = f"has more than {MOST_LEVELS} levels below {field_name!r}"
         return Reading(None, (Problem("job", what, "no field of a job needs more than a few"),))
     rest: dict[str, Any] = copy.deepcopy(dict(data))
-    problems: dict[Problem, None] = {}
+    problems: dict[Problem, Path] = {}
     unread: set[str] = set()
     complete = True
+
+    def drop(locations: Iterable[Location]) -> None:
+        nonlocal rest, complete
+        wrong = list(locations)
+        rest, gone = _without(rest, wrong)
+        names = [each.get("name") if isinstance(each, Mapping) else None for each in gone]
+        unread.update(each for each in names if isinstance(each, str))
+        complete = complete and not gone and not any(_touches_graph(each) for each in wrong)
+
+    unreplaced = list(misplaced(rest))
+    for location, what, fix in unreplaced:
+        where, below = where_of(rest, location)
+        problems.setdefault(Problem(where, f"{_dotted(below)} {what}", fix), path_of(rest, location))
+    drop(dict.fromkeys(location for location, _, _ in unreplaced))
     # Removing invalid fields can reveal others that pydantic had not reached, so it takes a few rounds.
     for _ in range(4):
         try:
@@ -101,15 +118,12 @@ def read_spec(data: Any) -> Reading:
         except ValidationError as error:
             errors = [each for each in error.errors(include_url=False) if each["type"] != "default_factory_not_called"]
             for each in errors:
-                problems.setdefault(_problem(rest, each))
-            rest, gone = _without(rest, [each["loc"] for each in errors])
-            names = [each.get("name") if isinstance(each, Mapping) else None for each in gone]
-            unread.update(each for each in names if isinstance(each, str))
-            complete = complete and not gone and not any(_touches_graph(each["loc"]) for each in errors)
+                problems.setdefault(_problem(rest, each), path_of(rest, each["loc"]))
+            drop(each["loc"] for each in errors)
         else:
             broken = frozenset(problem.where for problem in problems) - {"job", "sparkConf"}
-            return Reading(spec, tuple(problems), broken, frozenset(unread), complete=complete)
-    return Reading(None, tuple(problems))
+            return Reading(spec, tuple(problems), broken, frozenset(unread), complete, problems)
+    return Reading(None, tuple(problems), paths=problems)
 
 
 def _touches_graph(location: Location) -> bool:
@@ -120,11 +134,11 @@ def _touches_graph(location: Location) -> bool:
 def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location]:
     """Return the author's name for the part at `location`, and the location below it."""
     head = location[0] if location else ""
-    if head in _KINDS and len(location) > 1 and isinstance(location[1], int):
+    if head in LISTS and len(location) > 1 and isinstance(location[1], int):
         part = data[str(head)][location[1]]
         name = part.get("name") if isinstance(part, Mapping) else None
         label = repr(name) if isinstance(name, str) else f"number {location[1] + 1}"
-        return f"{_KINDS[str(head)]} {label}", location[2:]
+        return f"{LISTS[str(head)]} {label}", location[2:]
     if head in ("checkpointing", "channels", "sparkConf"):
         return str(head), location[1:]
     return "job", location
@@ -228,7 +242,7 @@ def _without(data: dict[str, Any], wrong: Iterable[Location]) -> tuple[dict[str,
     gone = []
     # Backwards, so that positions in a list stay valid.
     for location in sorted(doomed, key=lambda each: [(isinstance(part, str), part) for part in each], reverse=True):
-        if len(location) == 2 and location[0] in _KINDS:
+        if len(location) == 2 and location[0] in LISTS:
             gone.append(rest[str(location[0])][location[1]])
         if not location:
             rest["name"] = "unnamed"

@@ -8,16 +8,13 @@ from typing import Annotated
 
 import typer
 
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.protocol.restore import ClaimMode
 
 
 def run(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="A YAML file (a bare job or a StreamJob) or a Python file that defines `job`.", metavar="FILE"
-        ),
-    ],
+    file: FileArgument = None,
+    files: FilesOption = None,
     location: Annotated[
         str | None,
         typer.Option(
@@ -84,14 +81,8 @@ def run(
             metavar="N",
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Override a field of the file, like checkpointing.interval=5s or sources.flights.options.path=data.",
-            metavar="PATH=VALUE",
-        ),
-    ] = None,
+    set_: SetOption = None,
+    variables: VarOption = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -115,9 +106,12 @@ def run(
         overrides.append(f"parallelism={parallelism}")
     if max_parallelism is not None:
         overrides.append(f"maxParallelism={max_parallelism}")
+    path, overlays = files_of(file, files)
     options = ProcessOptions(
-        file=file,
+        file=Path(path),
+        overlays=overlays,
         overrides=tuple(overrides),
+        variables=tuple(variables or ()),
         location=location,
         namespace=namespace,
         name=name,

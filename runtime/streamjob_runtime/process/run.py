@@ -50,7 +50,9 @@ class ProcessOptions:
     """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds."""
 
     file: Path
+    overlays: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     location: str | None = None
     namespace: str | None = None
     name: str | None = None
@@ -79,7 +81,14 @@ def run_process(options: ProcessOptions) -> ExitCode:
 
 
 def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
-    loaded = load_job(options.file, options.overrides, spark_parser=parse_with_spark, environ=os.environ)
+    loaded = load_job(
+        options.file,
+        options.overrides,
+        overlays=options.overlays,
+        variables=options.variables,
+        spark_parser=parse_with_spark,
+        environ=os.environ,
+    )
     plan(loaded.spec)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
