@@ -34,6 +34,7 @@ from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
 )
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
 from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.gateway import progress_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -321,7 +322,7 @@ class Chain:
 
     def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
         assert self._query is not None
-        for report in reversed(self._query._jsq.recentProgress()):
+        for report in reversed(progress_reports(self._query)):
             if report.batchId() == batch:
                 progress = json.loads(report.json())
                 if "addBatch" in progress["durationMs"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -18,9 +18,9 @@ from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
-from streamjob_runtime.chain.watermarks import watermark_node
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
+from streamjob_runtime.spark.gateway import check_for_streaming, streaming_leaves, watermark_node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,11 +227,8 @@ class DataflowBuilder:
         """Refuse now what Spark would refuse at the start of the query, where it would look like a failure to retry."""
         from pyspark.errors import PySparkException
 
-        jvm: Any = self._spark._jvm
-        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self._chain.output_mode.capitalize())()
-        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         try:
-            checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+            check_for_streaming(self._spark, frame, self._chain.output_mode)
         except PySparkException as error:
             names = [repr(operator.name) for operator in self._chain.operators]
             fix = "give one of them that keeps state `chain: false`" if len(names) > 1 else "change the operator"
@@ -240,30 +237,18 @@ class DataflowBuilder:
             ) from error
 
     def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
-        for _, relation in self._leaves(frame):
-            self._relations[relation] = uid
+        for leaf in streaming_leaves(self._spark, frame):
+            self._relations[leaf.source] = uid
 
     def _source_order(self, frame: DataFrame) -> tuple[tuple[OperatorUid, ...], tuple[int, ...]]:
         # A source that is read twice stands twice in the plan, and so in Spark's list of positions. In a union both are
         # the same relation, for which Spark makes one source; in a join they differ.
-        leaves = [(leaf, relation) for leaf, relation in self._leaves(frame) if relation in self._relations]
+        leaves = [leaf for leaf in streaming_leaves(self._spark, frame) if leaf.source in self._relations]
         directories: list[int] = []
-        for number, (leaf, _) in enumerate(leaves):
-            same = next((other for other in range(number) if leaves[other][0].equals(leaf)), None)
+        for number, leaf in enumerate(leaves):
+            same = next((other for other in range(number) if leaves[other].plan.equals(leaf.plan)), None)
             directories.append(max(directories, default=-1) + 1 if same is None else directories[same])
-        return tuple(self._relations[relation] for _, relation in leaves), tuple(directories)
-
-    def _leaves(self, frame: DataFrame) -> list[tuple[Any, int]]:
-        jvm: Any = self._spark._jvm
-        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-        identities = []
-        for index in range(leaves.size()):
-            leaf = leaves.apply(index)
-            if leaf.getClass().getSimpleName() == "StreamingRelation":
-                identities.append((leaf, jvm.System.identityHashCode(leaf.dataSource())))
-            elif leaf.getClass().getSimpleName() == "StreamingRelationV2":
-                identities.append((leaf, jvm.System.identityHashCode(leaf.table())))
-        return identities
+        return tuple(self._relations[leaf.source] for leaf in leaves), tuple(directories)
 
 
 def reason(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 from streamjob.ids import BatchId
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+from streamjob_runtime.spark.gateway import analyzed_plan, execution_of_batch, java_errors, our_java, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from streamjob_runtime.chain.dataflow import Dataflow
 
 _FORMS = TypeAdapter(tuple[StateForm, ...])
-_DEFAULTS = (12, 13, 14)
-"""The parameters of Spark's IncrementalExecution, counted from 1, that are left as they are."""
 
 
 def describe_state(spark: SparkSession, dataflow: Dataflow, checkpoint: Path) -> None:
@@ -35,11 +33,11 @@ def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> t
         frame: the query's result.
         output_mode: the query's output mode.
     """
-    forms = spark._jvm.io.streamjob.StateForms  # type: ignore[union-attr]
-    if not forms.mayKeep(frame._jdf.queryExecution().analyzed()):
+    forms = our_java(spark).StateForms
+    if not forms.mayKeep(analyzed_plan(frame)):
         return ()
     # Nothing is read or written there: state is looked for when the plan is made, behind the optimizer.
-    planned = _execution(spark, frame, output_mode, Path("/nowhere"), BatchId(0), _first_batch(spark))
+    planned = execution_of_batch(spark, frame, output_mode, Path("/nowhere"), 0, _first_batch(spark))
     return _FORMS.validate_json(forms.describe(planned.optimizedPlan()))
 
 
@@ -52,48 +50,22 @@ def what_spark_refuses(spark: SparkSession, dataflow: Dataflow, checkpoint: Path
         checkpoint: the checkpoint.
         batch: its last committed batch.
     """
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         _plan(spark, dataflow, checkpoint, BatchId(batch + 1), read_offsets(checkpoint, batch).metadata)
     except PySparkException as error:
         return str(error).split("\n\nJVM stacktrace", 1)[0].strip()
-    except Py4JJavaError as error:
-        return str(error.java_exception.getMessage()).strip()
+    except java_errors() as error:
+        return str(thrown(error).getMessage()).strip()
     return None
 
 
 def _plan(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId, metadata: dict[str, Any]) -> None:
-    _execution(spark, dataflow.output, dataflow.output_mode, checkpoint, batch, metadata).executedPlan()
+    state = checkpoint.absolute() / "state"
+    execution_of_batch(spark, dataflow.output, dataflow.output_mode, state, batch, metadata).executedPlan()
 
 
 def _first_batch(spark: SparkSession) -> dict[str, Any]:
     conf = {"spark.sql.shuffle.partitions": str(spark.conf.get("spark.sql.shuffle.partitions"))}
     return {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
-
-
-def _execution(
-    spark: SparkSession, output: DataFrame, mode: str, checkpoint: Path, batch: BatchId, metadata: dict[str, Any]
-) -> Any:
-    jvm: Any = spark._jvm
-    streaming = jvm.org.apache.spark.sql.execution.streaming
-    execution = streaming.runtime.IncrementalExecution
-    run = jvm.java.util.UUID.randomUUID()
-    frame = output._jdf
-    return execution(
-        frame.sparkSession(),
-        frame.queryExecution().analyzed(),
-        getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())(),
-        str(checkpoint.absolute() / "state"),
-        run,
-        run,
-        int(batch),
-        jvm.scala.Option.empty(),
-        streaming.checkpointing.OffsetSeqMetadata.apply(json.dumps(metadata)),
-        streaming.runtime.WatermarkPropagator.noop(),
-        True,
-        *(getattr(execution, f"$lessinit$greater$default${number}")() for number in _DEFAULTS),
-        False,
-        False,
-    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
+from streamjob_runtime.spark.gateway import java_query, our_java, watermark_node
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -27,25 +28,24 @@ class InputWatermarks:
 
     Args:
         spark: the session that the query runs in.
-        nodes: the id of each input's watermark node, see `watermark_node`.
+        nodes: the id of each input's watermark node, see `spark.gateway.watermark_node`.
     """
 
     def __init__(self, spark: SparkSession, nodes: Mapping[OperatorUid, str]) -> None:
-        assert spark._jvm is not None
-        self._jvm = spark._jvm.io.streamjob.Watermarks
+        self._watermarks = our_java(spark).Watermarks
         self._nodes = dict(nodes)
         self._inputs = {node: uid for uid, node in nodes.items()}
 
     def read(self, query: StreamingQuery) -> dict[OperatorUid, int]:
         """Return the watermark of each input that has had one, in milliseconds since 1970."""
-        return self._by_input(self._jvm.read(query._jsq)) if self._nodes else {}
+        return self._by_input(self._watermarks.read(java_query(query))) if self._nodes else {}
 
     def preview(self, query: StreamingQuery) -> dict[OperatorUid, int]:
         """Return the watermarks, in milliseconds since 1970, as they will be behind the batch that runs.
 
         Call it inside a batch of the query, after the action that read all of its rows.
         """
-        return self._by_input(self._jvm.preview(query._jsq)) if self._nodes else {}
+        return self._by_input(self._watermarks.preview(java_query(query))) if self._nodes else {}
 
     def output(self, query: StreamingQuery) -> int | None:
         """Return the watermark that the rows of later batches obey, in milliseconds since 1970; None without one.
@@ -53,14 +53,14 @@ class InputWatermarks:
         Call it as `preview`. Without state it is the query's watermark behind this batch; with state, what its
         operators make of the watermark that this batch runs with.
         """
-        milliseconds: int | None = self._jvm.output(query._jsq)
+        milliseconds: int | None = self._watermarks.output(java_query(query))
         return milliseconds
 
     def advance(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970; call it inside a batch of the query only."""
         for uid, milliseconds in watermarks.items():
             if uid in self._nodes:
-                self._jvm.advance(query._jsq, self._nodes[uid], milliseconds)
+                self._watermarks.advance(java_query(query), self._nodes[uid], milliseconds)
 
     def _by_input(self, pairs: str) -> dict[OperatorUid, int]:
         result = {}
@@ -68,12 +68,6 @@ class InputWatermarks:
             if node in self._inputs:
                 result[self._inputs[node]] = int(milliseconds)
         return result
-
-
-def watermark_node(frame: DataFrame) -> str:
-    """Return the id of the watermark node of a DataFrame that `withWatermark` just returned."""
-    node: str = frame._jdf.queryExecution().analyzed().nodeId().toString()
-    return node
 
 
 def event_time_columns(schema: StructType) -> tuple[str, ...]:

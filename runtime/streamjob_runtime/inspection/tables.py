@@ -20,6 +20,7 @@ from streamjob_runtime.inspection import in_flight
 from streamjob_runtime.inspection.views import View, views_of
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
+from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.session import SessionSettings
 
@@ -172,9 +173,6 @@ def _query(
     folder: Path,
     segments: Sequence[ChannelSegment],
 ) -> StateTable:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     names = [view.name for view, _ in frames]
     for view, frame in frames:
         frame.createOrReplaceTempView(view.name)
@@ -184,7 +182,7 @@ def _query(
     assert request.sql is not None
     try:
         return _table(spark.sql(request.sql), None, request.sql, request.limit)
-    except (PySparkException, Py4JJavaError) as error:
+    except spark_errors() as error:
         raise UnusableQuery(
             f"Spark cannot run the query {request.sql!r}: {_first_line(error)}",
             f"the views are {', '.join(names)}" if names else "there is nothing to query: no data is in flight",

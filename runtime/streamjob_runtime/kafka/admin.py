@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamjob.job.options import secrets_in
 from streamjob_runtime.kafka.client import client_settings, explaining
 from streamjob_runtime.kafka.explaining import Circumstances, explained
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, assignment, read_offsets, write_offsets
+from streamjob_runtime.spark.gateway import our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,12 +56,11 @@ class KafkaAdmin:
     def __init__(
         self, spark: SparkSession, settings: Mapping[str, str], who: str, timeout: float = TIMEOUT_SECONDS
     ) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
+        self._spark = spark
         self._secrets = secrets_in(settings)
         self._circumstances = Circumstances(who=who, servers=settings.get("bootstrap.servers", "no address"))
         with self._explained("connect"):
-            self._client = self._jvm.io.streamjob.KafkaAdmin(dict(settings), round(timeout * 1000))
+            self._client = our_java(spark).KafkaAdmin(dict(settings), round(timeout * 1000))
 
     @classmethod
     def open(
@@ -133,4 +133,4 @@ class KafkaAdmin:
 
     def _explained(self, doing: str) -> AbstractContextManager[None]:
         at = replace(self._circumstances, doing=doing)
-        return explaining(self._jvm, self._secrets, lambda causes: explained(causes, at))
+        return explaining(self._spark, self._secrets, lambda causes: explained(causes, at))

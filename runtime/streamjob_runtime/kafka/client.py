@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from streamjob.errors import StreamJobError
 from streamjob.job.kafka import CLIENT
 from streamjob.job.options import redacted
 from streamjob_runtime.kafka.explaining import Cause, read_causes
+from streamjob_runtime.spark.gateway import java_errors, our_java, thrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -24,22 +28,18 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def explaining(
-    jvm: Any, secrets: Collection[str], explain: Callable[[tuple[Cause, ...]], StreamJobError]
+    spark: SparkSession, secrets: Collection[str], explain: Callable[[tuple[Cause, ...]], StreamJobError]
 ) -> Iterator[None]:
     """Translate errors of the client inside this context.
 
     Args:
-        jvm: Spark's JVM.
+        spark: the session in whose Java the client is.
         secrets: texts that the error must not show.
         explain: returns the error for a list of causes, outermost first.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors.exceptions.captured import CapturedException
-
     try:
         yield
-    except (Py4JJavaError, CapturedException) as error:
-        thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
-        causes = read_causes(jvm.io.streamjob.KafkaClients.causes(thrown))
+    except java_errors() as error:
+        causes = read_causes(our_java(spark).KafkaClients.causes(thrown(error)))
         # The rest of Java's message is a page long, and may contain an option's secret.
         raise explain(tuple(replace(each, message=redacted(each.message, secrets)) for each in causes)) from None

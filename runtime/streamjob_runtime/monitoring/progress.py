@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.kafka.positions import Offsets, read_offsets
+from streamjob_runtime.spark.gateway import progress_reports
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -60,7 +61,7 @@ class ProgressReader:
     def _new_batches(self, query: StreamingQuery) -> list[BatchProgress]:
         fresh: list[dict[str, Any]] = []
         # Newest first: each report costs a call into the JVM, and most have been read before.
-        reports = query._jsq.recentProgress()
+        reports = progress_reports(query)
         for index in range(len(reports) - 1, -1, -1):
             if reports[index].batchId() <= self._last_batch:
                 break

@@ -34,6 +34,7 @@ from streamjob_runtime.spark.checkpoint_dir.logs import (
 )
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names, store_schemas
 from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
+from streamjob_runtime.spark.gateway import read_as_stored, repartition_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,7 +151,7 @@ class _State:
 
         checkpoint = self.chain.checkpoint
         try:
-            self._spark._streamingCheckpointManager.repartition(str(checkpoint), partitions)
+            repartition_state(self._spark, checkpoint, partitions)
         except PySparkException as error:
             raise StateNotRewritable(
                 f"Spark cannot rewrite the state of chain {self.chain.uid!r} for {partitions} partitions: "
@@ -178,10 +179,7 @@ class _State:
 
     def _read(self, number: int, store: str, batch: BatchId) -> DataFrame:
         """Return a store's rows as they are stored, a partition of the frame for each of the state."""
-        jvm: Any = self._spark._jvm
-        options = getattr(jvm.org.apache.spark.sql.execution.datasources.v2.state, "StateSourceOptions$")
-        as_stored = getattr(options, "MODULE$").INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES()
-        reader = self._spark.read.format("statestore").option(as_stored, True)
+        reader = self._spark.read.format("statestore").option(read_as_stored(self._spark), True)
         return reader.options(operatorId=number, storeName=store, batchId=batch).load(str(self.chain.checkpoint))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
+from streamjob_runtime.spark.gateway import has_class
 from streamjob_runtime.spark.jvm import OUTPUT_FILE_SYSTEM
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class LocalPlace:
 
     def writer_options(self, session: SparkSession) -> Mapping[str, str]:
         # A Spark session that streamjob did not start lacks this class, and writes the same files more slowly.
-        fast = session.sparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(OUTPUT_FILE_SYSTEM)  # type: ignore[union-attr]
+        fast = has_class(session, OUTPUT_FILE_SYSTEM)
         file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
         # Hadoop caches a file system per process; the rest of Spark keeps its own.
         return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamjob.errors import refuse
 from streamjob.job.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.column_mismatches import no_column
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
+from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_of, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +71,9 @@ class JdbcSink(BatchSink):
 
     def _find_driver(self, spark: SparkSession, url: str) -> str:
         """Return the class of the driver for a URL, among Spark's and the job's drivers."""
-        jvm: Any = spark._jvm
-        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        drivers = jvm.java.util.ServiceLoader.load(jvm.java.lang.Class.forName("java.sql.Driver"), loader).iterator()
+        util, lang = java_of(spark).java.util, java_of(spark).java.lang
+        loader = lang.Thread.currentThread().getContextClassLoader()
+        drivers = util.ServiceLoader.load(lang.Class.forName("java.sql.Driver"), loader).iterator()
         while drivers.hasNext():
             driver = drivers.next()
             if driver.acceptsURL(url):
@@ -86,14 +87,11 @@ class JdbcSink(BatchSink):
 
     def _columns(self, spark: SparkSession, options: Mapping[str, str]) -> list[str] | None:
         """Return the table's columns; None if they cannot be read, although the table may be writable."""
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors.exceptions.captured import CapturedException
-
         table = option(options, "dbtable")
         try:
             return spark.read.format("jdbc").options(**options).load().columns
-        except (Py4JJavaError, CapturedException) as error:
-            cause = _sql_exception(error._origin if isinstance(error, CapturedException) else error.java_exception)
+        except java_errors() as error:
+            cause = first_of_class(thrown(error), "java.sql.SQLException")
             if cause is None:
                 raise
             state, said = str(cause.getSQLState() or ""), self._shown(str(cause.getMessage()), options)
@@ -116,13 +114,3 @@ class JdbcSink(BatchSink):
     def _shown(self, said: str, options: Mapping[str, str]) -> str:
         """Return the driver's message in one line, without values from the environment."""
         return redacted(" ".join(said.split()), secrets_in(options) | {option(options, "url") or ""})
-
-
-def _sql_exception(error: Any) -> Any | None:
-    """Return the SQLException in an exception's chain of causes; None if there is none."""
-    from py4j.java_gateway import is_instance_of
-    from pyspark import SparkContext
-
-    while error is not None and not is_instance_of(SparkContext._gateway, error, "java.sql.SQLException"):
-        error = error.getCause()
-    return error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
 from streamjob.sink import Staged
+from streamjob_runtime.spark.gateway import free_local_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,5 +37,4 @@ def spooled(batch: DataFrame) -> Iterator[DataFrame]:
     try:
         yield held
     finally:
-        # Spark would free the blocks only after a garbage collection.
-        held._jdf.queryExecution().logical().rdd().unpersist(False)
+        free_local_checkpoint(held)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.errors import JobFailed
+from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
 
 if TYPE_CHECKING:
@@ -76,24 +77,21 @@ class SparkHolder:
             session, self._session = self._session, None
         if session is None or not _is_alive(session):
             return
-        context = session.sparkContext
-        gateway = context._gateway
-        process = getattr(gateway, "proc", None)
+        process = java_process(session)
         # In a thread: a query that cannot be stopped blocks Spark's own stop for ever.
         stopper = threading.Thread(target=_stop, args=(session,), name="stop-spark", daemon=True)
         stopper.start()
         stopper.join(_EXIT_SECONDS)
-        if process is not None and gateway is not None:
-            gateway.shutdown()
+        if process is not None:
+            shut_down(session)
             # Java ends when its standard input is closed.
-            process.stdin.close()
+            if process.stdin is not None:
+                process.stdin.close()
             try:
                 process.wait(0.0 if stopper.is_alive() else _EXIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-            # PySpark reuses them for the next session of the process, and would talk to a dead process.
-            type(context)._gateway = None
-            type(context)._jvm = None
+            forget_java(session)
 
 
 def _stop(session: SparkSession) -> None:
@@ -105,7 +103,7 @@ def _stop(session: SparkSession) -> None:
 
 
 def _is_alive(session: SparkSession) -> bool:
-    process = getattr(session.sparkContext._gateway, "proc", None)
+    process = java_process(session)
     return process is None or process.poll() is None
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.spark import class_data
-from streamjob_runtime.spark.callback_server import authenticate_callbacks
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
+from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, JAR
@@ -165,8 +165,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
         except Exception as error:
             raise why_not_started(error, java, conf) or error from error
     authenticate_callbacks(session)
-    assert session._jvm is not None
-    session._jvm.io.streamjob.StreamThreadDeaths.install()
+    our_java(session).StreamThreadDeaths.install()
     return session
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.channels.chains import Chain, Transport
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.chain.watermarks import watermark_node
+from streamjob_runtime.spark.gateway import watermark_node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.channels.chains import Chain, Transport
 
 from streamjob.ids import BatchId
+from streamjob_runtime.spark.gateway import java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +26,7 @@ def numbers(spark: SparkSession, start: int, end: int, partitions: int = 1) -> D
 
 
 def allocated(spark: SparkSession) -> int:
-    assert spark._jvm is not None
-    memory: int = spark._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory()
+    memory: int = java_of(spark).org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory()
     return memory
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.processes import members_of
 
+from streamjob_runtime.spark.gateway import java_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -104,7 +106,7 @@ def test_another_user_cannot_call_into_the_jobs_python(spark: SparkSession) -> N
 
 
 def test_spark_itself_calls_into_the_jobs_python(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
+    jvm = java_of(spark)
     called: list[str] = []
 
     class Listener:

@@ -14,6 +14,7 @@ from tests.integration.core import core
 from streamjob.comparison.state_forms import misfits
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.query_planning import describe_forms
+from streamjob_runtime.spark.gateway import java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -193,7 +194,7 @@ _PLACE = re.compile(r"org/apache/spark/sql/(catalyst/expressions|execution|hive)
 
 def imperative_functions(spark: SparkSession) -> list[str]:
     """Return the classes of Spark's jars that are aggregate functions with buffers of their own."""
-    jvm: Any = spark._jvm
+    jvm = java_of(spark)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     base = jvm.java.lang.Class.forName(
         "org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate", False, loader

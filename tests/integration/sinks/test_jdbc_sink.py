@@ -15,6 +15,7 @@ from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
 from streamjob_runtime.sinks.jdbc import JdbcSink
+from streamjob_runtime.spark.gateway import java_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 @pytest.fixture(scope="module")
 def driver(spark: SparkSession, postgresql_driver: Path) -> Iterator[None]:
     """Let Spark have the driver as if `spark.jars` named it."""
-    jvm: Any = spark._jvm
+    jvm = java_of(spark)
     gateway: Any = spark.sparkContext._gateway
     spark.sparkContext._jsc.sc().addJar(str(postgresql_driver))
     thread = jvm.java.lang.Thread.currentThread()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamjob_runtime.spark.gateway import java_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,7 +26,7 @@ def copied_by_spark(jvm: Any, lab: Lab, target: Path) -> None:
 
 
 def test_the_checksum_of_a_deleted_file_of_state_goes_with_it(lab: Lab) -> None:
-    jvm: Any = lab.spark._jvm
+    jvm = java_of(lab.spark)
     folder = lab.directory("SSTs")
     folder.mkdir()
     copied_by_spark(jvm, lab, folder / "old.sst")

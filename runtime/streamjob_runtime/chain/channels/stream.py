@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from streamjob.ids import BatchId
 from streamjob.protocol.channels import Segment
 from streamjob_runtime.chain.watermarks import with_event_time, without_event_time
+from streamjob_runtime.spark.gateway import java_frame, our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +55,12 @@ class Stream:
         *,
         segment_records: int = SEGMENT_RECORDS,
     ) -> None:
-        assert spark._jvm is not None
         self._spark = spark
         self._id = stream_id
         self._directory = directory
         self._segment_records = segment_records
-        self._index = spark._jvm.io.streamjob.Channels
-        self._writer = spark._jvm.io.streamjob.SegmentWriter
+        self._index = our_java(spark).Channels
+        self._writer = our_java(spark).SegmentWriter
         self._token = uuid.uuid4().hex[:12]
         directory.mkdir(parents=True, exist_ok=True)
         self._index.open(stream_id, base)
@@ -72,7 +72,8 @@ class Stream:
             Its segments in the order of the rows; none if there are no rows.
         """
         prefix = f"{batch}-{self._token}"
-        lines: str = self._writer.write(frame._jdf, str(self._directory), prefix, self._segment_records, _SEGMENT_BYTES)
+        rows = java_frame(frame)
+        lines: str = self._writer.write(rows, str(self._directory), prefix, self._segment_records, _SEGMENT_BYTES)
         return tuple(_parse(line) for line in lines.splitlines())
 
     def append(self, index: int, segments: Sequence[Segment]) -> None:

@@ -17,6 +17,7 @@ from streamjob_runtime.kafka.errors import KafkaUnreachable
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.kafka.explaining import CommitCircumstances, explained_commit
+from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +41,7 @@ class Kafka:
 
     def __init__(self, spark: SparkSession, sink: str, options: KafkaSinkOptions, transactional_id: str) -> None:
         self._spark = spark
-        jvm: Any = spark._jvm
-        self._jvm = jvm
+        self._java = our_java(spark)
         self._settings = {**options.client, "transactional.id": transactional_id}
         self._secrets = secrets_in(options.client)
         self._circumstances = CommitCircumstances(
@@ -50,7 +50,7 @@ class Kafka:
             transactional_id=transactional_id,
             transaction_timeout=options.transaction_timeout,
         )
-        if not self._jvm.org.apache.spark.util.Utils.classIsLoadable(_PRODUCER):
+        if not has_class(spark, _PRODUCER):
             raise UnusableSink(
                 f"{sink}: Spark was started without Kafka's client",
                 "leave spark.jars and spark.jars.packages to streamjob, or name a connector of Kafka there",
@@ -58,7 +58,7 @@ class Kafka:
 
     def stage(self, frame: Any, file: Path, longest: int) -> str:
         """Write rows to a file in one Spark action; return their number, or why one of them is refused."""
-        outcome: str = self._jvm.io.streamjob.KafkaStager.write(frame._jdf, str(file), longest)
+        outcome: str = self._java.KafkaStager.write(java_frame(frame), str(file), longest)
         return outcome
 
     def admin(self) -> KafkaAdmin:
@@ -74,7 +74,7 @@ class Kafka:
         with self.admin() as admin:
             begins, ends = admin.beginning_offsets(places), admin.end_offsets(places)
         with self.explained(f"read topic {topic}"):
-            commits = self._jvm.io.streamjob.KafkaCommits(self._settings)
+            commits = self._java.KafkaCommits(self._settings)
             try:
                 found = (commits.newest(*each, key, begins[each], ends[each], _PATIENCE_SECONDS) for each in places)
                 return next((record for record in found if record is not None), None)
@@ -84,7 +84,7 @@ class Kafka:
     def producer(self) -> Producer:
         """Return the producer of the sink's transactions; it fences off all others with its transactional id."""
         with self.explained("make transactions"):
-            return Producer(self, self._jvm.io.streamjob.KafkaPublisher(self._settings))
+            return Producer(self, self._java.KafkaPublisher(self._settings))
 
     def explained(self, doing: str, elapsed: Callable[[], float] = lambda: 0.0) -> AbstractContextManager[None]:
         """Translate errors of the client inside this context.
@@ -94,7 +94,7 @@ class Kafka:
             elapsed: returns the age of the open transaction, in seconds.
         """
         return explaining(
-            self._jvm,
+            self._spark,
             self._secrets,
             lambda causes: explained_commit(causes, replace(self._circumstances, doing=doing, elapsed=elapsed())),
         )
@@ -143,14 +143,13 @@ class Producer:
 
     def close(self) -> None:
         """Abort the open transaction, if there is one, and release the client."""
-        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         if self._begun is not None:
             # A commit in doubt cannot be aborted; the next `open` settles it.
-            with suppress(Py4JError, PySparkException):
+            with suppress(PySparkException, *call_errors()):
                 self._producer.abort()
-        with suppress(Py4JError, PySparkException, OSError):
+        with suppress(PySparkException, OSError, *call_errors()):
             self._producer.close()
 
     @contextmanager

@@ -1,0 +1,275 @@
+"""The only module that touches PySpark's private names, and the internals of Spark that they lead to.
+
+PySpark talks to Spark's Java through a gateway of py4j, and shows little of what Java can do. Each function here does
+one thing that PySpark has no public interface for. None of these names is promised to stay: a new version of Spark is
+tried here first. What comes back as `Any` is an object in Java.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_DEFAULTS = (12, 13, 14)
+"""The parameters of Spark's IncrementalExecution, counted from 1, that are left as they are."""
+
+
+def java_of(spark: SparkSession) -> Any:
+    """Return the root of Java's packages: `java_of(spark).java.util.UUID` is a class."""
+    return spark._jvm
+
+
+def our_java(spark: SparkSession) -> Any:
+    """Return the package of our own Java classes: `our_java(spark).Channels` is one of them."""
+    return java_of(spark).io.streamjob
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Return whether Spark's Java can load a class.
+
+    Args:
+        spark: the session.
+        name: the class with its package.
+    """
+    return bool(java_of(spark).org.apache.spark.util.Utils.classIsLoadable(name))
+
+
+def java_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of the errors that a call raises if Java throws; give one of them to `thrown`."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    return (Py4JJavaError, CapturedException)
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of the errors that PySpark raises if it or Spark's Java refuses something."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return (Py4JJavaError, PySparkException)
+
+
+def call_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of the errors that a call raises if Java throws, or does not answer."""
+    from py4j.protocol import Py4JError
+
+    return (Py4JError, *java_errors())
+
+
+def thrown(error: Exception) -> Any:
+    """Return the exception in Java behind one of `java_errors`."""
+    from py4j.protocol import Py4JJavaError
+
+    return error.java_exception if isinstance(error, Py4JJavaError) else error._origin  # type: ignore[attr-defined]
+
+
+def first_of_class(exception: Any, name: str) -> Any | None:
+    """Return the first of an exception in Java and its causes that is of a class; None if none is.
+
+    Args:
+        exception: see `thrown`.
+        name: the class with its package.
+    """
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    while exception is not None and not is_instance_of(SparkContext._gateway, exception, name):
+        exception = exception.getCause()
+    return exception
+
+
+def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    """Return Spark's Java, if this process started it."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    return process
+
+
+def shut_down(spark: SparkSession) -> None:
+    """Close all connections to Spark's Java."""
+    gateway = spark.sparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+
+
+def forget_java(spark: SparkSession) -> None:
+    """Let the next session of this process start a Java: PySpark would talk to the one that is gone."""
+    context = type(spark.sparkContext)
+    context._gateway = None
+    context._jvm = None
+
+
+def authenticate_callbacks(spark: SparkSession) -> None:
+    """Ensure that only this process's own Spark can call into its Python; once per gateway.
+
+    PySpark's callback server accepts calls from anybody who reaches its port on loopback, including other users of the
+    machine. The server can require a token, and Spark's side can send one, but py4j forgets the token when PySpark sets
+    the server's port.
+
+    Args:
+        spark: a session whose gateway has not yet called into Python.
+    """
+    from py4j.java_gateway import JavaObject
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway
+    # A gateway answers to any attribute name, by asking Java.
+    if gateway.__dict__.get("_callback_server") is not None:
+        return
+    token = secrets.token_urlsafe(32)
+    gateway.callback_server_parameters.auth_token = token
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    client = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient()
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    field.set(client, token)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingLeaf:
+    """One reading of a streaming source in a plan.
+
+    Args:
+        plan: the leaf.
+        source: tells sources apart: two leaves that read the same DataFrame have the same number.
+    """
+
+    plan: Any
+    source: int
+
+
+def java_frame(frame: DataFrame) -> Any:
+    """Return a DataFrame as our own Java takes it."""
+    return frame._jdf
+
+
+def analyzed_plan(frame: DataFrame) -> Any:
+    """Return a DataFrame's logical plan, before Spark optimizes it."""
+    return java_frame(frame).queryExecution().analyzed()
+
+
+def watermark_node(frame: DataFrame) -> str:
+    """Return the id of the watermark node of a DataFrame that `withWatermark` just returned."""
+    node: str = analyzed_plan(frame).nodeId().toString()
+    return node
+
+
+def streaming_leaves(spark: SparkSession, frame: DataFrame) -> list[StreamingLeaf]:
+    """Return where a DataFrame reads streaming sources, in the order of its plan."""
+    identity = java_of(spark).System.identityHashCode
+    leaves = analyzed_plan(frame).collectLeaves()
+    found = []
+    for leaf in (leaves.apply(index) for index in range(leaves.size())):
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelation":
+            found.append(StreamingLeaf(leaf, identity(leaf.dataSource())))
+        elif kind == "StreamingRelationV2":
+            found.append(StreamingLeaf(leaf, identity(leaf.table())))
+    return found
+
+
+def check_for_streaming(spark: SparkSession, frame: DataFrame, output_mode: str) -> None:
+    """Check a DataFrame as Spark does at the start of a query.
+
+    Args:
+        spark: the session.
+        frame: the query's result.
+        output_mode: the query's output mode.
+
+    Raises:
+        PySparkException: Spark cannot run it as one query.
+    """
+    checker = java_of(spark).org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(analyzed_plan(frame), _output_mode(spark, output_mode))
+
+
+def execution_of_batch(
+    spark: SparkSession, frame: DataFrame, output_mode: str, state: Path, batch: int, metadata: Mapping[str, Any]
+) -> Any:
+    """Return how Spark would execute one batch of a query: its plans are made when they are asked for.
+
+    Args:
+        spark: the session.
+        frame: the query's result.
+        output_mode: the query's output mode.
+        state: the directory of its state.
+        batch: the number of the batch.
+        metadata: of the batch's entry in the log of offsets.
+    """
+    streaming = java_of(spark).org.apache.spark.sql.execution.streaming
+    execution = streaming.runtime.IncrementalExecution
+    run = java_of(spark).java.util.UUID.randomUUID()
+    return execution(
+        java_frame(frame).sparkSession(),
+        analyzed_plan(frame),
+        _output_mode(spark, output_mode),
+        str(state),
+        run,
+        run,
+        batch,
+        java_of(spark).scala.Option.empty(),
+        streaming.checkpointing.OffsetSeqMetadata.apply(json.dumps(metadata)),
+        streaming.runtime.WatermarkPropagator.noop(),
+        True,
+        *(getattr(execution, f"$lessinit$greater$default${number}")() for number in _DEFAULTS),
+        False,
+        False,
+    )
+
+
+def free_local_checkpoint(frame: DataFrame) -> None:
+    """Delete the blocks of a DataFrame that `localCheckpoint` returned: Spark waits for a garbage collection."""
+    java_frame(frame).queryExecution().logical().rdd().unpersist(False)
+
+
+def parse(spark: SparkSession, sql: str) -> None:
+    """Parse a query.
+
+    Raises:
+        ParseException: it is no SQL of Spark's.
+    """
+    spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+
+
+def _output_mode(spark: SparkSession, output_mode: str) -> Any:
+    return getattr(java_of(spark).org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+
+
+def java_query(query: StreamingQuery) -> Any:
+    """Return a query as our own Java takes it."""
+    return query._jsq
+
+
+def progress_reports(query: StreamingQuery) -> Sequence[Any]:
+    """Return a query's latest reports, oldest first, without reading them: each has `batchId()` and `json()`.
+
+    PySpark reads all of them, and each costs a call into Java.
+    """
+    reports: Sequence[Any] = java_query(query).recentProgress()
+    return reports
+
+
+def repartition_state(spark: SparkSession, checkpoint: Path, partitions: int) -> None:
+    """Rewrite the state of a stopped query for another number of partitions, as a batch of its own.
+
+    Raises:
+        PySparkException: Spark cannot rewrite it.
+    """
+    spark._streamingCheckpointManager.repartition(str(checkpoint), partitions)
+
+
+def read_as_stored(spark: SparkSession) -> str:
+    """Return the option of Spark's reader of state that returns rows as they are stored, of all column families."""
+    state = java_of(spark).org.apache.spark.sql.execution.datasources.v2.state
+    options = getattr(getattr(state, "StateSourceOptions$"), "MODULE$")
+    name: str = options.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES()
+    return name
