@@ -119,7 +119,7 @@ class ChainRun(EpochRun):
         finished = manifest is not None and manifest.operators[0].finished
         self.batch = manifest.chains[0].batch if manifest is not None else NO_BATCH
         self.emissions = Emissions([CHAIN])
-        self.emissions.restore(CHAIN, self.batch, {SOURCE: position} if manifest else {}, {})
+        self.emissions.restore(CHAIN, self.batch)
         begun = Snapshot(decode_state(files), position, flushed, finished)
         self.snapshots: dict[BatchId, Snapshot] = {self.batch: begun}
         self.world.note(f"{self.name}: epoch {self.epoch} starts at batch {self.batch}, position {position}")
@@ -146,12 +146,7 @@ class ChainRun(EpochRun):
                 name = f"{self.epoch}-{self.name}-{batch}"
                 if rows:
                     yield Stage(name, self.epoch, tuple(rows))
-                emitted = Batch(
-                    batch=batch,
-                    positions={SOURCE: end},
-                    staged={SINK: name} if rows else {},
-                    watermarks={SOURCE: END_OF_TIME_MS if flushed else end},
-                )
+                emitted = Batch(batch=batch, staged={SINK: name} if rows else {})
                 yield Wait(lambda: not self.emissions.is_sealed(CHAIN) or self.coordinator_ended())
                 self.emissions.emit(CHAIN, emitted)
                 snapshot = Snapshot(state, end, flushed, finished)
@@ -182,7 +177,7 @@ class ChainRun(EpochRun):
 
     def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
         checkpoint = start.id
-        yield Wait(lambda: checkpoint in self.aborted or self.emissions.is_committed(checkpoint, CHAIN))
+        yield Wait(lambda: checkpoint in self.aborted or cut.batch in self.snapshots)
         if checkpoint in self.aborted:
             return
         snapshot = self.snapshots[cut.batch]
@@ -194,15 +189,13 @@ class ChainRun(EpochRun):
             return
         if len(files) < len(contents):
             return
-        position = cut.positions.get(SOURCE, 0)
-        assert position == snapshot.position
         watermark = END_OF_TIME_MS if snapshot.flushed else snapshot.position
         acknowledgement = m.ChainAcknowledgement(
             state=ChainState(
                 uid=CHAIN, operators=(OperatorUid("fold"),), batch=cut.batch, watermark=watermark, files=files
             ),
             operators=(OperatorState(uid=OperatorUid("fold"), chain=CHAIN, finished=snapshot.finished),),
-            sources=(SourceState(uid=SOURCE, position=position),),
+            sources=(SourceState(uid=SOURCE, position=snapshot.position),),
             sinks=(SinkState(uid=SINK, committables=cut.committables.get(SINK, ())),),
         )
         yield from self.acknowledge(checkpoint, acknowledgement)

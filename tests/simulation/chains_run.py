@@ -143,10 +143,6 @@ class ChainsRun(EpochRun, Generic[P]):
     def drained_at(self, chain: ChainUid, place: P) -> None:
         """Note that a chain has come to the end of a drain."""
 
-    def positions(self, chain: ChainUid, place: P) -> Mapping[OperatorUid, int]:
-        """Return how far the chain's own sources are read."""
-        return {}
-
     def make_emissions(
         self,
         channels: tuple[tuple[ChainUid, ChainUid], ...],
@@ -154,6 +150,7 @@ class ChainsRun(EpochRun, Generic[P]):
     ) -> None:
         """Begin with chains that have done nothing."""
         self.starts: dict[CheckpointId, m.StartCheckpoint] = {}
+        self.cuts: Counter[CheckpointId] = Counter()
         self.finished: frozenset[ChainUid] = frozenset()
         self._drained: set[ChainUid] = set()
         self.streams = {producer: LocalStream(0, {}) for producer, _ in channels}
@@ -286,7 +283,6 @@ class ChainsRun(EpochRun, Generic[P]):
             output = Output(segments=tuple(segments), watermark_ms=computed.watermark_ms)
         return Batch(
             batch=batch,
-            positions=self.positions(chain, computed.place),
             staged=staged,
             consumed=computed.place.consumed,
             output=output,
@@ -295,7 +291,7 @@ class ChainsRun(EpochRun, Generic[P]):
     def drain(self) -> None:
         super().drain()
         assert self.coordinator is not None
-        cuts = 0 if self.coordinator.pending is None else len(self.decided.cuts_of(self.coordinator.pending))
+        cuts = 0 if self.coordinator.pending is None else self.cuts[self.coordinator.pending]
         self.moments["drains while barriers align"] += 0 < cuts < len(self.chains)
 
     def trigger(self, start: m.StartCheckpoint) -> None:
@@ -305,13 +301,12 @@ class ChainsRun(EpochRun, Generic[P]):
         self.emission.trigger(start.id, seal=start.properties.stopping, unaligned=start.properties.unaligned)
 
     def switch(self, checkpoint: CheckpointId) -> None:
-        cut_before = len(self.decided.cuts_of(checkpoint))
+        cut_before = self.cuts[checkpoint]
         self.moments["switched half way"] += 0 < cut_before < len(self.chains)
         self.emission.switch(checkpoint)
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        cuts = len(self.decided.cuts_of(checkpoint))
-        self.moments["aborted half way"] += 0 < cuts < len(self.chains)
+        self.moments["aborted half way"] += 0 < self.cuts[checkpoint] < len(self.chains)
         self.emission.abort(checkpoint)
 
     def completed(self, checkpoint: CheckpointId) -> None:
@@ -319,6 +314,7 @@ class ChainsRun(EpochRun, Generic[P]):
 
     def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:
         self.world.note(f"{self.name}: {checkpoint} cuts {cut.chain} at batch {cut.batch}, {dict(cut.consumed)}")
+        self.cuts[checkpoint] += 1
         self.spawn(f"acknowledge {checkpoint} {cut.chain}", self._acknowledge(self.starts[checkpoint], cut))
 
     def _acknowledge(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:
@@ -332,7 +328,7 @@ class ChainsRun(EpochRun, Generic[P]):
             return
         segments = self._segments(cut)
         self.emission.unpin(checkpoint, chain)
-        yield Wait(lambda: is_aborted() or self.decided.is_committed(checkpoint, chain))
+        yield Wait(lambda: is_aborted() or cut.batch in self.places[chain])
         if is_aborted():
             return
         place = self.places[chain][cut.batch]

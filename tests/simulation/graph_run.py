@@ -73,8 +73,7 @@ class GraphRun(ChainsRun[GraphPlace]):
             if manifest.drained and chain.uid not in self.finished:
                 state.rewind()
             self.places[chain.uid] = {chain.batch: GraphPlace(state, offset, consumed)}
-            at = {source_of(chain.uid): offset} if chain.uid in positions else {}
-            self.decided.restore(chain.uid, chain.batch, at, {}, consumed)
+            self.decided.restore(chain.uid, chain.batch, consumed)
             channels = restored_channels(manifest, chain.uid)
             if not channels:
                 if chain.uid in self.finished:

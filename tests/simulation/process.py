@@ -43,8 +43,9 @@ class Process:
         self.policy = policy
         self.triggers = Triggers()
         self.statistics = StatisticsTracker()
-        self.resolved: dict[TriggerId, TriggerOutcome] = {}
         self.drains: set[TriggerId] = set()
+        """Drains that were asked for, and of which nobody has told yet what has become of them."""
+        self.drained: dict[TriggerId, TriggerOutcome] = {}
         self.end: m.JobEnd | None = None
         self.refused: CannotRestore | None = None
         self.expired: list[float] = []

@@ -18,7 +18,7 @@ from tests.simulation.process import Process
 from tests.simulation.tasks import Pause, SinkFailed, Steps, Task, Wait
 
 from streamjob.errors import CannotRestore, Superseded
-from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner
+from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.collector import Collector
 from streamjob.protocol.committing import commit, recover
@@ -204,8 +204,20 @@ class EpochRun(ABC):
         """Pass an event to the coordinator, and execute the resulting actions."""
         if self.coordinator is None:
             return
-        for action in self.coordinator.handle(event):
+        actions = self.coordinator.handle(event)
+        for trigger_id in sorted(self.process.drains):
+            self._read_outcome(trigger_id)
+        for action in actions:
             self._act(action)
+
+    def _read_outcome(self, drain: TriggerId) -> None:
+        """Read what has become of a drain, as whoever asked for it does."""
+        status = self.process.triggers.status(drain)
+        if status is not None and status.outcome is not None:
+            self.process.drains.remove(drain)
+            self.process.drained[drain] = status.outcome
+            if self.draining:
+                self.world.oracle.tells_of_drain(status.outcome)
 
     def _act(self, action: m.Action) -> None:
         match action:
@@ -231,15 +243,11 @@ class EpochRun(ABC):
                 self._work.append(lambda: self._complete(action))
             case m.DrainSources():
                 self.drain()
-            case m.CommitOutput() | m.DiscardAcknowledgement():
-                # The committer commits the sinks' output; no other part keeps an acknowledgement.
+            case m.CommitOutput():
+                # The committer commits the sinks' output.
                 pass
             case m.WakeAt():
                 self._wake = action.time
-            case m.ResolveTrigger():
-                self.process.resolved[action.trigger_id] = action.outcome
-                if self.draining and action.trigger_id in self.process.drains:
-                    self.world.oracle.tells_of_drain(action.outcome)
             case m.FailJob():
                 self.world.note(f"{self.name}: {action.message}")
                 self._restart()

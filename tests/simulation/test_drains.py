@@ -119,7 +119,7 @@ class Life:
 
     def is_told(self, request: TriggerId) -> bool:
         """Whether the caller of a request knows its outcome."""
-        return request in self.process.resolved
+        return request in self.process.drained
 
     def last(self) -> Manifest:
         """Return the last completed snapshot."""
@@ -152,7 +152,7 @@ def test_a_drained_job_has_published_the_flushed_result_of_what_its_sources_have
         request = life.drain(savepoint=savepoint)
         life.pass_until(life.ended)
 
-        outcome, (record, manifest) = life.process.resolved[request], life.world.oracle.completions[-1]
+        outcome, (record, manifest) = life.process.drained[request], life.world.oracle.completions[-1]
         assert life.process.end is m.JobEnd.STOPPED
         assert (outcome.state, outcome.checkpoint) == (TriggerState.COMPLETED, record.id)
         assert manifest.drained
@@ -244,7 +244,7 @@ def test_a_drain_that_fails_at_any_step_is_told_so_and_may_be_asked_for_again(sh
         life.pass_steps(steps - 1)
         life.simulation.step(fault)
         life.pass_until(partial(life.is_told, request))
-        outcome = life.process.resolved[request]
+        outcome = life.process.drained[request]
         told[outcome.state] += 1
         if outcome.state is TriggerState.FAILED:
             assert life.process.end is None

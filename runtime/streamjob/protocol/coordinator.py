@@ -10,18 +10,18 @@ Usage: create one `Coordinator` per epoch, after the restore, with all chains ST
 - `CompleteCheckpoint`: write the manifest, then the log record; send `CompletionSucceeded` or `CompletionFailed`. On
   success, call `Emissions.complete` before sending the event. Nothing else starts until one of the two arrives.
 - `CommitOutput`: commit in all sinks; `OutputCommitted` or `CommitFailed`. No checkpoint starts in between.
-- `AbortCheckpoint`: call `Emissions.abort` and drop the uploads. `DiscardAcknowledgement`: release its files.
-- `WakeAt`: send a `Tick` at that time. `ResolveTrigger`: tell the waiting caller; `Triggers.status` returns the same at
-  any time.
+- `AbortCheckpoint`: call `Emissions.abort` and drop the uploads.
+- `WakeAt`: send a `Tick` at that time.
 - `FailJob`: end the epoch and ask `streamjob.protocol.restarts`. `EndJob`: end for good. Nothing starts after either.
   The outcome of a completion in progress may still be sent. `EpochEnded` resolves everything that is still open.
+
+`Triggers.status` returns the outcome of a request at any time.
 
 Give the same `Triggers` and `StatisticsTracker` to every epoch of a process. `now` must never run backwards.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
@@ -32,8 +32,6 @@ from streamjob.protocol.requests import Requests, explain, must_succeed
 from streamjob.protocol.schedule import Chains, Schedule
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, Triggers
-
-_REMEMBERED_COMPLETIONS = 16
 
 
 class Coordinator:
@@ -58,12 +56,11 @@ class Coordinator:
     ) -> None:
         self._chains = Chains(chains)
         self._schedule = Schedule(policy)
-        self._requests = Requests(triggers, self._emit)
+        self._requests = Requests(triggers)
         self._statistics = statistics
         self._failures = FailureCounter()
         self._last_id = highest_id
         self._pending: PendingCheckpoint | None = None
-        self._completed: deque[CheckpointId] = deque(maxlen=_REMEMBERED_COMPLETIONS)
         self._ended = False
         self._woken: float | None = None
         self._out: list[m.Action] = []
@@ -184,11 +181,7 @@ class Coordinator:
         known = chain in self._chains
         if known:
             self._statistics.acknowledged(event.id, event.acknowledgement, event.now)
-        if not known or pending is None or pending.id != event.id:
-            if not known or event.id not in self._completed:
-                self._emit(m.DiscardAcknowledgement(id=event.id, chain=chain))
-            return
-        if chain in pending.acknowledgements:
+        if not known or pending is None or pending.id != event.id or chain in pending.acknowledgements:
             return
         pending.acknowledgements[chain] = event.acknowledgement
         if not pending.missing(self._chains):
@@ -224,7 +217,6 @@ class Coordinator:
     def _note_completion(self, pending: PendingCheckpoint, event: m.CompletionSucceeded) -> None:
         pending.uri = event.uri
         self._schedule.completed(event.now)
-        self._completed.append(event.id)
         self._failures.succeeded(event.id)
         self._statistics.completed(event.id, event.uri)
         if not pending.properties.is_savepoint:

@@ -13,16 +13,14 @@ method returns before releasing the lock.
 Usage: `restore` each chain that has state, and `restore_log` its stream if it has readers; `open` before anything runs;
 `begin` and `emit` at both ends of every batch, `committed` once Spark's `commits/<batch>` exists, `end` when a chain
 is done; `trigger` on StartCheckpoint, `switch` on SwitchToUnaligned; acknowledge each cut in the effects once
-`is_committed` is true and its files are stored; `complete` on CompletionSucceeded, `abort` on AbortCheckpoint.
+Spark has committed its batch and its files are stored; `complete` on CompletionSucceeded, `abort` on AbortCheckpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pydantic import JsonValue
-
-from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import ChannelLog, Entry
 from streamjob.protocol.emitted import (
     Batch,
@@ -47,8 +45,6 @@ class Emissions(EmissionState):
         self,
         chain: ChainUid,
         batch: BatchId,
-        positions: Mapping[OperatorUid, JsonValue],
-        watermarks: Mapping[OperatorUid, int],
         consumed: Mapping[ChainUid, int] | None = None,
     ) -> None:
         """Let a chain start after a restored cut, whose committables are committed already.
@@ -60,8 +56,7 @@ class Emissions(EmissionState):
         if state.emitted != NO_BATCH:
             raise IllegalEmission(f"chain {chain} is to be restored behind batch {batch} after it has emitted")
         self._streams.restore_position(chain, consumed or {})
-        state.emitted = state.committed = batch
-        state.positions, state.watermarks = dict(positions), dict(watermarks)
+        state.emitted = batch
 
     def restore_log(
         self,
@@ -116,12 +111,9 @@ class Emissions(EmissionState):
         if log is None and batch.output is not None and batch.output.segments:
             raise IllegalEmission(f"batch {batch.batch} of chain {chain} has output for readers, but nobody reads it")
         # Spark begins a batch only after the commit of the previous one.
-        state.committed = state.emitted
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
         state.emitted, state.running = batch.batch, None
-        state.positions.update(batch.positions)
-        state.watermarks.update(batch.watermarks)
         state.staged.extend((batch.batch, sink, committable) for sink, committable in batch.staged.items())
         if log is not None and batch.output is not None:
             self._append(chain, *log.append_data(batch.output.segments, batch.output.watermark_ms))
@@ -147,7 +139,6 @@ class Emissions(EmissionState):
         state = self._chains[chain]
         if batch > state.emitted:
             raise IllegalEmission(f"chain {chain} commits batch {batch}, but only {state.emitted} is emitted")
-        state.committed = max(state.committed, batch)
         if batch == state.emitted:
             self._streams.commit(chain)
         return self._effects()

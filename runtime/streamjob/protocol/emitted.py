@@ -32,16 +32,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch's emission: its input positions, its committables and output, and its inputs' watermarks.
+    """A batch's emission: its committables and its output.
 
-    `staged` has a sink's committable where there is something to commit. `watermarks` are in ms since 1970. `consumed`
-    has the positions in the streams of other chains; with several readers of one stream, the smallest.
+    `staged` has a sink's committable where there is something to commit. `consumed` has the positions in the streams of
+    other chains; with several readers of one stream, the smallest.
     """
 
     batch: BatchId
-    positions: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
     staged: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
-    watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
     consumed: Mapping[ChainUid, int] = field(default_factory=dict)
     output: Output | None = None
 
@@ -68,8 +66,6 @@ class ChainCut:
 
     chain: ChainUid
     batch: BatchId
-    positions: Mapping[OperatorUid, JsonValue]
-    watermarks: Mapping[OperatorUid, int]
     committables: Mapping[OperatorUid, tuple[JsonValue, ...]]
     consumed: Mapping[ChainUid, int] = field(default_factory=dict)
     in_flight: Mapping[ChainUid, tuple[Entry, ...]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, TriggerOutcome
+from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState, ChannelState, OperatorState, SinkState, SourceState
 
 
@@ -237,24 +237,8 @@ class CommitOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardAcknowledgement:
-    """Release the files of an acknowledgement: it will not be part of any snapshot."""
-
-    id: CheckpointId
-    chain: ChainUid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DrainSources:
     """Let every source end as if its input had ended; chains report DRAINED or FINISHED once flushed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolveTrigger:
-    """Report the outcome of a request to its caller."""
-
-    trigger_id: TriggerId
-    outcome: TriggerOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,9 +278,7 @@ Action = (
     | AbortCheckpoint
     | CompleteCheckpoint
     | CommitOutput
-    | DiscardAcknowledgement
     | DrainSources
-    | ResolveTrigger
     | WakeAt
     | FailJob
     | EndJob

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import Backlog, Entry
@@ -74,16 +74,6 @@ class EmissionState:
             return False
         under_way = self._under_way
         return under_way is None or under_way.id != self._sealed_by or chain in under_way.cuts
-
-    def cuts_of(self, checkpoint: CheckpointId) -> Mapping[ChainUid, ChainCut]:
-        """Return the cuts of a checkpoint so far; empty if it is not under way."""
-        under_way = self._under_way
-        return dict(under_way.cuts) if under_way is not None and under_way.id == checkpoint else {}
-
-    def is_committed(self, checkpoint: CheckpointId, chain: ChainUid) -> bool:
-        """Whether Spark has committed the batch of the chain's cut, so that the cut may be acknowledged."""
-        cut = self.cuts_of(checkpoint).get(chain)
-        return cut is not None and self._chains[chain].committed >= cut.batch
 
     def input_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain has consumed all its input streams to the end; True if it has none.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.messages import Action, ResolveTrigger, StopRequested, TriggerRequested
+from streamjob.protocol.messages import StopRequested, TriggerRequested
 from streamjob.protocol.triggers import Request, TriggerOutcome, Triggers, TriggerState
 
 
@@ -39,20 +38,15 @@ class Requests:
 
     Args:
         triggers: the queue and the memory of outcomes.
-        emit: takes the coordinator's actions.
     """
 
-    def __init__(self, triggers: Triggers, emit: Callable[[Action], None]) -> None:
+    def __init__(self, triggers: Triggers) -> None:
         self._triggers = triggers
-        self._emit = emit
         self.stop: Stop | None = None
 
     def repeats(self, trigger_id: TriggerId) -> bool:
-        """Return whether a request is known already; report its outcome again if it has one."""
-        status = self._triggers.status(trigger_id)
-        if status is not None and status.outcome is not None:
-            self._emit(ResolveTrigger(trigger_id=trigger_id, outcome=status.outcome))
-        return status is not None
+        """Return whether a request is known already."""
+        return self._triggers.status(trigger_id) is not None
 
     def enqueue(self, event: TriggerRequested) -> None:
         """Queue a new request, or refuse it if the queue is full."""
@@ -131,4 +125,3 @@ class Requests:
     def _resolve(self, trigger_ids: tuple[TriggerId, ...], outcome: TriggerOutcome) -> None:
         for trigger_id in trigger_ids:
             self._triggers.resolve(trigger_id, outcome)
-            self._emit(ResolveTrigger(trigger_id=trigger_id, outcome=outcome))

@@ -23,10 +23,7 @@ class ChainProgress:
     """
 
     emitted: BatchId = NO_BATCH
-    committed: BatchId = NO_BATCH
     running: BatchId | None = None
-    positions: dict[OperatorUid, JsonValue] = field(default_factory=dict)
-    watermarks: dict[OperatorUid, int] = field(default_factory=dict)
     staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
     ended: bool = False
     drained: bool = False
@@ -85,8 +82,6 @@ class CheckpointUnderWay:
         self.cuts[chain] = ChainCut(
             chain=chain,
             batch=progress.emitted,
-            positions=dict(progress.positions),
-            watermarks=dict(progress.watermarks),
             committables=progress.committables(),
             consumed=consumed,
             in_flight={

@@ -378,6 +378,4 @@ class Epoch(ChainListener, CheckpointListener):
                 with self._view.emission.lock:
                     for chain in self._view.chains.values():
                         chain.drain()
-            case m.DiscardAcknowledgement() | m.ResolveTrigger():
-                pass
         return None

@@ -169,7 +169,7 @@ class Restoration:
         if restored is None:
             return
         batch = NO_BATCH if state is None else state.batch
-        emissions.restore(chain, batch, {}, {}, consumed=restored.origin(chain).consumed)
+        emissions.restore(chain, batch, consumed=restored.origin(chain).consumed)
         if log is not None:
             emissions.restore_log(chain, log.entries, log.next, log.ended, restored.manifest.id)
         elif self.is_finished(chain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.graph import Graph
 
-from streamjob.ids import NO_BATCH, ChainUid, CheckpointId
+from streamjob.ids import NO_BATCH, ChainUid
 from streamjob.protocol.cuts import EmissionSealed, IllegalEmission
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
@@ -198,7 +198,6 @@ def test_an_aborted_barrier_holds_nobody_and_cuts_nobody() -> None:
     assert job.frontiers["ac"] == 2
     job.read("c", a=2, b=1)
     assert job.is_cut() == "ab"
-    assert job.job.cuts_of(CheckpointId(1)) == {}
 
 
 def test_a_newer_barrier_overtakes_one_that_was_given_up_in_the_middle() -> None:

@@ -9,7 +9,7 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, Triggers, TriggerState
+from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import ChainState
 
 CHAINS = (ChainUid("a"), ChainUid("b"))
@@ -51,12 +51,24 @@ EVENTS = st.one_of(
 HELPFUL = st.sampled_from(["acknowledge", "store", "publish", "run", "tick"])
 
 
+class WatchedTriggers(Triggers):
+    """Remembers the outcome of each request, and sees to it that there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: dict[TriggerId, TriggerState] = {}
+
+    def resolve(self, trigger_id: TriggerId, outcome: TriggerOutcome) -> None:
+        assert self.outcomes.setdefault(trigger_id, outcome.state) is outcome.state, "a request has two outcomes"
+        super().resolve(trigger_id, outcome)
+
+
 class Watched:
     """A coordinator whose actions are checked against its earlier ones."""
 
     def __init__(self, policy: CheckpointPolicy) -> None:
         self.now = 0.0
-        self.triggers = Triggers()
+        self.triggers = WatchedTriggers()
         self.statistics = StatisticsTracker()
         self.coordinator = Coordinator(
             chains=CHAINS,
@@ -70,7 +82,6 @@ class Watched:
         self.storing: CheckpointId | None = None
         self.committing: CheckpointId | None = None
         self.acknowledged: dict[CheckpointId, set[ChainUid]] = {}
-        self.outcomes: dict[TriggerId, TriggerState] = {}
         self.wake: float | None = None
         self.over = False
 
@@ -81,10 +92,6 @@ class Watched:
             self.check(action)
 
     def check(self, action: m.Action) -> None:
-        if isinstance(action, m.ResolveTrigger):
-            known = self.outcomes.setdefault(action.trigger_id, action.outcome.state)
-            assert known is action.outcome.state, "a request has two outcomes"
-            return
         assert not self.over or isinstance(action, m.AbortCheckpoint), f"{action} behind the end"
         match action:
             case m.StartCheckpoint():
@@ -158,7 +165,7 @@ def test_no_order_of_events_breaks_the_coordinator_and_every_request_has_one_out
     watched.send(m.EpochEnded(now=watched.now))
 
     asked = {step.trigger_id for _, step in steps if isinstance(step, m.TriggerRequested | m.StopRequested)}
-    assert asked == set(watched.outcomes)
+    assert asked == set(watched.triggers.outcomes)
     assert watched.triggers.queued() == ()
     counts = watched.statistics.overview().counts
     assert (counts.in_progress, counts.total) == (0, len(watched.started))

@@ -8,16 +8,11 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
 
 A, B = ChainUid("a"), ChainUid("b")
-SOURCE, SINK, OTHER_SINK = OperatorUid("source"), OperatorUid("sink"), OperatorUid("other")
+SINK, OTHER_SINK = OperatorUid("sink"), OperatorUid("other")
 
 
-def batch(number: int, position: int | None = None, **staged: str) -> Batch:
-    return Batch(
-        batch=BatchId(number),
-        positions={} if position is None else {SOURCE: position},
-        staged={OperatorUid(sink): committable for sink, committable in staged.items()},
-        watermarks={SOURCE: number * 1000},
-    )
+def batch(number: int, **staged: str) -> Batch:
+    return Batch(batch=BatchId(number), staged={OperatorUid(sink): committable for sink, committable in staged.items()})
 
 
 def checkpoint(number: int) -> CheckpointId:
@@ -31,59 +26,30 @@ def cuts(effects: Effects) -> dict[ChainUid, ChainCut]:
 def test_a_cut_is_the_last_emitted_batch_at_once() -> None:
     """SubtaskCheckpointCoordinatorTest: the source's barrier follows everything that it has emitted"""
     job = Emissions([A])
-    job.emit(A, batch(0, 10, sink="f0"))
-    job.emit(A, batch(1, 20, sink="f1", other="g1"))
+    job.emit(A, batch(0, sink="f0"))
+    job.emit(A, batch(1, sink="f1", other="g1"))
 
     cut = cuts(job.trigger(checkpoint(1)))[A]
-    assert (cut.batch, cut.positions, cut.watermarks) == (1, {SOURCE: 20}, {SOURCE: 1000})
+    assert cut.batch == 1
     assert cut.committables == {SINK: ("f0", "f1"), OTHER_SINK: ("g1",)}
 
 
-def test_a_chain_that_has_emitted_nothing_has_an_empty_cut_that_may_be_acknowledged() -> None:
+def test_a_chain_that_has_emitted_nothing_has_an_empty_cut() -> None:
     """No Flink test: a task always has a first record or none."""
     job = Emissions([A])
 
     cut = cuts(job.trigger(checkpoint(1)))[A]
-    assert (cut.batch, cut.positions, cut.committables) == (NO_BATCH, {}, {})
-    assert job.is_committed(checkpoint(1), A)
+    assert (cut.batch, cut.committables) == (NO_BATCH, {})
 
 
 def test_what_is_emitted_behind_the_cut_does_not_change_it() -> None:
     """AlignedCheckpointsTest.testMultiChannelWithBarriers"""
     job = Emissions([A])
-    job.emit(A, batch(0, 10, sink="f0"))
-    job.trigger(checkpoint(1))
-    job.emit(A, batch(1, 20, sink="f1"))
+    job.emit(A, batch(0, sink="f0"))
+    cut = cuts(job.trigger(checkpoint(1)))[A]
+    assert job.emit(A, batch(1, sink="f1")).cuts == ()
 
-    cut = job.cuts_of(checkpoint(1))[A]
-    assert (cut.batch, cut.positions, cut.watermarks, cut.committables) == (
-        0,
-        {SOURCE: 10},
-        {SOURCE: 0},
-        {SINK: ("f0",)},
-    )
-
-
-def test_a_cut_may_be_acknowledged_once_its_batch_is_committed() -> None:
-    """No Flink test: the two logs are Spark's."""
-    job = Emissions([A])
-    job.emit(A, batch(0))
-    job.trigger(checkpoint(1))
-    assert not job.is_committed(checkpoint(1), A)
-
-    job.committed(A, BatchId(0))
-    assert job.is_committed(checkpoint(1), A)
-    assert not job.is_committed(checkpoint(2), A)
-
-
-def test_the_next_batch_proves_that_the_one_before_is_committed() -> None:
-    """No Flink test, see above."""
-    job = Emissions([A])
-    job.emit(A, batch(0))
-    job.trigger(checkpoint(1))
-    job.emit(A, batch(1))
-
-    assert job.is_committed(checkpoint(1), A)
+    assert (cut.batch, cut.committables) == (0, {SINK: ("f0",)})
 
 
 def test_the_next_checkpoint_takes_what_was_staged_since_the_last_completed_one() -> None:
@@ -106,19 +72,17 @@ def test_an_aborted_checkpoint_leaves_its_committables_to_the_next() -> None:
     job.abort(checkpoint(1))
     job.emit(A, batch(1, sink="f1"))
 
-    assert job.cuts_of(checkpoint(1)) == {}
     assert cuts(job.trigger(checkpoint(2)))[A].committables == {SINK: ("f0", "f1")}
 
 
 def test_a_restored_chain_goes_on_behind_its_cut_with_nothing_to_commit() -> None:
     """CheckpointCoordinatorRestoringTest.testRestoreLatestCheckpointedState"""
     job = Emissions([A])
-    job.restore(A, BatchId(7), {SOURCE: 70}, {SOURCE: 7000})
+    job.restore(A, BatchId(7))
     cut = cuts(job.trigger(checkpoint(1)))[A]
-    assert (cut.batch, cut.positions, cut.watermarks, cut.committables) == (7, {SOURCE: 70}, {SOURCE: 7000}, {})
-    assert job.is_committed(checkpoint(1), A)
+    assert (cut.batch, cut.committables) == (7, {})
 
-    job.emit(A, batch(8, 80))
+    job.emit(A, batch(8))
     assert job.last_emitted(A) == 8
 
 
@@ -143,7 +107,7 @@ def test_a_chain_cannot_be_restored_after_it_has_emitted() -> None:
     job = Emissions([A])
     job.emit(A, batch(0))
     with pytest.raises(IllegalEmission):
-        job.restore(A, BatchId(3), {}, {})
+        job.restore(A, BatchId(3))
 
 
 def test_a_stopping_snapshot_seals_emission_unless_it_fails() -> None:

@@ -228,8 +228,8 @@ def test_a_chain_of_a_loop_does_not_end_by_itself() -> None:
 
 def test_a_restored_loop_with_nothing_left_to_do_ends_at_once() -> None:
     job = Emissions([A, B], [(A, B), (B, B)], feedback=[(B, B)])
-    job.restore(A, BatchId(1), {}, {})
-    job.restore(B, BatchId(1), {}, {}, {A: 2, B: 0})
+    job.restore(A, BatchId(1))
+    job.restore(B, BatchId(1), {A: 2, B: 0})
     job.restore_log(A, (), 2, True, CheckpointId(1))
     job.restore_log(B, (), 0, False, CheckpointId(1))
     job.open()

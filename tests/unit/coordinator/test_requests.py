@@ -5,7 +5,7 @@ Docstrings name the Flink test that a test mirrors.
 
 from __future__ import annotations
 
-from tests.unit.coordinator.driver import Driver, of, outcome, resolved, started
+from tests.unit.coordinator.driver import Driver, Resolved, of, outcome, resolved, started
 
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.protocol import messages as m
@@ -74,7 +74,7 @@ def test_a_request_repeated_after_its_end_gets_the_same_outcome_and_starts_nothi
 
     again = driver.savepoint("s")
     expected = TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1")
-    assert again == [m.ResolveTrigger(trigger_id=TriggerId("s"), outcome=expected)]
+    assert again == [Resolved(TriggerId("s"), expected)]
 
 
 def test_one_request_too_many_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.coordinator.driver import Driver, aborted, of, started, wishes
+from tests.unit.coordinator.driver import Driver, Said, aborted, of, started, wishes
 
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason
@@ -12,7 +12,7 @@ from streamjob.protocol.triggers import CheckpointPolicy
 POLICY = CheckpointPolicy(interval=None, timeout=60, aligned_timeout=3)
 
 
-def switched(actions: list[m.Action]) -> list[int]:
+def switched(actions: list[Said]) -> list[int]:
     return [action.id for action in of(m.SwitchToUnaligned, actions)]
 
 

@@ -243,10 +243,10 @@ def barrier(index: int, checkpoint: int) -> Entry:
 def restored() -> Graph:
     """Return a graph after checkpoint 5: c still has to read a4 and the obsolete barrier, and nothing of b."""
     job = Graph("ac bc")
-    job.job.restore(A, BatchId(9), {}, {})
+    job.job.restore(A, BatchId(9))
     job.job.restore_log(A, [data(4, "a4", 40), barrier(5, 5)], 6, False, CheckpointId(5), watermark_ms=30)
     job.job.restore_log(B, [], 3, True, CheckpointId(5))
-    job.job.restore(C, BatchId(2), {}, {}, {A: 4, B: 3})
+    job.job.restore(C, BatchId(2), {A: 4, B: 3})
     return job
 
 
@@ -301,7 +301,7 @@ def test_a_restored_end_is_the_end_also_when_everyone_has_consumed_it() -> None:
 def test_a_reader_cannot_begin_outside_what_is_restored(position: int) -> None:
     """No Flink test."""
     job = Graph("ac")
-    job.job.restore(C, BatchId(2), {}, {}, {A: position})
+    job.job.restore(C, BatchId(2), {A: position})
     job.job.restore_log(A, [data(4, "a4")], 5, False, CheckpointId(5))
     with pytest.raises(IllegalEmission, match=f"is to read from position {position}"):
         job.trigger(6)
@@ -332,7 +332,7 @@ def test_an_entry_that_two_readers_have_left_may_be_given_twice() -> None:
     job = Graph("ac ab")
     job.job.restore_log(A, [data(4, "x"), data(5, "y"), data(5, "y")], 6, False, CheckpointId(5))
     for reader in (B, C):
-        job.job.restore(reader, BatchId(1), {}, {}, {A: 5})
+        job.job.restore(reader, BatchId(1), {A: 5})
 
     assert job.frontier("ab") == job.frontier("ac") == 6
 
@@ -347,7 +347,7 @@ def test_the_end_of_a_drained_input_that_is_in_flight_is_none_for_who_goes_on() 
     cut = job.cuts["b"]
     assert [entry.kind for entry in cut.in_flight[A]] == [EntryKind.DATA, EntryKind.DATA]
     again = Graph("ab")
-    again.job.restore(B, cut.batch, {}, {}, cut.consumed)
+    again.job.restore(B, cut.batch, cut.consumed)
     again.job.restore_log(A, cut.in_flight[A], job.cuts["a"].next_index, job.cuts["a"].ended, CheckpointId(1))
     ((_, end),) = again.job.end(A).appended
     assert (end.index, end.kind) == (2, EntryKind.END)

@@ -117,7 +117,7 @@ def test_what_was_restored_in_flight_fills_the_channel() -> None:
     """ChannelPersistenceITCase.testUpstreamBlocksAfterRecoveringState: a full channel is what blocks here."""
     emissions = Emissions([A, B], [(A, B)])
     segments = (Segment(name="x", records=1, length=20),)
-    emissions.restore(B, BatchId(4), {}, {}, {A: 7})
+    emissions.restore(B, BatchId(4), {A: 7})
     entries = [Entry(index=7, kind=EntryKind.DATA, segments=segments)]
     emissions.restore_log(A, entries, 8, False, ONE)
     channels = Channels(emissions)
