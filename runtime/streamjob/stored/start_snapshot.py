@@ -103,7 +103,7 @@ def opened(
         if resolution.manifest is None:
             yield None
             return
-        home = _home(resolution, store)
+        home = home_of(resolution, store)
         own = References(home) if home is not store else references
         reference = resolution.reference or ""
         yield Found(
@@ -122,8 +122,13 @@ def opened(
         store.close()
 
 
-def _home(resolution: Resolution, store: Store) -> Store:
-    """Return the store from which a snapshot's relative references are read."""
+def home_of(resolution: Resolution, store: Store) -> Store:
+    """Return the store from which a snapshot's relative references are read: `store` itself, or a newly opened one.
+
+    Args:
+        resolution: the snapshot.
+        store: the store of the job that starts from the snapshot, at the job's root.
+    """
     reference = resolution.reference or ""
     whole = reference if "://" in reference else store.uri + reference
     if resolution.manifest is not None and resolution.manifest.kind == "savepoint":

@@ -29,7 +29,8 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive
-from streamjob.store.opening import References, open_location, open_object
+from streamjob.store.opening import References, open_object
+from streamjob.stored.start_snapshot import home_of
 from streamjob_runtime.checkpointing.upload.packing import Identity as FileIdentity
 from streamjob_runtime.checkpointing.upload.packing import known_files
 
@@ -198,13 +199,8 @@ class Ledger:
 
     def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
         """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
-        reference = resolution.reference or ""
-        whole = reference if "://" in reference else self.store.uri + reference
-        if resolution.manifest is not None and resolution.manifest.kind == "savepoint":
-            return References(open_location(whole.rpartition("/")[0]).store()).find
-        if whole != reference:
-            return self.references.find
-        return References(open_location(_home_of(whole)).store()).find
+        home = home_of(resolution, self.store)
+        return self.references.find if home is self.store else References(home).find
 
     def begin(self, checkpoint: CheckpointId) -> None:
         """Let a checkpoint begin to upload."""
@@ -308,12 +304,6 @@ class Ledger:
             return store.put_if_absent(key, effect.content)
         finally:
             store.close()
-
-
-def _home_of(reference: str) -> str:
-    """Return where the references of a snapshot begin, given the URI of an object beside its manifest."""
-    root, marker, _ = reference.rpartition(f"/{keys.CHECKPOINTS_PREFIX}")
-    return root if marker else reference.rpartition("/")[0]
 
 
 class _Reusable(Mapping[FileIdentity, FileRef]):

@@ -26,16 +26,15 @@ from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
-from streamjob.store.opening import open_location, snapshot_reference
+from streamjob.store.opening import snapshot_reference
 from streamjob.store.probe import probe
-from streamjob.stored.start_snapshot import FROM_SPARK
+from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_place
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.parsing import parse_with_spark
 from streamjob_runtime.spark.session import SessionSettings
 
-_STATE_DIRECTORY = ".streamjob"
 _SCRATCH = "process-"
 _RESTARTS = 10
 """Restarts within the process, counted again after ten quiet minutes; then it exits, to be restarted from outside."""
@@ -92,10 +91,8 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     plan(loaded.spec)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
-    own = loaded.directory / _STATE_DIRECTORY
-    place = open_location(options.location or loaded.location() or str(own / "snapshots"), Path.cwd())
-    store = place.job(namespace, name).store()
-    work = (options.workdir or own / "work" / name).absolute()
+    store = job_place(loaded, options.location).job(namespace, name).store()
+    work = (options.workdir or loaded.directory / STATE_DIRECTORY / "work" / name).absolute()
     scratch = _make_scratch(work)
     try:
         spark = SparkHolder(

@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.protocol.cuts import Batch, ChainCut, Emissions
-from streamjob_runtime.chain.emission_lock import Emission
+from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing import acknowledging
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Nodes
 from streamjob_runtime.checkpointing.upload.uploader import Progress
@@ -35,7 +35,7 @@ def test_the_files_of_a_cut_are_held_once_spark_has_committed_its_batch(
         raise Held
 
     monkeypatch.setattr(acknowledging, "hold", hold)
-    emission = Emission(Emissions([UID]))
+    emission = EmissionLock(Emissions([UID]))
     cuts: list[ChainCut] = []
     emission.on_cut = lambda checkpoint, cut: cuts.append(cut)
     emission.emit(UID, Batch(batch=BatchId(0)))
