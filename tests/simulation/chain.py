@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.models.watched_emissions import WatchedEmissions
 from tests.simulation.model import ModelSink, Row, Source, State, committables_of, decode_state, encode_state
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.process import Process
@@ -14,7 +15,7 @@ from tests.simulation.world import Choices, World
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch, ChainCut, Emissions, EmissionSealed
+from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState, SourceState
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
@@ -118,7 +119,7 @@ class ChainRun(EpochRun):
         position, flushed = position_in(manifest)
         finished = manifest is not None and manifest.operators[0].finished
         self.batch = manifest.chains[0].batch if manifest is not None else NO_BATCH
-        self.emissions = Emissions([CHAIN])
+        self.emissions = WatchedEmissions([CHAIN])
         self.emissions.restore(CHAIN, self.batch)
         begun = Snapshot(decode_state(files), position, flushed, finished)
         self.snapshots: dict[BatchId, Snapshot] = {self.batch: begun}

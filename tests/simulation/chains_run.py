@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from tests.models.watched_emissions import WatchedEmissions
 from tests.simulation.model import Row
 from tests.simulation.oracle import Violation
 from tests.simulation.runtime import EpochRun
@@ -18,7 +19,7 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.spec import ChannelPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Emissions, EmissionSealed, Output
+from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed, Output
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.channels.in_flight import segment_path
@@ -157,7 +158,7 @@ class ChainsRun(EpochRun, Generic[P]):
         self.places: dict[ChainUid, dict[BatchId, P]] = {
             chain: {NO_BATCH: self.begin_place(chain)} for chain in self.shapes
         }
-        self.decided = Emissions(self.chains, channels, feedback=feedback, clock=self.world.clock.now)
+        self.decided = WatchedEmissions(self.chains, channels, feedback=feedback, clock=self.world.clock.now)
         self.emission = EmissionLock(self.decided, BOUNDS)
         self.emission.on_cut = self._on_cut
 
