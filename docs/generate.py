@@ -151,7 +151,8 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and
 `watermark` may be written either way. A function of `@job.operator` takes a DataFrame for each input and returns one;
 `name` is the function's by default. `inputs` and `input` take handles or names. Two fields have their own calls:
-`@job.operator` for `python`, and `job.sql` for `sql`. An operator comes after its inputs, except in a loop.
+`@job.operator` for `python`, and `job.sql` for `sql`. `sqlFile` is for YAML only. An operator comes after its inputs,
+except in a loop.
 """
 
 

@@ -12,19 +12,18 @@ from typing import Any
 
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
+from streamjob.job.assembly import Changes, assemble
 from streamjob.job.checks import Subject
 from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
 from streamjob.job.origins import Origins, Place
-from streamjob.job.overlays import merge
-from streamjob.job.overrides import apply_overrides, overridden
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
-from streamjob.job.variables import parse_variables, replace_variables
-from streamjob.job.yaml_file import MOST_BYTES, YamlError, read_documents
+from streamjob.job.yaml_file import YamlError, read_documents
 from streamjob.schedule import BadSchedule, next_time
 
 _OVERLAID = ("parallelism", "maxParallelism")
@@ -123,48 +122,24 @@ def load_job(
     origin = " + ".join(str(each) for each in (path, *overlays))
     source = _read_python(file, str(path)) if file.suffix == ".py" else _read_yaml(file, str(path))
     origins = Origins(Place(str(path)) if overlays else None)
-    data, problems = _assembled(source, overlays, overrides, variables, origins)
-    reading = read_spec(data)
+    changes = Changes({str(each): _read_overlay(Path(each), str(each)) for each in overlays}, overrides, variables)
+    directory = file.absolute().parent
+    assembled = assemble(source.data, changes, directory, origins, spark_parser, is_resource=source.is_resource)
+    reading = read_spec(assembled.data)
+    problems = list(assembled.problems)
     problems += [_placed(each, origins.of(reading.paths.get(each, ()))) for each in reading.problems]
     if reading.spec is None:
         raise InvalidJob(origin, by_part(problems))
-    directory = file.absolute().parent
     loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
     # A field that a part seems to lack may be among its fields that could not be read.
-    found = [each for each in examine(subject) if each.where not in reading.broken]
+    found = [each for each in examine(subject) if each.where not in reading.broken | assembled.broken]
     if environ is not None:
         found += loaded.missing_variables(environ)
     problems += [_placed(each, origins.about(each.where)) for each in found]
     if problems:
         raise InvalidJob(origin, by_part(problems))
     return loaded
-
-
-def _assembled(
-    source: _Content, overlays: Sequence[Path | str], overrides: Sequence[str], given: Sequence[str], origins: Origins
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a job's content with what was named on the command line, and what of that could not be used."""
-    data = source.data
-    problems: list[Problem] = []
-    for each in overlays:
-        data, found = merge(data, _read_overlay(Path(each), str(each)), origins, Place(str(each)))
-        problems += found
-    data, found = apply_overrides(data, overrides)
-    problems += found
-    if overlays:
-        for each in overrides:
-            origins.note(overridden(each), Place("--set"))
-    variables, found = parse_variables(given)
-    problems += found
-    # A resource is applied as it is written: what is replaced here would be missing on the cluster.
-    if source.is_resource and variables:
-        fix = "write the values into it, or let kustomize or Helm do it"
-        return data, [*problems, Problem("--var", "has no effect on a StreamJob", fix)]
-    if not source.is_resource:
-        data, found = replace_variables(data, variables)
-        problems += found
-    return data, problems
 
 
 def _placed(problem: Problem, place: Place | None) -> Problem:
@@ -192,22 +167,7 @@ class _Content:
 
 
 def _text(file: Path, origin: str) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            fix = "keep data in files of its own, and long queries in Python"
-            raise InvalidInput(f"{origin}: cannot be read: it is larger than {MOST_BYTES} bytes", fix)
-        return content.decode("utf-8")
-    except FileNotFoundError:
-        raise InvalidInput(f"{origin}: there is no such file", "name the job's YAML or Python file") from None
-    except UnicodeDecodeError as error:
-        line, column = content.count(b"\n", 0, error.start) + 1, error.start - content.rfind(b"\n", 0, error.start)
-        reason = f"line {line}, column {column}: the byte {content[error.start]:#04x} is not UTF-8 text"
-        raise InvalidInput(f"{origin}: cannot be read: {reason}", "save the file as UTF-8") from None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InvalidInput(f"{origin}: cannot be read: {reason}") from None
+    return read_text(file, origin, "name the job's YAML or Python file")
 
 
 def _documents(file: Path, origin: str) -> list[Any]:

@@ -223,6 +223,11 @@ class OperatorSpec(Node):
     sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
         default=None, description="A query over the inputs, in Spark SQL."
     )
+    sql_file: str | None = Field(
+        default=None,
+        description="As an alternative: a file with the query, relative to the job file. Not in the `job` of a "
+        "`StreamJob`.",
+    )
     python: str | None = Field(
         default=None,
         description="`module:function`. The function takes one DataFrame for each input, in order, and returns one. "

@@ -11,7 +11,6 @@ from typing import Any
 
 from streamjob.job.problem import Problem
 from streamjob.job.references import ENVIRONMENT, VARIABLE, Unset, is_malformed, names_in, replaced
-from streamjob.job.suggest import did_you_mean
 
 Location = tuple[int | str, ...]
 
@@ -34,8 +33,8 @@ def parse_variables(given: Sequence[str]) -> tuple[dict[str, str], list[Problem]
     return variables, problems
 
 
-def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a job's content with its variables replaced, and the problems of variables that nothing refers to.
+def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> tuple[dict[str, Any], set[str]]:
+    """Return a job's content with its variables replaced, and the names that it refers to.
 
     References that cannot be replaced stay; `misplaced` finds them.
 
@@ -52,13 +51,7 @@ def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> 
         except Unset:
             return text
 
-    content = {key: _mapped(value, change, (str(key),)) for key, value in data.items()}
-    unused = [
-        Problem(f"--var {name}", "nothing refers to it", did_you_mean(name, used, "variables"))
-        for name in variables
-        if name not in used
-    ]
-    return content, unused
+    return {key: _mapped(value, change, (str(key),)) for key, value in data.items()}, used
 
 
 def as_field(text: str, location: Location) -> Any:

@@ -27,10 +27,17 @@ def code(subject: Subject) -> Iterator[Problem]:
     """An operator is a query or a function."""
     for operator in subject.spec.operators:
         written = operator.uid in subject.functions
-        if operator.sql is not None and operator.python is not None:
-            yield Problem(where(operator), "has both sql and python", "keep one of them")
-        elif operator.sql is None and operator.python is None:
+        ways = {"sql": operator.sql, "sqlFile": operator.sql_file, "python": operator.python}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) > 1:
+            both = f"{'both ' if len(given) == 2 else ''}{' and '.join(given)}"
+            yield Problem(where(operator), f"has {both}", "keep one of them")
+        elif not given:
             yield Problem(where(operator), "has no code", "give it sql: 'SELECT …' or python: module:function")
+        elif operator.sql_file is not None:
+            what = f"its sqlFile {operator.sql_file!r} cannot be read here: only a job file has other files next to it"
+            fix = "write the query as `sql`, or put both files into the image and name the job's as mainApplicationFile"
+            yield Problem(where(operator), what, fix)
         elif operator.python is not None and not written and not _REFERENCE.fullmatch(operator.python):
             yield Problem(where(operator), f"python cannot be {operator.python!r}", "write it as module:function")
 
