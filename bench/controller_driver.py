@@ -31,7 +31,7 @@ from streamjob.job.spec import CheckpointingPolicy, JobSpec
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import MANIFEST_NAME, NamedManifest, encode_manifest
-from streamjob.protocol.ownership import Claim, Identity, claim, complete
+from streamjob.protocol.ownership import Claim, Identity, claim_log, complete
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot import keys
@@ -94,7 +94,7 @@ class Driver:
         self._change(JobState.CREATED)
 
     @property
-    def held(self) -> Claim:
+    def claim(self) -> Claim:
         """The log, once it is claimed."""
         assert self._claim is not None
         return self._claim
@@ -107,7 +107,7 @@ class Driver:
     def begin(self) -> None:
         """Claim the log, and continue from its content."""
         identity = Identity(job=self.id, owner=Owner(uuid.uuid4().hex), attempt=Attempt(self.attempt))
-        self._claim = drive(self._store, claim(identity, time.time()))
+        self._claim = drive(self._store, claim_log(identity, time.time()))
         newest = self._claim.newest
         if newest is not None and newest.id is not None and newest.manifest is not None:
             self._claim.committed(newest.id)
@@ -117,8 +117,8 @@ class Driver:
 
     def checkpoint(self, kind: RecordKind) -> str:
         """Complete a snapshot, and return the URI of its manifest."""
-        held, begun = self.held, time.time()
-        number = CheckpointId(held.last_id + 1)
+        claim, begun = self.claim, time.time()
+        number = CheckpointId(claim.last_id + 1)
         chains = tuple(chain.uid for chain in self._plan.chains)
         self._statistics.started(number, CheckpointProperties(kind=SnapshotKind(kind.value)), begun, chains)
         if kind is RecordKind.SAVEPOINT:
@@ -126,11 +126,11 @@ class Driver:
             name = f"{directory}{MANIFEST_NAME}"
             reference = self._store.uri + name
         else:
-            name = reference = keys.manifest(held.epoch, number)
+            name = reference = keys.manifest(claim.epoch, number)
         content = encode_manifest(self._manifest(kind, number, begun))
         self._store.put(Key(name), content)
-        drive(self._store, complete(held, kind, number, NamedManifest.of(reference, content), time.time()))
-        held.committed(number)
+        drive(self._store, complete(claim, kind, number, NamedManifest.of(reference, content), time.time()))
+        claim.committed(number)
         path = reference if "://" in reference else self._store.uri + reference
         self._statistics.completed(number, path)
         now = time.time()
@@ -155,7 +155,7 @@ class Driver:
 
     def stopped(self, trigger: TriggerId, path: str) -> None:
         """Note that it took place."""
-        done = {"state": TriggerState.COMPLETED, "result": path, "checkpoint": self.held.last_id}
+        done = {"state": TriggerState.COMPLETED, "result": path, "checkpoint": self.claim.last_id}
         self.triggers[trigger] = self.triggers[trigger].model_copy(update=done)
         self._change(JobState.STOPPED)
 
@@ -178,7 +178,7 @@ class Driver:
             job=self.id.name,
             namespace=self.id.namespace,
             id=number,
-            epoch=self.held.epoch,
+            epoch=self.claim.epoch,
             kind="savepoint" if kind is RecordKind.SAVEPOINT else "checkpoint",
             triggered=begun,
             completed=time.time(),

@@ -19,7 +19,7 @@ from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.log import JOBS_OWN, JobId
 from streamjob.protocol.manifests import encode_manifest, read_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import LATEST, Resolution, resolve
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState, SourceState
@@ -46,15 +46,15 @@ class Habits:
 def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
     identity = Identity(job=JOB, owner=Owner(f"owner-{owner}"), attempt=Attempt(attempt))
     try:
-        held = yield from claim(
+        claim = yield from claim_log(
             identity, float(owner), checkpoints=habits.num_retained, num_retained=habits.num_retained
         )
     except (Superseded, StoreError):
         return
     try:
-        yield from unless_superseded(held, run_epoch(world, held, habits))
+        yield from unless_superseded(claim, run_epoch(world, claim, habits))
     except Superseded:
-        assert world.log[-1].epoch > held.epoch, "an owner gave way to nobody"
+        assert world.log[-1].epoch > claim.epoch, "an owner gave way to nobody"
     except StoreError:
         return
 
@@ -75,21 +75,21 @@ def visit(world: World, visitor: int) -> Life:
     world.check_restorable()
 
 
-def run_epoch(world: World, held: Claim, habits: Habits) -> Life:
-    assert set(held.below.completions) <= set(world.log), "a stray record counts for a reader"
+def run_epoch(world: World, claim: Claim, habits: Habits) -> Life:
+    assert set(claim.below.completions) <= set(world.log), "a stray record counts for a reader"
     wanted: str = habits.wanted
-    own = [record for record in held.below.completions if record.kind in JOBS_OWN]
+    own = [record for record in claim.below.completions if record.kind in JOBS_OWN]
     if wanted == "oldest":
         wanted = str(own[0].manifest) if own else LATEST
     try:
-        resolution = yield from resolve(held.below, wanted, root=world.store.root)
+        resolution = yield from resolve(claim.below, wanted, root=world.store.root)
     except CannotRestore:
         if habits.wanted == "oldest" and len(own) > 1:
             return
         raise
     world.forked |= resolution.fork
-    yield from recover(held, [SINK], fork=resolution.fork)
-    if held.finished and not resolution.fork:
+    yield from recover(claim, [SINK], fork=resolution.fork)
+    if claim.finished and not resolution.fork:
         return
     if resolution.manifest is not None:
         for file in resolution.manifest.files():
@@ -99,7 +99,7 @@ def run_epoch(world: World, held: Claim, habits: Habits) -> Life:
                 if resolution.fork:
                     return
                 raise CannotRestore(str(error)) from error
-    run = EpochRun(world, held, resolution, habits)
+    run = EpochRun(world, claim, resolution, habits)
     completion: Completion | None = None
     for number in range(habits.checkpoints):
         if completion is None:
@@ -144,11 +144,11 @@ def beside(
 class EpochRun:
     """An owner's work after the restore."""
 
-    def __init__(self, world: World, held: Claim, resolution: Resolution, habits: Habits) -> None:
+    def __init__(self, world: World, claim: Claim, resolution: Resolution, habits: Habits) -> None:
         self.world = world
-        self.held = held
+        self.claim = claim
         self.habits = habits
-        self.registry = resolution.registry(held)
+        self.registry = resolution.registry(claim)
         self.collector = Collector(self.registry)
         self.position = 0 if resolution.manifest is None else position_of(resolution.manifest)
         self.last_id = resolution.last_id
@@ -156,10 +156,10 @@ class EpochRun:
         self.unknown = False
 
     def checkpoint(self, number: int) -> Generator[Effect, object, Completion | None]:
-        if self.held.finished or self.unknown:
+        if self.claim.finished or self.unknown:
             return None
         self.last_id = CheckpointId(self.last_id + 1)
-        batch = Stage(self.held.epoch, self.position, self.position + 1 + number % 2)
+        batch = Stage(self.claim.epoch, self.position, self.position + 1 + number % 2)
         yield batch
         self.staged.append([batch.epoch, batch.start, batch.stop])
         self.position = batch.stop
@@ -170,21 +170,21 @@ class EpochRun:
             kind = RecordKind.FINAL
         self.registry.begin(self.last_id)
         try:
-            files = yield from upload(self.world, self.registry, self.held, kind, self.last_id, self.position)
-            manifest = describe(self.held, kind, self.last_id, self.position, files, self.staged)
-            self.world.manifests[self.held.epoch, self.last_id] = manifest
-            self.world.encoded[self.held.epoch, self.last_id] = encode_manifest(manifest)
+            files = yield from upload(self.world, self.registry, self.claim, kind, self.last_id, self.position)
+            manifest = describe(self.claim, kind, self.last_id, self.position, files, self.staged)
+            self.world.manifests[self.claim.epoch, self.last_id] = manifest
+            self.world.encoded[self.claim.epoch, self.last_id] = encode_manifest(manifest)
             place = None
             if kind is RecordKind.SAVEPOINT:
-                place = f"savepoints/{self.held.epoch}-{self.last_id}/manifest.json"
+                place = f"savepoints/{self.claim.epoch}-{self.last_id}/manifest.json"
                 yield from put(Key(place), encode_manifest(manifest))
             completion = yield from self._complete(manifest, place)
         except OutcomeUnknown:
-            assert self.held.may_name(self.last_id)
+            assert self.claim.may_name(self.last_id)
             self.unknown = True
             return None
         except StoreUnavailable:
-            assert not self.held.may_name(self.last_id), "a checkpoint is given up that the log may name"
+            assert not self.claim.may_name(self.last_id), "a checkpoint is given up that the log may name"
             self.registry.aborted(self.last_id)
             return None
         assert self.world.log[completion.record.seq] == completion.record, "a stray record passed for a completion"
@@ -199,7 +199,7 @@ class EpochRun:
             try:
                 return (
                     yield from complete_snapshot(
-                        self.held, self.registry, manifest, float(self.last_id + tries), savepoint_uri=place
+                        self.claim, self.registry, manifest, float(self.last_id + tries), savepoint_uri=place
                     )
                 )
             except OutcomeUnknown:
@@ -218,13 +218,13 @@ class EpochRun:
 
 
 def upload(
-    world: World, registry: Registry, held: Claim, kind: RecordKind, checkpoint: CheckpointId, position: int
+    world: World, registry: Registry, claim: Claim, kind: RecordKind, checkpoint: CheckpointId, position: int
 ) -> Generator[Effect, object, list[FileRef]]:
     files = []
     for path, content in contents(position).items():
         sha256 = sha256_of(content)
         if kind is RecordKind.SAVEPOINT:
-            key = Key(f"savepoints/{held.epoch}-{checkpoint}/files/{path}")
+            key = Key(f"savepoints/{claim.epoch}-{checkpoint}/files/{path}")
             yield from put(key, content)
         elif (known := registry.reuse(checkpoint, sha256, len(content))) is not None:
             key = known.object
@@ -237,7 +237,7 @@ def upload(
 
 
 def describe(
-    held: Claim,
+    claim: Claim,
     kind: RecordKind,
     checkpoint: CheckpointId,
     position: int,
@@ -249,7 +249,7 @@ def describe(
         job=JOB.name,
         namespace=JOB.namespace,
         id=checkpoint,
-        epoch=held.epoch,
+        epoch=claim.epoch,
         kind=literal,
         triggered=0.0,
         completed=1.0,

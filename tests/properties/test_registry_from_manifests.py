@@ -29,12 +29,12 @@ CONTENTS = [f"content {number}" for number in range(8)]
 
 def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
     """Return a registry made of the manifests that the log says are retained, and of nothing else; and these."""
-    registry = Registry(Epoch(owner.held.epoch + 1))
+    registry = Registry(Epoch(owner.claim.epoch + 1))
     manifests = []
-    for record in owner.held.retained:
+    for record in owner.claim.retained:
         assert record.manifest is not None
         manifest = drive(store, read_manifest(record.manifest))
-        registry.adopt(manifest, reusable=record == owner.held.newest)
+        registry.adopt(manifest, reusable=record == owner.claim.newest)
         manifests.append(manifest)
     return registry, manifests
 

@@ -111,10 +111,10 @@ class Oracle(ABC):
         if outcome.state is TriggerState.COMPLETED and outcome.checkpoint not in drained:
             raise Violation(f"a drain is said to have succeeded behind {outcome.checkpoint}, which is not drained")
 
-    def superseded(self, attempt: Attempt, held: Claim | None) -> None:
+    def superseded(self, attempt: Attempt, claim: Claim | None) -> None:
         """Check that a process that gave up had to."""
         last = self.claims[-1]
-        if last.attempt <= attempt and held is not None and last == held.record:
+        if last.attempt <= attempt and claim is not None and last == claim.record:
             raise Violation(f"epoch {last.epoch} gave up as superseded, and nobody has claimed the log since")
 
     def deleted(self) -> None:

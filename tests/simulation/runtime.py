@@ -27,7 +27,7 @@ from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.manifests import encode_manifest
-from streamjob.protocol.ownership import Claim, Identity, claim, verify
+from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
 from streamjob.protocol.restore import Resolution, resolve
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
@@ -46,7 +46,7 @@ class EpochRun(ABC):
         self.name = f"{process.name}.{number}"
         self.tasks: list[Task] = [Task(f"{self.name} begin", self._begin())]
         self.coordinator: Coordinator | None = None
-        self.held: Claim | None = None
+        self.claim: Claim | None = None
         self.over = False
         self.draining = False
         self._drains_into: CheckpointId | None = None
@@ -65,19 +65,19 @@ class EpochRun(ABC):
         world, process = self.world, self.process
         identity = Identity(job=JOB, owner=Owner(process.name), attempt=process.attempt)
         try:
-            self.held = held = yield from claim(
+            self.claim = claim = yield from claim_log(
                 identity, world.clock.now(), checkpoints=process.num_retained, again=process.has_held
             )
             process.has_held = True
-            resolution = yield from resolve(held.below, root=world.store.uri)
-            self.registry = resolution.registry(held)
+            resolution = yield from resolve(claim.below, root=world.store.uri)
+            self.registry = resolution.registry(claim)
             files: dict[str, bytes] = {}
             for file in resolution.manifest.files() if resolution.manifest else ():
                 content = yield from _read_object(file.object)
                 part = content[file.offset : file.offset + file.length]
                 assert sha256(part) == file.sha256, f"{file.object} is corrupt"
                 files[file.path] = part
-            yield from recover(held, [SINK])
+            yield from recover(claim, [SINK])
         except Superseded as error:
             self._end_process(m.JobEnd.SUPERSEDED, str(error))
             return
@@ -88,13 +88,13 @@ class EpochRun(ABC):
             # The job restarts; what was claimed stays claimed.
             self._restart()
             return
-        if held.finished:
+        if claim.finished:
             self._end_process(m.JobEnd.FINISHED, "finished before")
         elif (refused := self.examine(resolution.manifest)) is not None:
             self._refuse(refused)
         else:
             try:
-                self._start(held, resolution, files)
+                self._start(claim, resolution, files)
             except SnapshotFileMissing as error:
                 yield from self._cannot_restore(error)
             except CannotRestore as error:
@@ -102,9 +102,9 @@ class EpochRun(ABC):
 
     def _cannot_restore(self, error: CannotRestore) -> Steps:
         """A process that has lost the log may find its newest completion deleted: only the holder can be sure."""
-        assert self.held is not None
+        assert self.claim is not None
         try:
-            yield from verify(self.held)
+            yield from verify(self.claim)
         except Superseded as superseded:
             self._end_process(m.JobEnd.SUPERSEDED, str(superseded))
         except StoreError:
@@ -131,9 +131,9 @@ class EpochRun(ABC):
         self.process.refuse(error)
         self.refused(error)
 
-    def _start(self, held: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
+    def _start(self, claim: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
         process = self.process
-        self.epoch = held.epoch
+        self.epoch = claim.epoch
         self.collector = Collector(self.registry)
         self.restore(resolution.manifest, files)
         self.coordinator = Coordinator(
@@ -295,14 +295,14 @@ class EpochRun(ABC):
         return f"savepoints/{checkpoint}-{self.name}/"
 
     def _complete(self, action: m.CompleteCheckpoint) -> Steps:
-        held, checkpoint = self.held, action.id
-        assert held is not None
+        claim, checkpoint = self.claim, action.id
+        assert claim is not None
         parts = action.acknowledgements.values()
         manifest = Manifest(
             job=JOB.name,
             namespace=JOB.namespace,
             id=checkpoint,
-            epoch=held.epoch,
+            epoch=claim.epoch,
             kind=action.properties.kind.value,
             unaligned=any(part.metrics.unaligned for part in parts),
             drained=action.properties.drained,
@@ -322,7 +322,7 @@ class EpochRun(ABC):
                 uri = f"{self.world.store.uri}{self._savepoint(checkpoint)}manifest.json"
                 yield from put(Key(uri.removeprefix(self.world.store.uri)), encode_manifest(manifest))
             completion = yield from complete_snapshot(
-                held, self.registry, manifest, self.world.clock.now(), savepoint_uri=uri
+                claim, self.registry, manifest, self.world.clock.now(), savepoint_uri=uri
             )
         except Superseded as error:
             failure, reason = m.CompletionFailure.SUPERSEDED, str(error)
@@ -371,7 +371,7 @@ class EpochRun(ABC):
             return
         self.world.note(f"{self.name}: {end}: {message}")
         if end is m.JobEnd.SUPERSEDED:
-            self.world.oracle.superseded(self.process.attempt, self.held)
+            self.world.oracle.superseded(self.process.attempt, self.claim)
         self.process.end = end
         self.process.runs.clear()
 

@@ -12,7 +12,7 @@ from streamjob.protocol.claiming import CannotClaim, Marker, find_claimed, mark_
 from streamjob.protocol.collector import CannotCollect, records_below
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
-from streamjob.protocol.ownership import Identity, claim
+from streamjob.protocol.ownership import Identity, claim_log
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
@@ -48,7 +48,7 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
         StoreUnavailable, StoreDenied: not everything was deleted.
     """
     identity = Identity(job=job, owner=owner, attempt=attempt)
-    fence = yield from claim(identity, now)
+    fence = yield from claim_log(identity, now)
     spared: set[Key] = set()
     for manifest in (yield from find_claimed()):
         try:
@@ -62,8 +62,8 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
     shared = [info.key for info in (yield from list_all(keys.SHARED_PREFIX))]
     staged = [info.key for info in (yield from list_all(keys.STAGED_PREFIX))]
     # From here on the log has nothing below the second claim, and what the log does not name does not exist.
-    held = yield from claim(identity, now, again=True, oldest=LogSeq(fence.last_seq + 1))
-    records = yield from records_below(held.oldest)
+    claim = yield from claim_log(identity, now, again=True, oldest=LogSeq(fence.last_seq + 1))
+    records = yield from records_below(claim.oldest)
     gone = 0
     manifests = [key for key in checkpoints if keys.manifest_ids(key) is not None]
     for group in (

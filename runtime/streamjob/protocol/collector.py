@@ -84,10 +84,10 @@ class Collector:
             CannotCollect: a retained or claimed manifest cannot be read; nothing was deleted in this call.
             StoreUnavailable, StoreDenied: not everything was deleted; the next call continues.
         """
-        held, registry = completion.claim, self._registry
-        if held.epoch != registry.epoch:
-            raise IllegalStep(f"the registry of epoch {registry.epoch} cannot tell what epoch {held.epoch} needs")
-        held.check_held()
+        claim, registry = completion.claim, self._registry
+        if claim.epoch != registry.epoch:
+            raise IllegalStep(f"the registry of epoch {registry.epoch} cannot tell what epoch {claim.epoch} needs")
+        claim.check_held()
         swept = not self._swept
         survey = _Survey()
         if swept:
@@ -95,23 +95,23 @@ class Collector:
             survey = yield from _list_objects()
 
         # No effect comes between here and the next one, so uploads and completions in the meantime are included.
-        dropped = subsumed(held.retained, num_retained)
-        held.give_up(dropped, num_retained)
+        dropped = subsumed(claim.retained, num_retained)
+        claim.give_up(dropped, num_retained)
         self._freed |= registry.subsume(record.id for record in dropped if record.id is not None) | survey.files
-        retained = {record.manifest for record in held.retained}
+        retained = {record.manifest for record in claim.retained}
         self._superfluous |= {Key(record.manifest) for record in dropped if record.manifest is not None}
         self._superfluous |= registry.take_stray_manifests()
         self._superfluous |= {key for key in survey.manifests if key not in retained and self._is_garbage(key)}
         self._markers |= {key for key in survey.markers if self._is_stray_marker(key, survey)}
         self._swept = True
-        yield from self._spare_claimed(held.identity.job)
+        yield from self._spare_claimed(claim.identity.job)
 
         self._files |= registry.condemn(self._freed)
         self._freed.clear()
         manifests, files = frozenset(self._manifests), frozenset(self._files)
-        below = prune_below(held)
+        below = prune_below(claim)
         if manifests or files or self._markers or self._pruned_below is None or below > self._pruned_below:
-            yield from self._verify(held)
+            yield from self._verify(claim)
             yield from _delete_in_order(manifests)
             self._manifests -= manifests
             self._markers |= {Key(keys.claim_marker(key)) for key in manifests}
@@ -123,9 +123,9 @@ class Collector:
             self._pruned_below = max(below, self._pruned_below or below)
         return Collected(dropped, manifests, files, swept)
 
-    def _verify(self, held: Claim) -> Program[None]:
+    def _verify(self, claim: Claim) -> Program[None]:
         try:
-            yield from verify(held)
+            yield from verify(claim)
         except LogDamaged as error:
             # The job need not stop: its completions are intact, and it retains the snapshots that it knows.
             raise CannotCollect(f"nothing is deleted: {error.what}", error.fix) from error

@@ -64,7 +64,7 @@ def commit(completion: Completion, manifest: Manifest) -> Generator[Commit, obje
 
 
 def recover(
-    held: Claim,
+    claim: Claim,
     sinks: Iterable[OperatorUid],
     *,
     fork: bool = False,
@@ -84,7 +84,7 @@ def recover(
     checkpoint: CheckpointId | None = None
     uncommittable: str | None = None
     known = list(sinks)
-    record = held.uncommitted
+    record = claim.uncommitted
     if record is not None:
         assert record.id is not None
         assert record.manifest is not None
@@ -98,9 +98,9 @@ def recover(
             yield from _commit_all(manifest)
             checkpoint = record.id
             known.extend(sink.uid for sink in manifest.sinks)
-        held.committed(record.id)
+        claim.committed(record.id)
     for sink in dict.fromkeys(known):
-        yield Abort(sink, held.epoch)
+        yield Abort(sink, claim.epoch)
     return Recovered(checkpoint, uncommittable)
 
 

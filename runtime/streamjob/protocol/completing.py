@@ -12,7 +12,7 @@ from streamjob.store.effects import Program, put
 
 
 def complete_snapshot(
-    held: Claim,
+    claim: Claim,
     registry: Registry,
     manifest: Manifest,
     now: float,
@@ -33,11 +33,11 @@ def complete_snapshot(
         StoreUnavailable, StoreDenied: it is not completed and never will be: abort it in the registry.
         IllegalStep: the manifest is not this epoch's, or refers to objects that may be deleted; or see `complete`.
     """
-    owner = (held.identity.job.name, held.identity.job.namespace, held.epoch)
+    owner = (claim.identity.job.name, claim.identity.job.namespace, claim.epoch)
     if (manifest.job, manifest.namespace, manifest.epoch) != owner:
-        raise IllegalStep(f"the manifest of {manifest.kind} {manifest.id} is not one of {held!r}")
+        raise IllegalStep(f"the manifest of {manifest.kind} {manifest.id} is not one of {claim!r}")
     kind = RecordKind(manifest.kind)
-    held.check_held()
+    claim.check_held()
     content = encode_manifest(manifest)
     if kind is RecordKind.SAVEPOINT:
         if savepoint_uri is None:
@@ -46,9 +46,9 @@ def complete_snapshot(
     else:
         reference = key = keys.manifest(manifest.epoch, manifest.id)
         # After a record that may exist, a successor may have deleted the manifest; it must not be created again.
-        if not held.may_name(manifest.id):
+        if not claim.may_name(manifest.id):
             registry.check_protected(manifest)
             yield from put(key, content)
-    completion = yield from complete(held, kind, manifest.id, NamedManifest.of(reference, content), now)
+    completion = yield from complete(claim, kind, manifest.id, NamedManifest.of(reference, content), now)
     registry.completed(manifest)
     return completion

@@ -57,7 +57,7 @@ def copy(record: LogRecord) -> Program[None]:
         return
 
 
-def settled_above(record: LogRecord) -> Program[bool]:
+def is_followed(record: LogRecord) -> Program[bool]:
     """Return whether the log continues above a record that was just created."""
     unknown: StoreError | None = None
     for _ in range(TRIES):

@@ -14,7 +14,7 @@ from typing import TypeVar, final
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
-from streamjob.protocol.creating import OutcomeUnknown, copy, create, settled_above
+from streamjob.protocol.creating import OutcomeUnknown, copy, create, is_followed
 from streamjob.protocol.log import (
     JOBS_OWN,
     JobId,
@@ -71,7 +71,7 @@ class Claim:
         self._retained = [found for found in below.completions if found.kind in JOBS_OWN]
         self._num_retained = num_retained
         self._uncommitted = below.newest
-        self._unsettled: LogRecord | None = None
+        self._in_doubt: LogRecord | None = None
         self._lost: Superseded | None = None
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class Claim:
 
         Also true while the outcome of another one is unknown: then nothing is certain.
         """
-        return self._unsettled is not None or checkpoint <= self.last_id
+        return self._in_doubt is not None or checkpoint <= self.last_id
 
     def check_held(self) -> None:
         """Raise Superseded if the log is known to be lost."""
@@ -152,19 +152,17 @@ class Claim:
 
     def _prepare(self, record: LogRecord) -> LogRecord:
         self.check_held()
-        if self._unsettled is not None:
-            if _same_completion(self._unsettled, record):
-                return self._unsettled
-            raise IllegalStep(
-                f"whether {self._unsettled.kind} {self._unsettled.id} completed is unknown: end the epoch"
-            )
+        if self._in_doubt is not None:
+            if _same_completion(self._in_doubt, record):
+                return self._in_doubt
+            raise IllegalStep(f"whether {self._in_doubt.kind} {self._in_doubt.id} completed is unknown: end the epoch")
         if self._uncommitted is not None:
             raise IllegalStep(f"{self._uncommitted.kind} {self._uncommitted.id} is completed and not yet committed")
         if record.id is None or record.id <= self.last_id:
             raise IllegalStep(f"id {record.id} is not above {self.last_id}, the last one completed")
         if record.manifest is None or not _in_its_place(record, record.manifest):
             raise IllegalStep(f"{record.manifest!r} is no place for the manifest of {record.kind} {record.id}")
-        self._unsettled = record
+        self._in_doubt = record
         return record
 
     def _oldest_above(self, kind: RecordKind) -> LogSeq:
@@ -175,8 +173,8 @@ class Claim:
         # Without a checkpoint to retain, the log is kept from the claim on.
         return max(self.oldest, own[0] if own else self.record.seq)
 
-    def _settle(self, record: LogRecord, *, created: bool) -> None:
-        self._unsettled = None
+    def _conclude(self, record: LogRecord, *, created: bool) -> None:
+        self._in_doubt = None
         if created:
             self._last = self._newest = self._uncommitted = record
             if record.kind in JOBS_OWN:
@@ -197,7 +195,7 @@ class Completion:
         return f"Completion({self.record.kind} {self.record.id}, epoch {self.record.epoch})"
 
 
-def claim(
+def claim_log(
     identity: Identity,
     now: float,
     *,
@@ -257,7 +255,7 @@ def claim(
 
 
 def complete(
-    held: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: NamedManifest, now: float
+    claim: Claim, kind: RecordKind, checkpoint: CheckpointId, manifest: NamedManifest, now: float
 ) -> Program[Completion]:
     """Make a checkpoint real: create the next log record, which names its manifest.
 
@@ -275,48 +273,48 @@ def complete(
         StoreDenied: the checkpoint is not completed.
         IllegalStep: the last completion is not committed, its outcome is unknown, or an argument cannot be right.
     """
-    repeated = held._unsettled is not None
-    record = held._prepare(
+    repeated = claim._in_doubt is not None
+    record = claim._prepare(
         LogRecord(
-            seq=LogSeq(held.last_seq + 1),
+            seq=LogSeq(claim.last_seq + 1),
             kind=kind,
-            epoch=held.epoch,
-            owner=held.identity.owner,
-            attempt=held.identity.attempt,
+            epoch=claim.epoch,
+            owner=claim.identity.owner,
+            attempt=claim.identity.attempt,
             id=checkpoint,
             manifest=manifest.reference,
             manifest_size=manifest.size,
             manifest_sha256=manifest.sha256,
             time=now,
-            job=held.identity.job.name,
-            namespace=held.identity.job.namespace,
+            job=claim.identity.job.name,
+            namespace=claim.identity.job.namespace,
             last_id=checkpoint,
-            oldest=held._oldest_above(kind),
-            previous=sha256_of(encode_record(held._last)),
+            oldest=claim._oldest_above(kind),
+            previous=sha256_of(encode_record(claim._last)),
         )
     )
     try:
         created = yield from create(record)
-        overtaken = not created or (yield from settled_above(record))
+        overtaken = not created or (yield from is_followed(record))
     except OutcomeUnknown:
         raise
     except StoreError as error:
         if repeated:
             # This call was refused, but the previous one may have been applied, or will be.
             raise OutcomeUnknown(
-                f"whether {record.kind} {record.id} of job {held.identity.job} completed is unknown: {error.what}",
+                f"whether {record.kind} {record.id} of job {claim.identity.job} completed is unknown: {error.what}",
                 "nothing is lost: the next claim of the log finds out",
             ) from error
-        held._settle(record, created=False)
+        claim._conclude(record, created=False)
         raise
-    held._settle(record, created=not overtaken)
+    claim._conclude(record, created=not overtaken)
     if overtaken:
-        raise held._lose()
+        raise claim._lose()
     yield from copy(record)
-    return Completion(_ISSUED_HERE, held, record)
+    return Completion(_ISSUED_HERE, claim, record)
 
 
-def verify(held: Claim) -> Program[None]:
+def verify(claim: Claim) -> Program[None]:
     """Check that the claim is still the last one, and that no needed record is missing.
 
     The claim may be lost right afterwards: the next actions must be harmless even then.
@@ -325,9 +323,9 @@ def verify(held: Claim) -> Program[None]:
         Superseded: the claim is not the last one.
         LogDamaged: a record is missing.
     """
-    held.check_held()
+    claim.check_held()
     # Current values: a concurrent completion may add a record, and give up old ones.
-    needed, last = held.oldest, held.last_seq
+    needed, last = claim.oldest, claim.last_seq
     found: set[LogSeq] = set()
     after, more = keys.log_record(LogSeq(needed - 1)) if needed else "", True
     while more:
@@ -335,9 +333,9 @@ def verify(held: Claim) -> Program[None]:
         found.update(seq for info in page.objects if (seq := keys.log_seq(info.key)) is not None)
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
-    above = {seq for seq in found if seq > held.last_seq}
+    above = {seq for seq in found if seq > claim.last_seq}
     # A concurrent completion of this claim may have created its record already.
-    under_way = held._unsettled
+    under_way = claim._in_doubt
     if above and under_way is not None and above == {under_way.seq}:
         try:
             if (yield from get(keys.log_record(under_way.seq))) == encode_record(under_way):
@@ -345,13 +343,13 @@ def verify(held: Claim) -> Program[None]:
         except ObjectMissing:
             pass
     if above:
-        raise held._lose()
-    missing = [seq for seq in range(held.oldest, last + 1) if seq not in found]
+        raise claim._lose()
+    missing = [seq for seq in range(claim.oldest, last + 1) if seq not in found]
     if missing:
-        raise LogDamaged(held.identity.job, f"{keys.log_record(LogSeq(missing[0]))} does not exist any more")
+        raise LogDamaged(claim.identity.job, f"{keys.log_record(LogSeq(missing[0]))} does not exist any more")
 
 
-def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
+def unless_superseded(claim: Claim, program: Generator[E, object, T]) -> Generator[StoreEffect | E, object, T]:
     """Run a program that reads snapshots; if it finds one unusable, check first whether the log is still held.
 
     A successor deletes objects that it no longer needs, so a missing object is not damage to a superseded owner.
@@ -363,7 +361,7 @@ def unless_superseded(held: Claim, program: Generator[E, object, T]) -> Generato
     try:
         return (yield from program)
     except CannotRestore:
-        yield from verify(held)
+        yield from verify(claim)
         raise
 
 

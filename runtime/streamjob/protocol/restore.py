@@ -76,9 +76,9 @@ class Resolution:
         """Whether the snapshot belongs to another job, and must be claimed before it is used."""
         return self.manifest is not None and self.record is None and self.mode is ClaimMode.CLAIM
 
-    def registry(self, held: Claim) -> Registry:
+    def registry(self, claim: Claim) -> Registry:
         """Return the registry for the claimed epoch that starts from here."""
-        registry = Registry(held.epoch)
+        registry = Registry(claim.epoch)
         if self.manifest is not None and self.record is not None and self.record.kind in JOBS_OWN:
             registry.adopt(self.manifest, reusable=self.reusable)
         return registry

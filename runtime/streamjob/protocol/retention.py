@@ -52,11 +52,11 @@ def subsumed(checkpoints: Sequence[LogRecord], num_retained: int) -> tuple[LogRe
     return tuple(checkpoints[:-num_retained])
 
 
-def prune_below(held: Claim) -> LogSeq:
+def prune_below(claim: Claim) -> LogSeq:
     """Return the number below which the log's records are superfluous.
 
     The remaining records are those of all retained checkpoints, which makes them exist, and all above the oldest of
     them; from the claim on if none is retained. They always include the newest completion and the highest record, and
     all records that the highest record still counts as part of the log.
     """
-    return min(held.oldest, held.retained[0].seq if held.retained else held.record.seq)
+    return min(claim.oldest, claim.retained[0].seq if claim.retained else claim.record.seq)

@@ -22,7 +22,7 @@ from streamjob.protocol.claiming import find_claimed, mark_for_deletion
 from streamjob.protocol.collector import CannotCollect, records_below
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
-from streamjob.protocol.ownership import Claim, Identity, claim, verify
+from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
 from streamjob.protocol.registry import own_key
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
@@ -106,12 +106,12 @@ def _identity(job: JobSnapshots, owner: Owner) -> Identity:
 
 
 def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: float) -> Program[Deleted]:
-    held = yield from claim(identity, now)
+    claim = yield from claim_log(identity, now)
     numbers = {record.seq for record in doomed}
-    newest = held.newest
+    newest = claim.newest
     if newest is None or newest.seq in numbers:
         raise CannotDelete(f"the log of job {identity.job} has changed meanwhile", "repeat the command")
-    kept = [record for record in held.below.completions if record.seq not in numbers]
+    kept = [record for record in claim.below.completions if record.seq not in numbers]
     needed: set[Key] = set()
     for record in kept:
         needed |= yield from _needs(record, newest, oldest_doomed=min(numbers))
@@ -124,12 +124,12 @@ def _delete_checkpoints(identity: Identity, doomed: tuple[LogRecord, ...], now: 
         except CannotRestore:
             # Its files are unknown now; the next owner's sweep finds them, since no other checkpoint needs them.
             continue
-    files = {key for key in freed - needed if _is_earlier(key, held)}
+    files = {key for key in freed - needed if _is_earlier(key, claim)}
     manifests = tuple(Key(record.manifest) for record in doomed if record.manifest is not None)
     for manifest in manifests:
         if not (yield from mark_for_deletion(manifest, identity.job)):
             raise _claimed(manifest)
-    yield from verify(held)
+    yield from verify(claim)
     yield from delete(manifests)
     yield from delete((*sorted(files), *(Key(keys.claim_marker(manifest)) for manifest in manifests)))
     pruned = yield from _prune(identity, kept, newest, now)
@@ -174,9 +174,9 @@ def _claimed(manifest: str) -> CannotDelete:
     )
 
 
-def _is_earlier(key: Key, held: Claim) -> bool:
+def _is_earlier(key: Key, claim: Claim) -> bool:
     epoch = keys.shared_epoch(key)
-    return epoch is not None and epoch < held.epoch
+    return epoch is not None and epoch < claim.epoch
 
 
 def _prune(identity: Identity, kept: list[LogRecord], newest: LogRecord, now: float) -> Program[int]:
@@ -184,11 +184,11 @@ def _prune(identity: Identity, kept: list[LogRecord], newest: LogRecord, now: fl
     checkpoints = [record.seq for record in kept if record.kind is not RecordKind.SAVEPOINT]
     # Only records that a later record has given up may be deleted.
     try:
-        held = yield from claim(identity, now, again=True, oldest=min([*checkpoints, newest.seq]))
+        claim = yield from claim_log(identity, now, again=True, oldest=min([*checkpoints, newest.seq]))
     except Superseded:
         # The next owner prunes the log instead.
         return 0
-    superfluous = yield from records_below(held.oldest)
+    superfluous = yield from records_below(claim.oldest)
     yield from delete(tuple(sorted(superfluous)))
     return len(superfluous)
 

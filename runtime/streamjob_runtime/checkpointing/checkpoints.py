@@ -209,7 +209,7 @@ class Checkpoints:
     def _complete(self, action: m.CompleteCheckpoint) -> None:
         try:
             manifest = self._manifest_of(action)
-            uri = self._settle(manifest, self._savepoint(action.id))
+            uri = self._complete_in_log(manifest, self._savepoint(action.id))
             self._emission.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
@@ -228,7 +228,7 @@ class Checkpoints:
         under_way = self._under_way.get(checkpoint)
         return under_way.savepoint if under_way else None
 
-    def _settle(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
+    def _complete_in_log(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
         """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""
         if savepoint is not None:
             savepoint.write(manifest)

@@ -22,7 +22,7 @@ from streamjob.protocol.committing import Abort, Commit, Recovered, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import read_completed
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim, unless_superseded, verify
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
@@ -73,24 +73,24 @@ class Ledger:
 
     Args:
         store: at the job's root.
-        held: the claim.
+        claim: the claim of the epoch.
         clock: seconds since 1970.
         num_retained: checkpoints that are kept.
     """
 
-    def __init__(self, store: Store, held: Claim, clock: Clock, num_retained: int) -> None:
+    def __init__(self, store: Store, claim: Claim, clock: Clock, num_retained: int) -> None:
         self.store = store
         self.num_retained = num_retained
         self.incremental = True
         self.references = References(store)
-        self._held = held
+        self._claim = claim
         self._clock = clock
         self._lock = threading.RLock()
-        self._registry = Registry(held.epoch)
+        self._registry = Registry(claim.epoch)
         self._collector = Collector(self._registry)
         self._completion: Completion | None = None
         self._builds_on: Manifest | None = None
-        self._last_id = held.last_id
+        self._last_id = claim.last_id
 
     @staticmethod
     def claim(store: Store, identity: Identity, clock: Clock, num_retained: int, *, again: bool = False) -> Ledger:
@@ -101,23 +101,23 @@ class Ledger:
             ForeignLog, LogDamaged, UnknownRecordVersion: the log cannot be used.
             StoreError: the store does not let it be claimed now.
         """
-        held = drive(store, claim(identity, clock(), num_retained=num_retained, again=again))
-        return Ledger(store, held, clock, num_retained)
+        claim = drive(store, claim_log(identity, clock(), num_retained=num_retained, again=again))
+        return Ledger(store, claim, clock, num_retained)
 
     @property
     def job(self) -> JobId:
         """The job whose log it is."""
-        return self._held.identity.job
+        return self._claim.identity.job
 
     @property
     def epoch(self) -> Epoch:
         """The epoch that the claim began."""
-        return self._held.epoch
+        return self._claim.epoch
 
     @property
     def finished(self) -> bool:
         """Whether the job's work is done."""
-        return self._held.finished
+        return self._claim.finished
 
     @property
     def last_id(self) -> CheckpointId:
@@ -127,7 +127,7 @@ class Ledger:
     @property
     def newest_epoch(self) -> Epoch | None:
         """The epoch of the newest completion; None if nothing was completed."""
-        return None if self._held.newest is None else self._held.newest.epoch
+        return None if self._claim.newest is None else self._claim.newest.epoch
 
     def resolve(self, wanted: RestoreFrom) -> Resolution:
         """Decide what the epoch starts from.
@@ -136,9 +136,9 @@ class Ledger:
             Superseded: another owner holds the log, and may have deleted what is missing.
             CannotRestore: that cannot be used, or not be claimed.
         """
-        program = unless_superseded(self._held, self._start_from(wanted))
+        program = unless_superseded(self._claim, self._start_from(wanted))
         resolution = self._read(program)
-        self._registry = resolution.registry(self._held)
+        self._registry = resolution.registry(self._claim)
         self._collector = Collector(self._registry)
         self._builds_on = resolution.manifest if resolution.reusable else None
         self._last_id = max(self._last_id, resolution.last_id)
@@ -146,14 +146,14 @@ class Ledger:
 
     def _start_from(self, wanted: RestoreFrom) -> Generator[StoreEffect | CreateOutside, object, Resolution]:
         resolution = yield from resolve(
-            self._held.below,
+            self._claim.below,
             wanted.snapshot,
             root=self.store.uri,
             mode=wanted.mode,
             require_snapshot=wanted.require_snapshot,
         )
         if resolution.to_be_claimed and resolution.reference is not None:
-            yield from claim_snapshot(resolution.reference, self._held.identity.job, self.store.uri)
+            yield from claim_snapshot(resolution.reference, self._claim.identity.job, self.store.uri)
         return resolution
 
     def newest_manifest(self) -> Manifest | None:
@@ -163,10 +163,10 @@ class Ledger:
             Superseded: another owner holds the log, and may have deleted it.
             CannotRestore: it cannot be read.
         """
-        newest = self._held.newest
+        newest = self._claim.newest
         if newest is None or newest.manifest is None:
             return None
-        return drive(self.store, unless_superseded(self._held, read_completed(newest)), fetch=self._fetch)
+        return drive(self.store, unless_superseded(self._claim, read_completed(newest)), fetch=self._fetch)
 
     def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
         """Commit the newest completion again, and discard what was staged behind it: first thing in an epoch.
@@ -182,7 +182,7 @@ class Ledger:
             elif isinstance(effect, Abort):
                 committer.abort(effect.sink)
 
-        program = unless_superseded(self._held, recover(self._held, sinks, fork=fork))
+        program = unless_superseded(self._claim, recover(self._claim, sinks, fork=fork))
         return drive(self.store, program, fetch=self._fetch, perform=perform)
 
     def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
@@ -191,11 +191,11 @@ class Ledger:
         Raises:
             Superseded: another owner holds the log, and may have deleted the files.
         """
-        drive(self.store, verify(self._held))
+        drive(self.store, verify(self._claim))
         record = resolution.record
-        if record is None or record != self._held.below.newest:
+        if record is None or record != self._claim.below.newest:
             return None
-        return self._read(unusable(self._held.below, record, [problem]))
+        return self._read(unusable(self._claim.below, record, [problem]))
 
     def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
         """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
@@ -246,7 +246,7 @@ class Ledger:
             OutcomeUnknown: whether it is completed is not known yet; call again, or end the epoch.
             StoreError: it is not completed.
         """
-        program = complete_snapshot(self._held, self._registry, manifest, self._clock(), savepoint_uri=savepoint)
+        program = complete_snapshot(self._claim, self._registry, manifest, self._clock(), savepoint_uri=savepoint)
         completion = drive(self.store, program, guard=self._lock)
         with self._lock:
             self._completion = completion
@@ -260,12 +260,12 @@ class Ledger:
     def may_name(self, checkpoint: CheckpointId) -> bool:
         """Return whether the log names a checkpoint, or may come to; if not, it is certainly not completed."""
         with self._lock:
-            return self._held.may_name(checkpoint)
+            return self._claim.may_name(checkpoint)
 
     def committed(self, checkpoint: CheckpointId) -> None:
         """Note that every sink has committed a completed checkpoint."""
         with self._lock:
-            self._held.committed(checkpoint)
+            self._claim.committed(checkpoint)
 
     def collect(self) -> tuple[CheckpointId, ...]:
         """Delete what nothing needs any longer; return the checkpoints that are no longer retained.

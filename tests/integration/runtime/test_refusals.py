@@ -18,7 +18,7 @@ from tests.integration.runtime.purchases import Purchases, write_job
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import Attempt, Owner
 from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity, claim
+from streamjob.protocol.ownership import Identity, claim_log
 from streamjob.snapshot.record import LogRecord
 from streamjob.snapshot.sealing import CHECKSUM, sealed
 from streamjob.store import LocalStore
@@ -218,7 +218,7 @@ def test_an_older_checkpoint_that_shares_the_damaged_object_is_not_offered(copy:
 
 def test_a_lower_attempt_than_the_last_claims_is_superseded(copy: Copy) -> None:
     job = JobId("default", "purchases")
-    drive(LocalStore(copy.root), claim(Identity(job=job, owner=Owner("another"), attempt=Attempt(7)), 0.0))
+    drive(LocalStore(copy.root), claim_log(Identity(job=job, owner=Owner("another"), attempt=Attempt(7)), 0.0))
     log = copy.log
 
     code, output = copy.run("--attempt", "6")

@@ -12,7 +12,7 @@ from streamjob.protocol.committing import Recovered, SinkEffect, commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import encode_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
@@ -63,19 +63,19 @@ class Life:
 
     def __post_init__(self) -> None:
         identity = Identity(job=JOB, owner=Owner(f"owner-{id(self)}"), attempt=Attempt(0))
-        self.held: Claim = drive(self.store, claim(identity, 1.0, num_retained=self.num_retained))
+        self.claim: Claim = drive(self.store, claim_log(identity, 1.0, num_retained=self.num_retained))
         self.resolution: Resolution = self.resolve(self.wanted)
         self.recovered = self.recover()
-        self.registry = self.resolution.registry(self.held)
+        self.registry = self.resolution.registry(self.claim)
         self.collector = Collector(self.registry)
         self.last = self.resolution.last_id
 
     def resolve(self, wanted: str = "latest", *, require: bool = False) -> Resolution:
-        program = resolve(self.held.below, wanted, root=self.store.uri, mode=self.mode, require_snapshot=require)
+        program = resolve(self.claim.below, wanted, root=self.store.uri, mode=self.mode, require_snapshot=require)
         return drive(self.store, program, fetch=lambda uri: self.store.get(Key("elsewhere/" + uri.rsplit("/", 2)[1])))
 
     def recover(self) -> Recovered:
-        return drive(self.store, recover(self.held, [SINK], fork=self.resolution.fork), perform=self.sink.append)
+        return drive(self.store, recover(self.claim, [SINK], fork=self.resolution.fork), perform=self.sink.append)
 
     def refer(self, number: CheckpointId, content: str) -> FileRef:
         known = self.registry.reuse(number, sha256_of(content), len(content))
@@ -88,10 +88,10 @@ class Life:
     def begin(self, *contents: str) -> Manifest:
         self.last = CheckpointId(self.last + 1)
         self.registry.begin(self.last)
-        return manifest_of(self.held.epoch, self.last, tuple(self.refer(self.last, content) for content in contents))
+        return manifest_of(self.claim.epoch, self.last, tuple(self.refer(self.last, content) for content in contents))
 
     def complete(self, manifest: Manifest, place: str | None = None) -> Completion:
-        program = complete_snapshot(self.held, self.registry, manifest, 2.0, savepoint_uri=place)
+        program = complete_snapshot(self.claim, self.registry, manifest, 2.0, savepoint_uri=place)
         completion = drive(self.store, program)
         drive(self.store, commit(completion, manifest), perform=self.sink.append)
         return completion
@@ -115,7 +115,7 @@ def without_recovery(store: FaultyStore) -> Life:
     """Claim the log, and resolve and commit nothing yet."""
     owner = Life.__new__(Life)
     owner.store, owner.mode = store, ClaimMode.CLAIM
-    owner.held = drive(store, claim(Identity(job=JOB, owner=Owner("reader"), attempt=Attempt(0)), 1.0))
+    owner.claim = drive(store, claim_log(Identity(job=JOB, owner=Owner("reader"), attempt=Attempt(0)), 1.0))
     return owner
 
 

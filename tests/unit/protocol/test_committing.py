@@ -20,7 +20,7 @@ def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> 
     owner.checkpoint("a")
 
     assert owner.sink == [Commit(SINK, CheckpointId(1), (1,))]
-    assert owner.held.uncommitted is None
+    assert owner.claim.uncommitted is None
 
 
 def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earlier_epochs_staged(
@@ -39,7 +39,7 @@ def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earl
 def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:
     owner = Life(store)
     manifest = owner.begin("a")
-    completion = drive(store, complete_snapshot(owner.held, owner.registry, manifest, 2.0))
+    completion = drive(store, complete_snapshot(owner.claim, owner.registry, manifest, 2.0))
 
     def fail(effect: Commit) -> None:
         raise OSError("the sink is away")
@@ -49,7 +49,7 @@ def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(sto
     with pytest.raises(IllegalStep, match="not yet committed"):
         owner.checkpoint("b")
     drive(store, commit(completion, manifest), perform=owner.sink.append)
-    assert owner.held.uncommitted is None
+    assert owner.claim.uncommitted is None
 
 
 def test_a_fork_from_an_unreadable_newest_completion_says_that_its_output_is_given_up(store: FaultyStore) -> None:
@@ -69,7 +69,7 @@ def test_without_a_fork_an_unreadable_newest_completion_is_an_error(store: Fault
     spoil(store, first.checkpoint("a"), "manifest missing")
 
     with pytest.raises(SnapshotMissing):
-        drive(store, recover(without_recovery(store).held, [SINK]), perform=lambda effect: None)
+        drive(store, recover(without_recovery(store).claim, [SINK]), perform=lambda effect: None)
 
 
 def test_a_finished_job_is_committed_again(store: FaultyStore) -> None:
@@ -79,5 +79,5 @@ def test_a_finished_job_is_committed_again(store: FaultyStore) -> None:
 
     second = Life(store)
 
-    assert second.held.finished
+    assert second.claim.finished
     assert second.sink[0] == Commit(SINK, CheckpointId(1), (1,))

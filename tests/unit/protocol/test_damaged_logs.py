@@ -11,7 +11,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, Key, LogSeq, Owner
 from streamjob.protocol.collector import CannotCollect
 from streamjob.protocol.log import LogDamaged, LogView, read
-from streamjob.protocol.ownership import Identity, claim
+from streamjob.protocol.ownership import Identity, claim_log
 from streamjob.snapshot import keys
 from streamjob.snapshot.sealing import Seal, check_seal, sealed
 from streamjob.store.effects import drive
@@ -50,7 +50,7 @@ def refused(store: FaultyStore, named: Key) -> str:
     with pytest.raises(LogDamaged) as reading:
         drive(store, read(JOB))
     with pytest.raises(LogDamaged):
-        drive(store, claim(Identity(job=JOB, owner=Owner("o"), attempt=Attempt(0)), 1.0))
+        drive(store, claim_log(Identity(job=JOB, owner=Owner("o"), attempt=Attempt(0)), 1.0))
     assert reading.value.exit_code is ExitCode.CANNOT_RESTORE
     assert "streamjob log repair" in reading.value.fix
     assert "--from" in reading.value.fix
@@ -109,7 +109,9 @@ def test_a_record_in_the_place_of_another_one_is_named(store: FaultyStore) -> No
 
 def test_a_whole_record_of_the_same_number_from_another_history_is_noticed(store: FaultyStore) -> None:
     owner = crashed(store)
-    other = owner.held.record.model_copy(update={"seq": 2, "epoch": 1, "oldest": 0, "last_id": 1, "previous": "0" * 64})
+    other = owner.claim.record.model_copy(
+        update={"seq": 2, "epoch": 1, "oldest": 0, "last_id": 1, "previous": "0" * 64}
+    )
     store.put(record(2), sealed(other.stored_fields()))
 
     assert f"{record(2)} is not the record that {record(3)} was written on top of" in refused(store, record(2))
@@ -190,7 +192,7 @@ def test_the_log_of_a_deleted_job_of_version_1_begins_anew(store: FaultyStore) -
     version_1(store)
     store.delete([Key(key) for key in stored(store, "") if key != record(3)])
 
-    assert Life(store).held.epoch == 3
+    assert Life(store).claim.epoch == 3
 
 
 def test_the_checksum_is_that_of_all_bytes_before_it() -> None:

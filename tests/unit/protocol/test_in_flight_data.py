@@ -150,7 +150,7 @@ def test_a_segment_that_nothing_protects_is_not_completed(store: FaultyStore) ->
 def test_a_missing_segment_is_a_problem_of_the_snapshot(store: FaultyStore) -> None:
     life = Life(store)
     uploaded = life.refer(life.begin().id, "one")
-    manifest = with_channels(manifest_of(life.held.epoch, life.last), channel(segment(uploaded)))
+    manifest = with_channels(manifest_of(life.claim.epoch, life.last), channel(segment(uploaded)))
     record = life.complete(manifest).record
     assert drive(store, find_problems(record, {uploaded.object: 3})) == ()
 

@@ -26,7 +26,7 @@ from streamjob.protocol.ownership import (
     Completion,
     Identity,
     IllegalStep,
-    claim,
+    claim_log,
     complete,
     verify,
 )
@@ -85,12 +85,12 @@ def write_version_1(store: FaultyStore, *records: LogRecord) -> None:
 
 
 def checkpoint(
-    store: FaultyStore, held: Claim, number: int, now: float = 2.0, kind: RecordKind = RecordKind.CHECKPOINT
+    store: FaultyStore, claim: Claim, number: int, now: float = 2.0, kind: RecordKind = RecordKind.CHECKPOINT
 ) -> Completion:
     """Complete and commit a checkpoint."""
-    manifest = keys.manifest(held.epoch, CheckpointId(number))
-    completion = drive(store, complete(held, kind, CheckpointId(number), named(manifest), now))
-    held.committed(CheckpointId(number))
+    manifest = keys.manifest(claim.epoch, CheckpointId(number))
+    completion = drive(store, complete(claim, kind, CheckpointId(number), named(manifest), now))
+    claim.committed(CheckpointId(number))
     return completion
 
 
@@ -105,17 +105,17 @@ def test_an_empty_log_has_no_epoch_and_no_completion(store: FaultyStore) -> None
 
 
 def test_the_first_claim_begins_epoch_1(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
 
-    assert (held.epoch, held.last_seq, held.finished) == (1, 0, False)
+    assert (claim.epoch, claim.last_seq, claim.finished) == (1, 0, False)
 
 
 def test_a_claim_knows_the_completions_below_it(store: FaultyStore) -> None:
-    first = drive(store, claim(identity(), 1.0))
+    first = drive(store, claim_log(identity(), 1.0))
     checkpoint(store, first, 4)
     checkpoint(store, first, 7)
 
-    second = drive(store, claim(identity("two"), 2.0))
+    second = drive(store, claim_log(identity("two"), 2.0))
 
     assert (second.epoch, second.last_seq, second.last_id) == (2, 3, 7)
     assert [found.id for found in second.retained] == [4, 7]
@@ -147,9 +147,9 @@ def test_in_version_1_a_completion_of_the_epoch_by_another_owner_does_not_count(
 
 
 def test_a_reader_goes_back_as_far_as_it_needs_and_no_further(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     for number in range(1, 9):
-        checkpoint(store, held, number)
+        checkpoint(store, claim, number)
     store.calls.clear()
 
     assert seqs(drive(store, read(JOB, checkpoints=2))) == [7, 8]
@@ -196,7 +196,7 @@ def test_a_record_of_an_unknown_version_is_refused(store: FaultyStore) -> None:
     store.put(keys.log_record(LogSeq(0)), b'{"formatVersion": 3, "seq": 0}')
 
     with pytest.raises(UnknownRecordVersion, match="format version 3") as raised:
-        drive(store, claim(identity(), 1.0))
+        drive(store, claim_log(identity(), 1.0))
     assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
 
 
@@ -217,26 +217,26 @@ def test_what_is_no_record_is_refused(store: FaultyStore, content: bytes) -> Non
     store.put(keys.log_record(LogSeq(0)), content)
 
     with pytest.raises(LogDamaged, match=r"log/0{20}\.json"):
-        drive(store, claim(identity(), 1.0))
+        drive(store, claim_log(identity(), 1.0))
 
 
 def test_the_log_of_another_job_is_refused(store: FaultyStore) -> None:
-    drive(store, claim(Identity(job=JobId("tests", "other"), owner=Owner("o"), attempt=Attempt(0)), 1.0))
+    drive(store, claim_log(Identity(job=JobId("tests", "other"), owner=Owner("o"), attempt=Attempt(0)), 1.0))
 
     with pytest.raises(ForeignLog, match="tests/other"):
-        drive(store, claim(identity(), 1.0))
+        drive(store, claim_log(identity(), 1.0))
 
 
 def test_a_claimer_that_loses_a_number_reads_on_and_takes_the_next(store: FaultyStore) -> None:
-    claiming = claim(identity("two"), 2.0)
+    claiming = claim_log(identity("two"), 2.0)
     effect = next(claiming)
     while not isinstance(effect, PutIfAbsent):
         effect = claiming.send(drive(store, _once(effect)))
-    drive(store, claim(identity("one"), 1.0))
+    drive(store, claim_log(identity("one"), 1.0))
 
-    held = drive(store, _resumed(claiming, effect))
+    claim = drive(store, _resumed(claiming, effect))
 
-    assert (held.epoch, held.last_seq) == (2, 1)
+    assert (claim.epoch, claim.last_seq) == (2, 1)
 
 
 def _resumed(program: Program[T], effect: StoreEffect) -> Program[T]:
@@ -255,107 +255,107 @@ def _resumed(program: Program[T], effect: StoreEffect) -> Program[T]:
 
 
 def test_a_claimer_that_slept_through_pruning_does_not_take_a_free_number_for_its_own(store: FaultyStore) -> None:
-    claiming = claim(identity("sleeper"), 1.0)
+    claiming = claim_log(identity("sleeper"), 1.0)
     effect = next(claiming)
     while not isinstance(effect, PutIfAbsent):
         effect = claiming.send(drive(store, _once(effect)))
     write(store, record(6, 3, owner="three"), record(7, 3, 9, owner="three"))
 
-    held = drive(store, _resumed(claiming, effect))
+    claim = drive(store, _resumed(claiming, effect))
 
-    assert (held.epoch, held.last_seq, held.last_id) == (4, 8, 9)
+    assert (claim.epoch, claim.last_seq, claim.last_id) == (4, 8, 9)
 
 
 def test_a_claimer_with_a_lower_attempt_than_the_last_claim_is_superseded(store: FaultyStore) -> None:
-    drive(store, claim(identity("new", attempt=3), 1.0))
+    drive(store, claim_log(identity("new", attempt=3), 1.0))
 
     with pytest.raises(Superseded, match="attempt 3") as raised:
-        drive(store, claim(identity("old", attempt=2), 2.0))
+        drive(store, claim_log(identity("old", attempt=2), 2.0))
     assert raised.value.exit_code is ExitCode.SUPERSEDED
 
 
 def test_a_claimer_with_the_same_attempt_may_claim_again(store: FaultyStore) -> None:
-    drive(store, claim(identity("one", attempt=3), 1.0))
+    drive(store, claim_log(identity("one", attempt=3), 1.0))
 
-    assert drive(store, claim(identity("again", attempt=3), 2.0)).epoch == 2
+    assert drive(store, claim_log(identity("again", attempt=3), 2.0)).epoch == 2
 
 
 def test_a_completer_that_meets_anothers_claim_stops_for_good(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
-    drive(store, claim(identity("two"), 2.0))
+    claim = drive(store, claim_log(identity(), 1.0))
+    drive(store, claim_log(identity("two"), 2.0))
 
     with pytest.raises(Superseded):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     store.calls.clear()
     with pytest.raises(Superseded):
-        checkpoint(store, held, 2)
+        checkpoint(store, claim, 2)
     assert not store.calls
 
 
 def test_a_completer_that_slept_through_pruning_notices_that_the_log_goes_on_above(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     write(store, record(5, 3, owner="three"), record(6, 3, 9, owner="three"))
 
     with pytest.raises(Superseded):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     assert seqs(drive(store, read(JOB))) == [5, 6]
 
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_lost_reply_is_settled_by_reading_the_record_back(store: FaultyStore, fault: Fault) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     store.plan = ScriptedFaults([fault], verbs=["put_if_absent"])
 
-    assert checkpoint(store, held, 1).record.seq == 1
+    assert checkpoint(store, claim, 1).record.seq == 1
     assert seqs(drive(store, read(JOB))) == [0, 1]
 
 
 def test_a_lost_reply_of_a_claim_is_settled_by_reading_the_record_back(store: FaultyStore) -> None:
     store.plan = ScriptedFaults([Fault.AFTER], verbs=["put_if_absent"])
 
-    assert drive(store, claim(identity(), 1.0)).epoch == 1
+    assert drive(store, claim_log(identity(), 1.0)).epoch == 1
 
 
 def test_another_owners_record_is_not_taken_for_ones_own(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     write(store, record(1, 1, 1, owner="impostor"))
 
     with pytest.raises(Superseded):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
 
 
 def test_a_completion_whose_outcome_stays_unknown_says_so(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     store.plan = lambda verb, key: Fault.AFTER
 
     with pytest.raises(OutcomeUnknown, match="is unknown"):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     assert store.calls["put_if_absent"] == 1 + TRIES
 
 
 def test_after_an_unknown_outcome_only_the_same_completion_may_be_tried_again(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     store.plan = lambda verb, key: Fault.AFTER
     with pytest.raises(OutcomeUnknown):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     store.plan = lambda verb, key: None
 
     with pytest.raises(IllegalStep, match="end the epoch"):
-        checkpoint(store, held, 2)
-    assert checkpoint(store, held, 1, now=99.0).record.time == 2.0
+        checkpoint(store, claim, 2)
+    assert checkpoint(store, claim, 1, now=99.0).record.time == 2.0
 
 
 def test_a_completion_that_cannot_be_verified_is_of_unknown_outcome(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     store.plan = ScriptedFaults([Fault.BEFORE] * TRIES, verbs=["list"])
 
     with pytest.raises(OutcomeUnknown):
-        checkpoint(store, held, 1)
-    assert checkpoint(store, held, 1).record.seq == 1
+        checkpoint(store, claim, 1)
+    assert checkpoint(store, claim, 1).record.seq == 1
 
 
 def test_a_refused_completion_may_be_followed_by_another(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
 
     def refuse(verb: str, key: str) -> None:
         if verb == "put_if_absent":
@@ -363,52 +363,52 @@ def test_a_refused_completion_may_be_followed_by_another(store: FaultyStore) -> 
 
     store.plan = refuse
     with pytest.raises(StoreDenied):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     store.plan = lambda verb, key: None
 
-    assert checkpoint(store, held, 2).record.seq == 1
+    assert checkpoint(store, claim, 2).record.seq == 1
 
 
 def test_a_refusal_behind_an_unknown_outcome_does_not_settle_it(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
     store.plan = lambda verb, key: Fault.AFTER
     with pytest.raises(OutcomeUnknown):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
 
     def refuse(verb: str, key: str) -> None:
         raise StoreDenied("credentials have expired")
 
     store.plan = refuse
     with pytest.raises(OutcomeUnknown, match="expired"):
-        checkpoint(store, held, 1)
+        checkpoint(store, claim, 1)
     store.plan = lambda verb, key: None
-    assert checkpoint(store, held, 1).record.seq == 1
+    assert checkpoint(store, claim, 1).record.seq == 1
 
 
 def test_nothing_is_completed_before_the_last_completion_is_committed(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
-    drive(store, complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
+    claim = drive(store, claim_log(identity(), 1.0))
+    drive(store, complete(claim, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
 
     with pytest.raises(IllegalStep, match="not yet committed"):
-        checkpoint(store, held, 2)
+        checkpoint(store, claim, 2)
 
 
 def test_nothing_is_completed_before_the_completion_below_the_claim_is_committed_again(store: FaultyStore) -> None:
-    checkpoint(store, drive(store, claim(identity(), 1.0)), 1)
-    held = drive(store, claim(identity("two"), 2.0))
+    checkpoint(store, drive(store, claim_log(identity(), 1.0)), 1)
+    claim = drive(store, claim_log(identity("two"), 2.0))
 
     with pytest.raises(IllegalStep, match="not yet committed"):
-        checkpoint(store, held, 2)
+        checkpoint(store, claim, 2)
 
 
 def test_ids_grow_across_epochs(store: FaultyStore) -> None:
-    checkpoint(store, drive(store, claim(identity(), 1.0)), 5)
-    held = drive(store, claim(identity("two"), 2.0))
-    held.committed(CheckpointId(5))
+    checkpoint(store, drive(store, claim_log(identity(), 1.0)), 5)
+    claim = drive(store, claim_log(identity("two"), 2.0))
+    claim.committed(CheckpointId(5))
 
     with pytest.raises(IllegalStep, match="not above 5"):
-        checkpoint(store, held, 5)
-    assert checkpoint(store, held, 6).record.id == 6
+        checkpoint(store, claim, 5)
+    assert checkpoint(store, claim, 6).record.id == 6
 
 
 @pytest.mark.parametrize(
@@ -421,72 +421,72 @@ def test_ids_grow_across_epochs(store: FaultyStore) -> None:
     ],
 )
 def test_a_manifest_has_its_place(store: FaultyStore, kind: RecordKind, manifest: str) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
 
     with pytest.raises(IllegalStep, match="no place"):
-        drive(store, complete(held, kind, CheckpointId(1), named(manifest), 2.0))
+        drive(store, complete(claim, kind, CheckpointId(1), named(manifest), 2.0))
 
 
 def test_a_finished_job_is_recognised_however_often_it_is_claimed_again(store: FaultyStore) -> None:
-    checkpoint(store, drive(store, claim(identity(), 1.0)), 1, kind=RecordKind.FINAL)
+    checkpoint(store, drive(store, claim_log(identity(), 1.0)), 1, kind=RecordKind.FINAL)
 
     for number in range(3):
-        held = drive(store, claim(identity(f"later-{number}"), 2.0, checkpoints=1))
-        assert held.finished
-        assert held.uncommitted is not None
-        assert held.uncommitted.kind is RecordKind.FINAL
+        claim = drive(store, claim_log(identity(f"later-{number}"), 2.0, checkpoints=1))
+        assert claim.finished
+        assert claim.uncommitted is not None
+        assert claim.uncommitted.kind is RecordKind.FINAL
 
 
 def test_capabilities_cannot_be_made_by_hand(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
 
     with pytest.raises(IllegalStep):
-        Claim(object(), identity(), held.record, held.below, None)
+        Claim(object(), identity(), claim.record, claim.below, None)
     with pytest.raises(IllegalStep):
-        Completion(object(), held, held.record)
+        Completion(object(), claim, claim.record)
 
 
 def test_a_claim_is_verified_against_the_log(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
-    drive(store, verify(held))
-    drive(store, claim(identity("two"), 2.0))
+    claim = drive(store, claim_log(identity(), 1.0))
+    drive(store, verify(claim))
+    drive(store, claim_log(identity("two"), 2.0))
 
     with pytest.raises(Superseded):
-        drive(store, verify(held))
+        drive(store, verify(claim))
 
 
 def test_ones_own_completion_under_way_is_no_other_owners_claim(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
-    completing = complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0)
+    claim = drive(store, claim_log(identity(), 1.0))
+    completing = complete(claim, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0)
     drive(store, _once(next(completing)))
 
-    drive(store, verify(held))
-    drive(store, claim(identity("two"), 2.0))
+    drive(store, verify(claim))
+    drive(store, claim_log(identity("two"), 2.0))
     with pytest.raises(Superseded):
-        drive(store, verify(held))
+        drive(store, verify(claim))
 
 
 def test_another_owners_record_at_the_number_under_way_is_noticed(store: FaultyStore) -> None:
-    held = drive(store, claim(identity(), 1.0))
-    next(complete(held, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
-    drive(store, claim(identity("two"), 2.0))
+    claim = drive(store, claim_log(identity(), 1.0))
+    next(complete(claim, RecordKind.CHECKPOINT, CheckpointId(1), named("checkpoints/1-1/manifest.json"), 2.0))
+    drive(store, claim_log(identity("two"), 2.0))
 
     with pytest.raises(Superseded):
-        drive(store, verify(held))
+        drive(store, verify(claim))
 
 
 def test_a_store_that_is_away_fails_a_claim_and_a_later_one_succeeds(store: FaultyStore) -> None:
     store.plan = ScriptedFaults([Fault.BEFORE], verbs=["list"])
     with pytest.raises(StoreUnavailable):
-        drive(store, claim(identity(), 1.0))
+        drive(store, claim_log(identity(), 1.0))
 
-    assert drive(store, claim(identity(), 1.0)).epoch == 1
+    assert drive(store, claim_log(identity(), 1.0)).epoch == 1
 
 
 def test_strangers_in_the_folder_of_the_log_are_passed_over(store: FaultyStore) -> None:
     store.put(Key("log/README"), b"hello")
 
-    held = drive(store, claim(identity(), 1.0))
+    claim = drive(store, claim_log(identity(), 1.0))
 
-    drive(store, verify(held))
-    assert held.epoch == 1
+    drive(store, verify(claim))
+    assert claim.epoch == 1

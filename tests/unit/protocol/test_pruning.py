@@ -29,7 +29,7 @@ def test_the_log_is_pruned_up_to_the_oldest_retained_checkpoint(store: FaultySto
 
     assert stored(store, "log/") == {keys.log_record(LogSeq(seq)) for seq in (6, 7)}
     third = Life(store)
-    assert (third.held.epoch, third.held.last_seq, third.resolution.last_id) == (3, 8, 6)
+    assert (third.claim.epoch, third.claim.last_seq, third.resolution.last_id) == (3, 8, 6)
 
 
 def test_an_epoch_that_lasts_keeps_the_records_of_its_retained_checkpoints_and_no_others(store: FaultyStore) -> None:
@@ -39,7 +39,7 @@ def test_an_epoch_that_lasts_keeps_the_records_of_its_retained_checkpoints_and_n
         owner.collect()
 
     assert len(stored(store, "log/")) == 2
-    assert Life(store, num_retained=2).held.below.epoch == 1
+    assert Life(store, num_retained=2).claim.below.epoch == 1
 
 
 def test_what_was_not_pruned_is_pruned_with_the_next_checkpoint(store: FaultyStore) -> None:
@@ -66,10 +66,10 @@ def pruned(store: FaultyStore) -> Life:
     return owner
 
 
-def completion_by(held: Claim, seq: int, number: int, **changes: object) -> LogRecord:
-    place = f"checkpoints/{held.epoch}-{number}/manifest.json"
+def completion_by(claim: Claim, seq: int, number: int, **changes: object) -> LogRecord:
+    place = f"checkpoints/{claim.epoch}-{number}/manifest.json"
     fields = {"seq": LogSeq(seq), "kind": RecordKind.CHECKPOINT, "id": CheckpointId(number), "manifest": place}
-    return held.record.model_copy(update=fields | changes)
+    return claim.record.model_copy(update=fields | changes)
 
 
 @pytest.mark.parametrize("seq", [2, 3])
@@ -84,16 +84,16 @@ def completion_by(held: Claim, seq: int, number: int, **changes: object) -> LogR
 )
 def test_what_is_written_late_where_the_claim_was_pruned_does_not_count(store: FaultyStore, seq: int, who: str) -> None:
     owner = pruned(store)
-    sleeper = owner.held.record.model_copy(update={"seq": LogSeq(seq), "owner": Owner("sleeper")})
+    sleeper = owner.claim.record.model_copy(update={"seq": LogSeq(seq), "owner": Owner("sleeper")})
     if who == "completer of the epoch before":
-        sleeper = completion_by(owner.held, seq, 9, epoch=Epoch(1), owner=Owner("sleeper"))
+        sleeper = completion_by(owner.claim, seq, 9, epoch=Epoch(1), owner=Owner("sleeper"))
     if who == "completer of the epoch before in the same process":
-        sleeper = completion_by(owner.held, seq, 9, epoch=Epoch(1))
+        sleeper = completion_by(owner.claim, seq, 9, epoch=Epoch(1))
     if who == "claimer of the next epoch":
         sleeper = sleeper.model_copy(update={"epoch": Epoch(3)})
     store.put(keys.log_record(LogSeq(seq)), encode_record(sleeper))
 
-    below = Life(store).held.below
+    below = Life(store).claim.below
     assert [record.seq for record in below.records] == [4]
     assert below.epoch == 2
 
@@ -103,8 +103,8 @@ def test_the_claim_that_comes_back_late_changes_nothing(store: FaultyStore) -> N
     owner.checkpoint("a")
     owner.collect()
     assert stored(store, "log/") == {keys.log_record(LogSeq(1))}
-    store.put(keys.log_record(LogSeq(0)), encode_record(owner.held.record))
+    store.put(keys.log_record(LogSeq(0)), encode_record(owner.claim.record))
 
-    below = Life(store).held.below
+    below = Life(store).claim.below
     assert [record.seq for record in below.records] == [1]
     assert (below.epoch, below.last_id) == (1, 1)

@@ -13,7 +13,7 @@ from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.claiming import claim_snapshot
 from streamjob.protocol.committing import Commit
 from streamjob.protocol.log import JobId, LogDamaged, read
-from streamjob.protocol.ownership import Identity, claim
+from streamjob.protocol.ownership import Identity, claim_log
 from streamjob.protocol.repair import SKIPPED_IDS, NotAManifest, NothingToGoOnFrom, Plan, plan_repair, repair
 from streamjob.protocol.restore import resolve
 from streamjob.snapshot import keys
@@ -265,9 +265,9 @@ def test_beside_a_damaged_log_a_job_of_another_name_starts_from_the_snapshot(sto
     lose(store, 2)
     other, reference = JobId("tests", "another"), f"{store.uri}checkpoints/1-2/manifest.json"
     elsewhere = FaultyStore(MemoryStore("memory:///another/"))
-    held = drive(elsewhere, claim(Identity(job=other, owner=Owner("o"), attempt=Attempt(0)), 1.0))
+    claim = drive(elsewhere, claim_log(Identity(job=other, owner=Owner("o"), attempt=Attempt(0)), 1.0))
 
-    program = resolve(held.below, reference, root="memory:///another/")
+    program = resolve(claim.below, reference, root="memory:///another/")
     found = drive(elsewhere, program, fetch=lambda uri: store.get(Key(uri.removeprefix(store.uri))))
     drive(store, claim_snapshot("checkpoints/1-2/manifest.json", other, "memory:///another/"))
 

@@ -141,8 +141,8 @@ def test_an_older_checkpoint_that_shares_the_damaged_file_is_not_proposed(store:
     newest = first.checkpoint("a", "b")
     spoil(store, newest, "file altered")
     reader = without_recovery(store)
-    assert reader.held.below.newest is not None
-    program = unusable(reader.held.below, reader.held.below.newest, ["a file is damaged"])
+    assert reader.claim.below.newest is not None
+    program = unusable(reader.claim.below, reader.claim.below.newest, ["a file is damaged"])
 
     assert "no older completion is whole" in drive(store, program).fix
 
@@ -162,7 +162,7 @@ def test_the_offer_of_a_savepoint_reads_the_files_that_it_carries(store: FaultyS
     reader = without_recovery(store)
 
     def offered() -> str:
-        program = resolve(reader.held.below, root=store.uri)
+        program = resolve(reader.claim.below, root=store.uri)
         with pytest.raises(LatestUnusable) as raised:
             drive(store, program, fetch=lambda uri: objects[uri])
         return raised.value.fix
@@ -192,7 +192,7 @@ def test_the_search_for_a_whole_checkpoint_reads_pieces_and_says_how_far_it_is(
     notes: list[str] = []
 
     with pytest.raises(LatestUnusable, match="is unusable") as raised:
-        drive(store, resolve(reader.held.below, root=store.uri), progress=notes.append)
+        drive(store, resolve(reader.claim.below, root=store.uri), progress=notes.append)
     assert "checkpoint 1 is whole" in raised.value.fix
     assert (max(read), sum(read)) == (1000, 150_000)
     assert notes == [
@@ -226,10 +226,10 @@ def test_what_a_superseded_owner_misses_is_no_damage(store: FaultyStore) -> None
     first = Life(store)
     spoil(store, first.checkpoint("a"), "manifest missing")
     reader = without_recovery(store)
-    program = resolve(reader.held.below, root=store.uri)
+    program = resolve(reader.claim.below, root=store.uri)
     with pytest.raises(LatestUnusable):
-        drive(store, unless_superseded(reader.held, resolve(reader.held.below, root=store.uri)))
+        drive(store, unless_superseded(reader.claim, resolve(reader.claim.below, root=store.uri)))
     without_recovery(store)
 
     with pytest.raises(Superseded):
-        drive(store, unless_superseded(reader.held, program))
+        drive(store, unless_superseded(reader.claim, program))

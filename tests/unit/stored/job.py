@@ -14,7 +14,7 @@ from typer.testing import Result
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
 from streamjob.protocol.log import JobId
 from streamjob.protocol.manifests import NamedManifest, encode_manifest
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim, complete
+from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, complete
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, InputState, Manifest, SinkState, SourceState
 from streamjob.snapshot.record import RecordKind
@@ -41,23 +41,23 @@ class Job:
 
     def __post_init__(self) -> None:
         self.store = LocalStore(self.location / self.job.namespace / self.job.name)
-        self.claim()
+        self.claim_log()
 
     @property
-    def held(self) -> Claim:
+    def claim(self) -> Claim:
         return self.claims[-1]
 
-    def claim(self, attempt: int = 1) -> None:
+    def claim_log(self, attempt: int = 1) -> None:
         identity = Identity(job=self.job, owner=Owner(f"owner-{len(self.claims)}"), attempt=Attempt(attempt))
-        held = drive(self.store, claim(identity, self.time))
-        if held.uncommitted is not None and held.uncommitted.id is not None:
-            held.committed(held.uncommitted.id)
-        self.claims.append(held)
+        claim = drive(self.store, claim_log(identity, self.time))
+        if claim.uncommitted is not None and claim.uncommitted.id is not None:
+            claim.committed(claim.uncommitted.id)
+        self.claims.append(claim)
 
     def upload(self, **files: bytes) -> tuple[FileRef, ...]:
         """Upload files as one pack, in this order."""
         pack = b"".join(files.values())
-        key = keys.shared_file(self.held.epoch, sha256(pack))
+        key = keys.shared_file(self.claim.epoch, sha256(pack))
         self.store.put(key, pack)
         refs, offset = [], 0
         for path, content in files.items():
@@ -79,7 +79,7 @@ class Job:
                 "job": self.job.name,
                 "namespace": self.job.namespace,
                 "id": number,
-                "epoch": self.held.epoch,
+                "epoch": self.claim.epoch,
                 "kind": kind,
                 "triggered": self.time - 1.5,
                 "completed": self.time,
@@ -94,7 +94,7 @@ class Job:
         self, number: int, *files: FileRef, kind: RecordKind = RecordKind.CHECKPOINT, **changes: Any
     ) -> Completion:
         """Complete a checkpoint; `changes` are of the manifest."""
-        key = keys.manifest(self.held.epoch, CheckpointId(number))
+        key = keys.manifest(self.claim.epoch, CheckpointId(number))
         content = encode_manifest(self.manifest(number, kind.value, files).model_copy(update=changes))
         self.store.put(key, content)
         return self._record(kind, number, key, content)
@@ -113,8 +113,8 @@ class Job:
 
     def _record(self, kind: RecordKind, number: int, place: str, content: bytes) -> Completion:
         manifest = NamedManifest.of(place, content)
-        done = drive(self.store, complete(self.held, kind, CheckpointId(number), manifest, self.time))
-        self.held.committed(CheckpointId(number))
+        done = drive(self.store, complete(self.claim, kind, CheckpointId(number), manifest, self.time))
+        self.claim.committed(CheckpointId(number))
         return done
 
     def objects(self) -> set[str]:

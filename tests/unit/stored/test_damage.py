@@ -145,7 +145,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     job.store.put(Key(keys.claim_marker(keys.manifest(Epoch(1), CheckpointId(1)))), MARK)
     job.store.put(keys.staged_object(OperatorUid("to-counts"), Epoch(1), "ab"), b"rows that wait")
     job.store.put(Key("probe/1-a/one"), b"x")
-    job.claim()
+    job.claim_log()
     file = tmp_path / "job.yaml"
     # JSON is YAML.
     file.write_text(json.dumps(SPLIT.model_dump(mode="json", by_alias=True, exclude_unset=True)))

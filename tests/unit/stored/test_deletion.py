@@ -72,10 +72,10 @@ def test_a_job_that_still_ran_completes_nothing_after_the_deletion(job: Job, run
 
 def test_a_job_goes_on_after_the_deletion_with_ids_above_the_old_ones(job: Job, run: Run) -> None:
     run("delete", job.location, 2, "--fence", "--with-older")
-    job.claim()
+    job.claim_log()
 
-    assert job.held.newest is not None
-    assert (job.held.newest.id, job.held.epoch) == (3, 4)
+    assert job.claim.newest is not None
+    assert (job.claim.newest.id, job.claim.epoch) == (3, 4)
     job.complete(4)
     assert [each["id"] for each in lines(run("list", job.location, "--json"))] == [3, 4]
 
@@ -100,7 +100,7 @@ def test_a_checkpoint_whose_manifest_is_damaged_can_be_deleted(job: Job, run: Ru
 def test_files_that_only_a_later_epoch_needs_are_spared(job: Job, run: Run) -> None:
     shared = job.upload(**{"state/own": b"again"})
     job.complete(4, *shared)
-    job.claim()
+    job.claim_log()
     job.complete(5, *shared)
 
     assert run("delete", job.location, 4, "--fence", "--with-older").exit_code == 0
@@ -168,8 +168,8 @@ def test_a_savepoint_stays_the_newest_completion_when_all_checkpoints_are_delete
 
     assert run("delete", job.location, 3, "--fence", "--with-older").exit_code == 0
     assert [(each["id"], each["newest"]) for each in lines(run("list", job.location, "--json"))] == [(4, True)]
-    job.claim()
-    assert job.held.last_id == 4
+    job.claim_log()
+    assert job.claim.last_id == 4
 
 
 def test_a_savepoint_whose_files_another_checkpoint_refers_to_stays(job: Job, run: Run) -> None:

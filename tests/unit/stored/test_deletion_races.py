@@ -93,7 +93,7 @@ def every_step(tmp_path: Path, happens: Callable[[Job], None]) -> Iterator[tuple
 
 def succeed(job: Job) -> None:
     """Claim the log, restore from checkpoint 3 and complete another one on its files."""
-    job.claim()
+    job.claim_log()
     name = keys.manifest(Epoch(1), CheckpointId(3))
     files = decode_manifest(name, job.store.get(name)).chains[0].files
     job.complete(4, *files, *job.upload(more=b"new"))

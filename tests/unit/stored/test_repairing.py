@@ -17,7 +17,7 @@ from streamjob.snapshot import keys
 @pytest.fixture
 def crashed(job: Job) -> Job:
     """The job, whose process died after its second claim; the record of its newest checkpoint is lost."""
-    job.claim()
+    job.claim_log()
     job.path(keys.log_record(LogSeq(3))).unlink()
     return job
 

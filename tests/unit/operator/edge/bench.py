@@ -122,7 +122,7 @@ class FakeDriver:
 
     def checkpoint(self, now: float) -> None:
         """Complete a periodic checkpoint."""
-        number = (self.stored.held.newest.id or 0) + 1 if self.stored.held.newest else 1
+        number = (self.stored.claim.newest.id or 0) + 1 if self.stored.claim.newest else 1
         self.stored.complete(number)
         path = f"{LOCATION}/{NAMESPACE}/{NAME}/checkpoints/{self.epoch}-{number}/manifest.json"
         self._completed(number, "checkpoint", path, now)
@@ -132,7 +132,7 @@ class FakeDriver:
         if self.refuses is None:
             trigger |= {"state": "COMPLETED", "failure": None}
             if kind == "savepoint" or body.get("savepoint"):
-                number = (self.stored.held.newest.id or 0) + 1 if self.stored.held.newest else 1
+                number = (self.stored.claim.newest.id or 0) + 1 if self.stored.claim.newest else 1
                 place = f"{LOCATION}/savepoints/{NAME}-{number}-abc"
                 self.stored.savepoint(number, b"state", place)
                 path = f"{place}/manifest.json"
@@ -269,8 +269,8 @@ class Bench:
                 continue
             attempt = int(pod["metadata"]["labels"]["streamjob.io/attempt"])
             if "status" not in pod:
-                self.job_store.claim(attempt)
-                self.driver = FakeDriver(self.job_store, attempt, self._token(), epoch=self.job_store.held.epoch)
+                self.job_store.claim_log(attempt)
+                self.driver = FakeDriver(self.job_store, attempt, self._token(), epoch=self.job_store.claim.epoch)
                 started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
                 self._status(name, "Running", started)
             elif self.driver is not None and self.driver.attempt == attempt and self.driver.stopped:

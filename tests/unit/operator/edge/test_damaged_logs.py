@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Bench:
 async def lose_a_record(bench: Bench) -> None:
     """Let the driver vanish with the record of its newest checkpoint."""
     assert bench.driver is not None
-    assert bench.job_store.held.last_seq == 2
+    assert bench.job_store.claim.last_seq == 2
     bench.job_store.path(LOST).unlink()
     for name in bench.cluster.names(POD):
         await bench.cluster.delete(POD, NAMESPACE, name)

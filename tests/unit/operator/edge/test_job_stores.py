@@ -85,7 +85,7 @@ def test_what_needs_credentials_that_nobody_named_is_not_even_opened(job: Job, t
 
 
 def test_the_log_tells_who_claimed_it_last_and_what_was_completed(job: Job, bench: Bench) -> None:
-    job.claim(attempt=4)
+    job.claim_log(attempt=4)
 
     log = asyncio.run(bench.snapshots.log(JOB.namespace, JOB.name, LOCATION, Storage()))
 
@@ -168,7 +168,7 @@ def test_disposal_may_be_repeated(job: Job, bench: Bench) -> None:
 
 
 def test_a_later_driver_is_not_robbed_by_a_late_disposal(job: Job, bench: Bench) -> None:
-    job.claim(attempt=12)
+    job.claim_log(attempt=12)
     before = job.objects()
 
     with pytest.raises(Superseded):
@@ -312,7 +312,7 @@ def test_a_savepoint_stays_while_a_job_without_a_resource_may_start_from_it(
     other.complete(2, *other.upload(state=b"own"))
     assert_stays(bench, directory, "its checkpoint 1 refers")
 
-    other.claim(attempt=2)
+    other.claim_log(attempt=2)
     assert_stays(bench, directory, "has not completed anything")
 
 
@@ -321,7 +321,7 @@ def test_a_savepoint_stays_for_a_job_that_comes_back_after_its_disposal(job: Job
     claim(directory)
     other = claimant(tmp_path)
     dispose_claimant(bench)
-    other.claim(attempt=10)
+    other.claim_log(attempt=10)
 
     assert_stays(bench, directory, "has not completed anything")
 
@@ -339,7 +339,7 @@ def test_a_savepoint_stays_for_a_start_that_meets_the_marker_while_it_is_voided(
     def put_behind_a_start(store: LocalStore, key: Key, content: bytes) -> bool:
         if key == "claimed.json" and not began:
             began.append(key)
-            other.claim(attempt=10)
+            other.claim_log(attempt=10)
         return put(store, key, content)
 
     with pytest.MonkeyPatch.context() as patch:
