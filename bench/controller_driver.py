@@ -30,9 +30,9 @@ from streamjob.job.reading import read_spec
 from streamjob.job.spec import CheckpointingPolicy, JobSpec
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import MANIFEST_NAME, NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim_log, complete
 from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.stored_manifests import MANIFEST_NAME, NamedManifest, encode_manifest
 from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState

@@ -28,7 +28,7 @@ from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.store.base import Store
 from streamjob_runtime.control.api.app import Triggering, create_app
-from streamjob_runtime.control.api.control import JobControl
+from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
 

@@ -13,7 +13,7 @@ from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 from streamjob.protocol.claiming import CreateOutside, Marker
 from streamjob.protocol.committing import Abort, Commit, SinkEffect
 from streamjob.protocol.log import JOBS_OWN, JobId, follows, read
-from streamjob.protocol.manifests import read_manifest
+from streamjob.protocol.stored_manifests import read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind

@@ -18,10 +18,10 @@ from streamjob.protocol.committing import commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.log import JOBS_OWN, JobId
-from streamjob.protocol.manifests import encode_manifest, read_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import LATEST, Resolution, resolve
+from streamjob.protocol.stored_manifests import encode_manifest, read_manifest
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState, SourceState
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable

@@ -26,9 +26,9 @@ from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
 from streamjob.protocol.restore import Resolution, resolve
+from streamjob.protocol.stored_manifests import encode_manifest
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Program, get, get_uri, put

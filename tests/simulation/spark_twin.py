@@ -20,7 +20,7 @@ from tests.simulation.oracle import Violation
 from tests.simulation.revision_flow import Item, partition_of, take
 from tests.simulation.revisions import Revision
 
-from streamjob.comparison.rewriting import Contents
+from streamjob.comparison.rewrite_checks import Contents
 from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob_runtime.chain.dataflow import Dataflow

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob.schedule import BadSchedule, next_time
+from streamjob.savepoint_schedule import BadSchedule, next_time
 
 
 def after(schedule: str, last: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from streamjob.schedule import next_time
+from streamjob.savepoint_schedule import next_time
 from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import KnownSnapshot

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from streamjob.client.models import TriggerState, TriggerView
-from streamjob.protocol.manifests import MANIFEST_NAME
+from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.keys import claim_marker
 from streamjob_operator.decisions.actions import (
     Action,

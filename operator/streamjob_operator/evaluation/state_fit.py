@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.job.plan import plan
 from streamjob.job.reading import read_spec
 from streamjob.snapshot.manifest import Manifest

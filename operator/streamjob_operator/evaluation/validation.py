@@ -13,7 +13,7 @@ from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.problem import by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.validate import run_checks
-from streamjob.schedule import BadSchedule, next_time
+from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.revision import Revision, revision_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from streamjob.errors import CannotRestore, StreamJobError
-from streamjob.protocol.manifests import MANIFEST_NAME
+from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object

@@ -11,9 +11,9 @@ from streamjob.ids import Attempt, Key, LogSeq, Owner
 from streamjob.protocol.claiming import CannotClaim, Marker, find_claimed, mark_for_deletion, read_marker
 from streamjob.protocol.collector import CannotCollect, records_below
 from streamjob.protocol.log import JobId, read
-from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
 from streamjob.protocol.ownership import Identity, claim_log
 from streamjob.protocol.registry import own_key
+from streamjob.protocol.stored_manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import RecordKind

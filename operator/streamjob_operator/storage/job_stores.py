@@ -19,7 +19,7 @@ from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.ids import Attempt, Owner
 from streamjob.protocol.claiming import Marker
 from streamjob.protocol.log import JobId, LogView, read
-from streamjob.protocol.manifests import MANIFEST_NAME, is_uri, read_manifest
+from streamjob.protocol.stored_manifests import MANIFEST_NAME, is_uri, read_manifest
 from streamjob.snapshot.keys import job_prefix
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store

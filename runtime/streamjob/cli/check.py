@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
     ]
 
-_EXAMINER = "streamjob_runtime.process.checking"
+_EXAMINER = "streamjob_runtime.process.start_check"
 """Asks sinks and Spark for the findings of a start; part of the extra `runtime`."""
 _QUERIES = "streamjob_runtime.restoring.from_spark"
 """Reads the checkpoints of plain queries; part of the extra `runtime`."""
@@ -129,7 +129,7 @@ def _compare(
     examine: Examine | None,
 ) -> tuple[str, Comparison] | str:
     """Return a snapshot's URI and the finding for each part, or a sentence if there is no snapshot to compare with."""
-    from streamjob.comparison.parts import compare
+    from streamjob.comparison.graphs import compare
     from streamjob.comparison.verdicts import Comparison
     from streamjob.stored.start_snapshot import opened
 

@@ -66,29 +66,29 @@ def repair_command(
     from streamjob.store.base import StoreDenied
     from streamjob.store.effects import drive
     from streamjob.store.opening import References
-    from streamjob.stored.places import find_jobs
+    from streamjob.stored.locations import find_jobs
 
     try:
-        places = find_jobs(location, namespace, name)
+        roots = find_jobs(location, namespace, name)
     except StoreDenied as error:
         raise InvalidInput(error.what, error.fix) from error
-    if len(places) != 1:
-        names = ", ".join(str(place.job) for place in places)
+    if len(roots) != 1:
+        names = ", ".join(str(root.job) for root in roots)
         raise InvalidInput(f"there are several jobs: {names}", "say which one with --namespace and --name")
-    (place,) = places
-    references = References(place.store)
+    (root,) = roots
+    references = References(root.store)
 
     def fetch(uri: str) -> bytes:
         store, key = references.find(uri)
         return store.get(Key(key))
 
     try:
-        told = None if newest is None else normalise(newest, place.store.uri)
-        plan = drive(place.store, plan_repair(place.job, told), fetch=fetch)
+        told = None if newest is None else normalise(newest, root.store.uri)
+        plan = drive(root.store, plan_repair(root.job, told), fetch=fetch)
         if not as_json:
             _show(plan)
         if yes:
-            drive(place.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=fetch)
+            drive(root.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=fetch)
         done = yes or plan.empty
         if as_json:
             typer.echo(json.dumps({**_fields(plan), "done": done}, ensure_ascii=False))
@@ -98,7 +98,7 @@ def repair_command(
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
     finally:
         references.close()
-        place.store.close()
+        root.store.close()
 
 
 def _fields(plan: Plan) -> dict[str, object]:

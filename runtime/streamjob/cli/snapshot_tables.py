@@ -73,7 +73,7 @@ def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, co
         target.print(
             Text.assemble(
                 (f"{job.view.job}", "bold"),
-                f"  epoch {job.view.epoch}{', finished' if job.view.finished else ''}  {job.place.store.uri}",
+                f"  epoch {job.view.epoch}{', finished' if job.view.finished else ''}  {job.location.store.uri}",
             ),
             soft_wrap=True,
         )

@@ -97,7 +97,7 @@ def verify_command(
         else:
             subjects = tuple(each for job in jobs for each in job.snapshots)
         result = verify(subjects)
-        copies = [problem for job in jobs if snapshot is None for problem in differing_copies(job.place)]
+        copies = [problem for job in jobs if snapshot is None for problem in differing_copies(job.location)]
         _emit(
             as_json,
             [tables.verdict(subject, problems) for subject, problems in result.problems],
@@ -212,7 +212,7 @@ def _opened(
     """
     from streamjob.protocol.log import LogDamaged
     from streamjob.store.base import StoreDenied
-    from streamjob.stored.places import find_jobs, find_snapshot
+    from streamjob.stored.locations import find_jobs, find_snapshot
     from streamjob.stored.reading import read_job, read_snapshot
 
     try:
@@ -220,23 +220,23 @@ def _opened(
         if single is not None:
             yield [], read_snapshot(single)
             return
-        places = find_jobs(location, namespace, name)
+        roots = find_jobs(location, namespace, name)
         damaged: list[LogDamaged] = []
         jobs = []
         try:
-            for place in places:
+            for root in roots:
                 try:
-                    jobs.append(read_job(place))
+                    jobs.append(read_job(root))
                 except LogDamaged as error:
-                    if not of_all or len(places) == 1:
+                    if not of_all or len(roots) == 1:
                         raise
                     damaged.append(error)
             yield jobs, None
         finally:
             for each in damaged:
                 typer.echo(f"error: {each}", err=True)
-            for place in places:
-                place.store.close()
+            for root in roots:
+                root.store.close()
         if damaged:
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
     except StoreDenied as error:

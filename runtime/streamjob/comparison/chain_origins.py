@@ -16,7 +16,7 @@ from streamjob.comparison.refusals import (
     StateDivided,
     StateOfSeveralChains,
 )
-from streamjob.comparison.snapshot_job import Former, records_in_flight
+from streamjob.comparison.snapshot_job import SnapshotJob, records_in_flight
 from streamjob.comparison.verdicts import Origin
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
@@ -26,7 +26,7 @@ from streamjob.snapshot.manifest import ChannelState
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ChainOrigins:
     """The result of the search.
 
     Args:
@@ -40,15 +40,15 @@ class Placed:
     lost: tuple[ChannelState, ...]
 
 
-def place(plan: Plan, former: Former) -> Placed:
+def find_origins(plan: Plan, former: SnapshotJob) -> ChainOrigins:
     """Return the origins of a plan's chains."""
-    placing = _Placing(plan, former)
-    origins = {chain.uid: placing.origin(chain) for chain in plan.chains}
-    return Placed(origins, placing.refusals, tuple(placing.lost()))
+    search = _Search(plan, former)
+    origins = {chain.uid: search.origin(chain) for chain in plan.chains}
+    return ChainOrigins(origins, search.refusals, tuple(search.lost()))
 
 
-class _Placing:
-    def __init__(self, plan: Plan, former: Former) -> None:
+class _Search:
+    def __init__(self, plan: Plan, former: SnapshotJob) -> None:
         self._plan = plan
         self._former = former
         self.refusals: dict[OperatorUid, CannotRestore] = {}

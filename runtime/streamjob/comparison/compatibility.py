@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.comparison.verdicts import Comparison, Origin
 from streamjob.ids import ChainUid
 from streamjob.job.plan import Plan

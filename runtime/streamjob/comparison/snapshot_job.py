@@ -22,7 +22,7 @@ _PARTS = {Kind.SOURCE: "sources", Kind.OPERATOR: "operators", Kind.SINK: "sinks"
 
 
 @dataclass(frozen=True)
-class FormerChain:
+class SnapshotChain:
     """A chain of a snapshot.
 
     Args:
@@ -47,7 +47,7 @@ def inputs_read(manifest: Manifest, chain: ChainState) -> tuple[tuple[OperatorUi
     return tuple((each.uid, consumed.get(ChainUid(each.uid))) for each in chain.inputs)
 
 
-class Former:
+class SnapshotJob:
     """The job of a snapshot.
 
     Args:
@@ -87,13 +87,13 @@ class Former:
         return frozenset(each.uid for each in self.manifest.sources if each.position is not None)
 
     @cached_property
-    def chains(self) -> Mapping[ChainUid, FormerChain]:
+    def chains(self) -> Mapping[ChainUid, SnapshotChain]:
         """The chains by uid."""
         found = {}
         for each in self.manifest.chains:
             keepers = self._keepers(each)
             names = dict(zip(keepers, each.stateful, strict=True)) if len(keepers) == len(each.stateful) else {}
-            found[each.uid] = FormerChain(each, keepers, names)
+            found[each.uid] = SnapshotChain(each, keepers, names)
         return found
 
     @cached_property

@@ -25,7 +25,7 @@ FREE: Mapping[str, Set[str]] = {
 def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
     """Return whether two operators have equal forms, so that Spark need not be asked."""
     alike = [_comparable(each) for each in former] == [_comparable(each) for each in now]
-    return alike and not any(misfits(before, after) for before, after in zip(former, now, strict=True))
+    return alike and not any(differences(before, after) for before, after in zip(former, now, strict=True))
 
 
 def tells_more(form: StateForm) -> bool:
@@ -33,7 +33,7 @@ def tells_more(form: StateForm) -> bool:
     return any(each.opaque for each in form.aggregates) or any(each.window or each.samples for each in form.keys)
 
 
-def misfits(former: StateForm, now: StateForm) -> tuple[str, ...]:
+def differences(former: StateForm, now: StateForm) -> tuple[str, ...]:
     """Return why an operator cannot take over state of a form, apart from Spark's own checks; empty if it can.
 
     Args:

@@ -24,7 +24,7 @@ from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
 from streamjob.job.yaml_file import YamlError, read_documents
-from streamjob.schedule import BadSchedule, next_time
+from streamjob.savepoint_schedule import BadSchedule, next_time
 
 _OVERLAID = ("parallelism", "maxParallelism")
 _MERGED = ("checkpointing", "sparkConf")

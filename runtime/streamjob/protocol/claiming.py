@@ -24,7 +24,7 @@ from pydantic.alias_generators import to_camel
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import SnapshotMissing, is_uri, read_manifest
+from streamjob.protocol.stored_manifests import SnapshotMissing, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreUnavailable
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, list_all, put_if_absent

@@ -20,10 +20,10 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import Key, LogSeq
 from streamjob.protocol.claiming import mark_for_deletion
 from streamjob.protocol.log import JobId, LogDamaged
-from streamjob.protocol.manifests import SnapshotMissing, read_completed, read_manifest
 from streamjob.protocol.ownership import Claim, Completion, IllegalStep, verify
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.retention import prune_below, subsumed
+from streamjob.protocol.stored_manifests import SnapshotMissing, read_completed, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreError

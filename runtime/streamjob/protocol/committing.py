@@ -17,8 +17,8 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, IllegalStep
+from streamjob.protocol.stored_manifests import read_completed
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.effects import StoreEffect
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamjob.protocol.manifests import NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, IllegalStep, complete
 from streamjob.protocol.registry import Registry
+from streamjob.protocol.stored_manifests import NamedManifest, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import RecordKind

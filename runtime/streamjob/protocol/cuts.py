@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId
 from streamjob.protocol.channels import ChannelLog, Entry
+from streamjob.protocol.emission_state import EmissionState
 from streamjob.protocol.emitted import (
     Batch,
     ChainCut,
@@ -32,7 +33,6 @@ from streamjob.protocol.emitted import (
     Output,
 )
 from streamjob.protocol.loops import Loop, is_quiet
-from streamjob.protocol.progress import EmissionState
 from streamjob.protocol.under_way import CheckpointUnderWay
 
 __all__ = ["Batch", "ChainCut", "Effects", "EmissionSealed", "Emissions", "IllegalEmission", "Output"]

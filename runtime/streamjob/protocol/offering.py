@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from streamjob.protocol.log import LogView
-from streamjob.protocol.manifests import find_problems, is_uri, list_shared_sizes, read_completed
+from streamjob.protocol.stored_manifests import find_problems, is_uri, list_shared_sizes, read_completed
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.effects import Hash, Program
 from streamjob.store.hashing import Part

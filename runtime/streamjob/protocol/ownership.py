@@ -25,7 +25,7 @@ from streamjob.protocol.log import (
     read,
     sha256_of,
 )
-from streamjob.protocol.manifests import NamedManifest
+from streamjob.protocol.stored_manifests import NamedManifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, StoreError

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamjob.ids import CheckpointId, Epoch, Key
-from streamjob.protocol.manifests import is_uri
 from streamjob.protocol.ownership import IllegalStep
+from streamjob.protocol.stored_manifests import is_uri
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 

@@ -26,14 +26,14 @@ from streamjob.protocol.log import (
     read,
     sha256_of,
 )
-from streamjob.protocol.manifests import (
+from streamjob.protocol.offering import is_intact
+from streamjob.protocol.stored_manifests import (
     NamedManifest,
     find_problems,
     list_shared_sizes,
     read_content,
     read_manifest,
 )
-from streamjob.protocol.offering import is_intact
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.effects import Program, get, list_all, put

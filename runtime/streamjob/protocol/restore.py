@@ -14,16 +14,16 @@ from enum import StrEnum
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Key
 from streamjob.protocol.log import JOBS_OWN, LogView
-from streamjob.protocol.manifests import (
+from streamjob.protocol.offering import newest_intact
+from streamjob.protocol.ownership import Claim
+from streamjob.protocol.registry import Registry
+from streamjob.protocol.stored_manifests import (
     MANIFEST_NAME,
     find_problems,
     list_shared_sizes,
     read_completed,
     read_manifest,
 )
-from streamjob.protocol.offering import newest_intact
-from streamjob.protocol.ownership import Claim
-from streamjob.protocol.registry import Registry
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord

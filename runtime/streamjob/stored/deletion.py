@@ -21,9 +21,9 @@ from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.claiming import find_claimed, mark_for_deletion
 from streamjob.protocol.collector import CannotCollect, records_below
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
 from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
 from streamjob.protocol.registry import own_key
+from streamjob.protocol.stored_manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
@@ -97,7 +97,7 @@ def delete_snapshot(
             "and a process that still runs the job ends as superseded",
         )
     doomed = (*older, subject.record)
-    return drive(job.place.store, _delete_checkpoints(_identity(job, owner), doomed, now))
+    return drive(job.location.store, _delete_checkpoints(_identity(job, owner), doomed, now))
 
 
 def _identity(job: JobSnapshots, owner: Owner) -> Identity:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import CheckpointId, Key
 from streamjob.protocol.log import LogView, read
-from streamjob.protocol.manifests import SnapshotMissing, decode_completed, is_uri, read_manifest
+from streamjob.protocol.stored_manifests import SnapshotMissing, decode_completed, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, Store, StoreDenied
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, References
-from streamjob.stored.places import JobPlace, SnapshotPlace
+from streamjob.stored.locations import JobLocation, SnapshotLocation
 
 _THREADS = 8
 
@@ -59,7 +59,7 @@ class StoredSnapshot:
 class JobSnapshots:
     """A job's snapshots, oldest first, and the log that names them."""
 
-    place: JobPlace
+    location: JobLocation
     view: LogView
     snapshots: tuple[StoredSnapshot, ...]
 
@@ -72,7 +72,7 @@ class JobSnapshots:
         if checkpoint is None:
             found = next((each for each in self.snapshots if each.newest), None)
             if found is None:
-                raise NoSuchSnapshot(f"job {self.view.job} has completed no snapshot at {self.place.store.uri}")
+                raise NoSuchSnapshot(f"job {self.view.job} has completed no snapshot at {self.location.store.uri}")
             return found
         found = next((each for each in self.snapshots if each.id == checkpoint), None)
         if found is None or found.gone:
@@ -86,7 +86,7 @@ class JobSnapshots:
         return found
 
 
-def read_job(place: JobPlace) -> JobSnapshots:
+def read_job(location: JobLocation) -> JobSnapshots:
     """Read a job's log and the manifests that it names.
 
     A problem with a manifest is stored in its snapshot; a problem with the log is raised.
@@ -95,28 +95,28 @@ def read_job(place: JobPlace) -> JobSnapshots:
         UnknownRecordVersion, LogDamaged, ForeignLog: the log cannot be read.
         StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
-    view = drive(place.store, read(place.job))
+    view = drive(location.store, read(location.job))
     records = [record for record in view.completions if record.manifest is not None]
-    stored = {entry.key for entry in place.store.list(keys.CHECKPOINTS_PREFIX)}
-    references = References(place.store)
+    stored = {entry.key for entry in location.store.list(keys.CHECKPOINTS_PREFIX)}
+    references = References(location.store)
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="read-manifest") as pool:
-            read_all = list(pool.map(lambda record: _read(references, place.store, record, view, stored), records))
+            read_all = list(pool.map(lambda record: _read(references, location.store, record, view, stored), records))
     finally:
         references.close()
-    return JobSnapshots(place, view, _note_holes(read_all))
+    return JobSnapshots(location, view, _note_holes(read_all))
 
 
-def read_snapshot(place: SnapshotPlace) -> StoredSnapshot:
+def read_snapshot(location: SnapshotLocation) -> StoredSnapshot:
     """Read one snapshot by its manifest; problems are stored in it."""
-    store = place.home.store()
+    store = location.home.store()
     try:
-        manifest = drive(store, read_manifest(place.reference))
+        manifest = drive(store, read_manifest(location.reference))
     except CannotRestore as error:
-        return StoredSnapshot(uri=place.uri, home=place.home, problem=error.what)
+        return StoredSnapshot(uri=location.uri, home=location.home, problem=error.what)
     finally:
         store.close()
-    return StoredSnapshot(uri=place.uri, home=place.home, manifest=manifest)
+    return StoredSnapshot(uri=location.uri, home=location.home, manifest=manifest)
 
 
 def _read(references: References, store: Store, record: LogRecord, view: LogView, stored: set[Key]) -> StoredSnapshot:

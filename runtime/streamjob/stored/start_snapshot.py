@@ -42,7 +42,7 @@ class Found:
     explain: Callable[[str], CannotRestore | None] = lambda problem: None
 
 
-def job_place(loaded: LoadedJob, location: str | None) -> Location:
+def job_location(loaded: LoadedJob, location: str | None) -> Location:
     """Return the location of a job's snapshots: as given, from the job file, or next to it.
 
     Raises:
@@ -77,7 +77,7 @@ def opened(
         StoreError: the store failed.
     """
     job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
-    store = job_place(loaded, location).job(job.namespace, job.name).store()
+    store = job_location(loaded, location).job(job.namespace, job.name).store()
     references = References(store)
 
     def fetch(uri: str) -> bytes:

@@ -17,7 +17,7 @@ from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, 
 from streamjob.store.effects import drive
 from streamjob.store.names import InvalidKey
 from streamjob.store.opening import References
-from streamjob.stored.places import JobPlace
+from streamjob.stored.locations import JobLocation
 from streamjob.stored.reading import StoredSnapshot
 
 _WHOLE_BELOW = 32 << 20
@@ -94,13 +94,13 @@ def verify(
     )
 
 
-def differing_copies(place: JobPlace) -> list[str]:
+def differing_copies(location: JobLocation) -> list[str]:
     """Return one sentence for each copy of a log record that differs from the record; the log must be complete.
 
     Raises:
         StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
-    plan = drive(place.store, plan_repair(place.job))
+    plan = drive(location.store, plan_repair(location.job))
     return [
         f"{keys.record_copy(seq)} is not what {keys.log_record(seq)} is: `streamjob log repair` writes it again"
         for seq in sorted(plan.copies)

@@ -26,7 +26,7 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
 from streamjob_runtime.checkpointing.ledger import Ledger
-from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
 from streamjob_runtime.spark.checkpoint_dir.hold import release
 from streamjob_runtime.spark.error_text import describe
@@ -117,15 +117,15 @@ class Checkpoints:
         self._under_way[action.id] = under_way = _UnderWay({chain: Progress() for chain in self._acknowledgers})
         if properties.is_savepoint:
             try:
-                under_way.savepoint = Savepoint(self._place(action), self._ledger.store.uri)
+                under_way.savepoint = Savepoint(self._location(action), self._ledger.store.uri)
             except StreamJobError as error:
                 self._decline(action.id, action.chains[0], AbortReason.UPLOAD_FAILED, error)
                 return
         self._emission.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
 
-    def _place(self, action: m.StartCheckpoint) -> Location:
-        location = action.properties.location
-        return savepoint_place(self._ledger.store.uri, location, self._ledger.job.name, action.id, uuid.uuid4().hex[:8])
+    def _location(self, action: m.StartCheckpoint) -> Location:
+        root, job = self._ledger.store.uri, self._ledger.job.name
+        return savepoint_location(root, action.properties.location, job, action.id, uuid.uuid4().hex[:8])
 
     def switch(self, action: m.SwitchToUnaligned) -> None:
         """Cut the chains that still wait for a barrier where they are."""

@@ -21,10 +21,10 @@ from streamjob.protocol.collector import Collector
 from streamjob.protocol.committing import Abort, Commit, Recovered, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import read_completed
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve, unusable
+from streamjob.protocol.stored_manifests import read_completed
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamjob.ids import CheckpointId, Key
-from streamjob.protocol.manifests import MANIFEST_NAME, encode_manifest
+from streamjob.protocol.stored_manifests import MANIFEST_NAME, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.opening import Location, open_location
@@ -48,7 +48,7 @@ class Savepoint:
         self._store.close()
 
 
-def savepoint_place(root: str, location: str | None, job: str, checkpoint: CheckpointId, suffix: str) -> Location:
+def savepoint_location(root: str, location: str | None, job: str, checkpoint: CheckpointId, suffix: str) -> Location:
     """Return the directory of a new savepoint.
 
     Args:
@@ -61,5 +61,5 @@ def savepoint_place(root: str, location: str | None, job: str, checkpoint: Check
     Raises:
         InvalidInput: the location names no place.
     """
-    place = Location(root + keys.SAVEPOINTS_PREFIX) if location is None else open_location(location)
-    return place.below(keys.savepoint_prefix(job, checkpoint, suffix))
+    parent = Location(root + keys.SAVEPOINTS_PREFIX) if location is None else open_location(location)
+    return parent.below(keys.savepoint_prefix(job, checkpoint, suffix))

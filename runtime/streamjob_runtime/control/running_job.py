@@ -31,8 +31,8 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
 from streamjob.protocol.requests import must_succeed
 from streamjob.store.opening import open_location
-from streamjob_runtime.control.api.control import InvalidChange, StateConflict
-from streamjob_runtime.control.requests import Requests
+from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
+from streamjob_runtime.control.request_kinds import RequestKinds
 from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
 from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
@@ -55,7 +55,7 @@ class RunningJob:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._coordination = runner.coordination
-        self._requests = Requests()
+        self._requests = RequestKinds()
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)

@@ -25,7 +25,7 @@ from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
 from streamjob_runtime.kafka.positions import lags
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
-from streamjob_runtime.monitoring.progress import Positions
+from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.sinks.meter import SinkFigures
 
 _STANDING = 0.5

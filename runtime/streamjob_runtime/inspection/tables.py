@@ -16,8 +16,8 @@ from streamjob.snapshot.manifest import ChainState, ChannelSegment, FileRef, Man
 from streamjob.store.opening import References
 from streamjob.stored.state_stores import StateUnreadable
 from streamjob.stored.state_tables import StateTable, TablesRequest
-from streamjob_runtime.inspection import in_flight
-from streamjob_runtime.inspection.views import View, views_of
+from streamjob_runtime.inspection import segment_rows
+from streamjob_runtime.inspection.state_views import View, views_of
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 from streamjob_runtime.spark.gateway import spark_errors
@@ -74,8 +74,8 @@ def _read(
     with _session(given, scratch, needed=bool(views) or request.sql is not None) as session:
         _fetch({target: refs for target, refs in files.items() if refs}, locate, request)
         if session is None:
-            rows = in_flight.read_rows(scratch / "segments", segments, request.limit + 1)
-            yield _in_flight_table(request, in_flight.columns(scratch / "segments", segments), rows)
+            rows = segment_rows.read_rows(scratch / "segments", segments, request.limit + 1)
+            yield _in_flight_table(request, segment_rows.columns(scratch / "segments", segments), rows)
             return
         request.progress("starting Spark", 0, 0)
         spark = session()
@@ -91,8 +91,8 @@ def _read(
             except Exception as error:
                 raise _unreadable(view.title, error) from error
         if request.channel is not None:
-            rows = in_flight.read_rows(scratch / "segments", segments, request.limit + 1)
-            yield _in_flight_table(request, in_flight.columns(scratch / "segments", segments), rows)
+            rows = segment_rows.read_rows(scratch / "segments", segments, request.limit + 1)
+            yield _in_flight_table(request, segment_rows.columns(scratch / "segments", segments), rows)
 
 
 def _files(request: TablesRequest, chain: ChainState) -> list[FileRef]:
@@ -177,7 +177,7 @@ def _query(
     for view, frame in frames:
         frame.createOrReplaceTempView(view.name)
     if segments:
-        spark.createDataFrame(in_flight.read_table(folder, segments)).createOrReplaceTempView(IN_FLIGHT)
+        spark.createDataFrame(segment_rows.read_table(folder, segments)).createOrReplaceTempView(IN_FLIGHT)
         names.append(IN_FLIGHT)
     assert request.sql is not None
     try:

@@ -29,13 +29,13 @@ from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
-from streamjob_runtime.checkpointing.manifests import ManifestMaker
+from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.coordination import Coordination
-from streamjob_runtime.job.directories import drop_epochs
+from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
-from streamjob_runtime.kafka.starting import check_sources
+from streamjob_runtime.kafka.source_checks import check_sources
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
@@ -308,9 +308,9 @@ class Epoch(ChainListener, CheckpointListener):
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
-    def _manifests(self, max_parallelism: int) -> ManifestMaker:
+    def _manifests(self, max_parallelism: int) -> ManifestAssembler:
         graph = {**self._graph(), "maxParallelism": max_parallelism}
-        return ManifestMaker(self._job.namespace, self._job.name, self._ledger.epoch, graph, self._job.clock)
+        return ManifestAssembler(self._job.namespace, self._job.name, self._ledger.epoch, graph, self._job.clock)
 
     def _loop(self) -> EpochOutcome:
         while True:

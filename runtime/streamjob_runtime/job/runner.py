@@ -19,8 +19,8 @@ from streamjob.store.base import Store
 from streamjob_runtime.chain.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
-from streamjob_runtime.job.directories import drop_epochs, epoch_of
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
+from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
 from streamjob_runtime.spark.error_text import describe
 
 log = logging.getLogger("streamjob")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from streamjob.ids import OperatorUid
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.monitoring.progress import BatchProgress, Positions, ProgressReader, Rate
+from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, read_stream, reason, with_watermark
 from streamjob_runtime.process.asking import spark_to_ask
-from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.process.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

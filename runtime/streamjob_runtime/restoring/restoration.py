@@ -148,8 +148,8 @@ class Restoration:
         takeover.graft_inputs(dataflow)
         if not self._is_in_doubt(restored, takeover.state, chain.uid, dataflow):
             return ()
-        place = self._workdir.checkpoint(chain.uid)
-        return match_state(spark, graph, restored, takeover.state, chain, dataflow, place)
+        checkpoint = self._workdir.checkpoint(chain.uid)
+        return match_state(spark, graph, restored, takeover.state, chain, dataflow, checkpoint)
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
         """Return whether state has to be compared with what the query keeps: mostly nothing has changed."""

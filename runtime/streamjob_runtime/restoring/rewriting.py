@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.comparison.rewriting import (
+from streamjob.comparison.rewrite_checks import (
     JOIN_FORMAT,
     REWRITABLE,
     Contents,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.comparison.parts import begins_to_keep
+from streamjob.comparison.graphs import begins_to_keep
+from streamjob.comparison.operator_matching import Keeper, Matched, match, not_told
 from streamjob.comparison.refusals import StateChanged, StateGone, StateNotTold
-from streamjob.comparison.state_forms import misfits, tells_more
-from streamjob.comparison.state_matching import Keeper, Matched, match, not_told
+from streamjob.comparison.state_forms import differences, tells_more
 from streamjob.comparison.verdicts import Finding, Kind, Verdict
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.plan import ChainPlan
@@ -43,7 +43,7 @@ def match_state(
     state: ChainState,
     chain: ChainPlan,
     dataflow: Dataflow,
-    place: Path,
+    checkpoint: Path,
 ) -> tuple[Finding, ...]:
     """Put the state of a restored checkpoint where the new query looks for it; return what came of whose state.
 
@@ -54,10 +54,10 @@ def match_state(
         state: what the chain takes over.
         chain: the chain.
         dataflow: its query.
-        place: its checkpoint directory, whose inputs are those of the query.
+        checkpoint: its checkpoint directory, whose inputs are those of the query.
     """
-    former = _former(restored, state, chain, place)
-    with tempfile.TemporaryDirectory(prefix="described-", dir=place.parent) as scratch:
+    former = _former(restored, state, chain, checkpoint)
+    with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
         described = Path(scratch)
         describe_state(spark, dataflow, described)
         names = operator_names(described, BatchId(0))
@@ -79,24 +79,24 @@ def match_state(
                 restored.uri,
                 chain.uid,
             )
-        there = operator_names(place, state.batch)
-        refused = [*_misfits(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow)]
+        there = operator_names(checkpoint, state.batch)
+        refused = [*_differences(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow)]
         if refused:
             return tuple(refused)
         if dict(matched.numbers) != {number: number for number in there}:
-            graft_state(place, state.batch, matched.numbers)
-        refused = [*_changed(matched, planned, described, place)]
-    if not refused and planned and (reason := _asked(spark, dataflow, place, state.batch)) is not None:
+            graft_state(checkpoint, state.batch, matched.numbers)
+        refused = [*_changed(matched, planned, described, checkpoint)]
+    if not refused and planned and (reason := _asked(spark, dataflow, checkpoint, state.batch)) is not None:
         keepers = frozenset(uid for each in planned.values() for uid in each.uids)
         refused = [*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}"))]
     return tuple(refused) or (*_moved(matched, former, planned),)
 
 
-def _asked(spark: SparkSession, dataflow: Dataflow, place: Path, batch: BatchId) -> str | None:
+def _asked(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
     """Ask Spark about a copy of what describes the state: it leaves a description of the next batch there."""
-    with tempfile.TemporaryDirectory(prefix="asked-", dir=place.parent) as scratch:
-        for file in place.glob("**/*"):
-            path = file.relative_to(place)
+    with tempfile.TemporaryDirectory(prefix="asked-", dir=checkpoint.parent) as scratch:
+        for file in checkpoint.glob("**/*"):
+            path = file.relative_to(checkpoint)
             if file.is_file() and describes(path.as_posix()):
                 target = Path(scratch) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,8 +110,8 @@ def describes(path: str) -> bool:
     return not path.startswith("state/") or "/_metadata/" in path or "/_stateSchema/" in path
 
 
-def _former(restored: Restored, state: ChainState, chain: ChainPlan, place: Path) -> dict[int, Keeper]:
-    names = operator_names(place, state.batch)
+def _former(restored: Restored, state: ChainState, chain: ChainPlan, checkpoint: Path) -> dict[int, Keeper]:
+    names = operator_names(checkpoint, state.batch)
     whose = owners(restored.manifest.graph, state.operators, list(names.values()))
     wanted = restored.origin(chain.uid).state
     return {
@@ -158,20 +158,20 @@ def _not_told(former: Mapping[int, Keeper], uid: OperatorUid, restored: Restored
     )
 
 
-def _misfits(
+def _differences(
     matched: Matched, planned: Mapping[int, Keeper], former: Mapping[int, StateForm], dataflow: Dataflow
 ) -> Iterator[Finding]:
     forms = dict(zip(planned, dataflow.forms, strict=False)) if len(dataflow.forms) == len(planned) else {}
     for number, had in matched.numbers.items():
         if number in forms and had in former:
             uids = planned[number].uids
-            for reason in misfits(former[had], forms[number]):
+            for reason in differences(former[had], forms[number]):
                 yield from _refused(uids, _not_fitting(uids, reason))
 
 
-def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, place: Path) -> Iterator[Finding]:
+def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, checkpoint: Path) -> Iterator[Finding]:
     for number in matched.numbers:
-        now, then = (store_schemas(each / "state" / str(number)) for each in (described, place))
+        now, then = (store_schemas(each / "state" / str(number)) for each in (described, checkpoint))
         for store in now.keys() & then.keys():
             for what, before, after in zip(("key", "value"), then[store], now[store], strict=True):
                 if before != after:

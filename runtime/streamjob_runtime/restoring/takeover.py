@@ -92,9 +92,9 @@ class Takeover:
         holder = self._holder(uid)
         if holder is None:
             return frozenset()
-        chain, place = holder
-        lines = self._lines(chain, place, sources, directories)
-        each = [files_read(place, line.line, chain.batch, line.directory) for line in lines.get(uid, [])]
+        chain, checkpoint = holder
+        lines = self._lines(chain, checkpoint, sources, directories)
+        each = [files_read(checkpoint, line.line, chain.batch, line.directory) for line in lines.get(uid, [])]
         return frozenset.intersection(*each) if each else frozenset()
 
     def graft_inputs(self, dataflow: Dataflow) -> bool:
@@ -117,10 +117,10 @@ class Takeover:
             if holder is None:
                 grafted.append(GraftedInput(directory, VOID_OFFSET))
                 continue
-            chain, place = holder
-            line = self._line(uid, dataflow, taken.setdefault(uid, 0), self._lines(chain, place)[uid])
+            chain, checkpoint = holder
+            line = self._line(uid, dataflow, taken.setdefault(uid, 0), self._lines(chain, checkpoint)[uid])
             taken[uid] += 1
-            grafted.append(GraftedInput(directory, line.offset, place / "sources" / str(line.directory)))
+            grafted.append(GraftedInput(directory, line.offset, checkpoint / "sources" / str(line.directory)))
         graft_inputs(self._checkpoint, state.batch, grafted)
         return True
 
@@ -166,24 +166,24 @@ class Takeover:
     def _lines(
         self,
         chain: ChainState,
-        place: Path,
+        checkpoint: Path,
         sources: Sequence[OperatorUid] = (),
         directories: Sequence[int] = (),
     ) -> dict[OperatorUid, list[_FormerInput]]:
         """Return the lines of a former offset log by uid."""
         inputs = tuple(each.uid for each in chain.inputs)
         if inputs != tuple(sources):
-            directories = _directories(place, inputs)
+            directories = _directories(checkpoint, inputs)
         lines: dict[OperatorUid, list[_FormerInput]] = {}
-        offsets = read_offsets(place, chain.batch).offsets()
+        offsets = read_offsets(checkpoint, chain.batch).offsets()
         for number, (uid, (_, offset)) in enumerate(zip(inputs, offsets, strict=True)):
             lines.setdefault(uid, []).append(_FormerInput(number, directories[number], offset))
         return lines
 
 
-def _directories(place: Path, inputs: Sequence[OperatorUid]) -> list[int]:
+def _directories(checkpoint: Path, inputs: Sequence[OperatorUid]) -> list[int]:
     """Return the directories of a query's sources: one that stands twice has one in a union, and two in a join."""
-    there = {int(each.name) for each in (place / "sources").glob("[0-9]*")}
+    there = {int(each.name) for each in (checkpoint / "sources").glob("[0-9]*")}
     if len(set(inputs)) == len(inputs) or max(there, default=-1) >= len(set(inputs)):
         return list(range(len(inputs)))
     numbers = {uid: number for number, uid in enumerate(dict.fromkeys(inputs))}

@@ -10,20 +10,20 @@ from streamjob.job.suggest import did_you_mean
 CAST = "cast it in the job, or give the column another type"
 
 
-class Misfit(NamedTuple):
+class Mismatch(NamedTuple):
     """A reason why rows do not fit a table, with a fix."""
 
     what: str
     fix: str
 
 
-def given_twice(names: Sequence[str]) -> Iterator[Misfit]:
+def given_twice(names: Sequence[str]) -> Iterator[Mismatch]:
     """Yield the names that several columns of the rows share."""
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Misfit(f"is given the column {name!r} twice", "give each column a name of its own")
+        yield Mismatch(f"is given the column {name!r} twice", "give each column a name of its own")
 
 
-def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Misfit:
+def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Mismatch:
     """Return the misfit for a column that the table lacks.
 
     Args:
@@ -32,10 +32,10 @@ def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Mis
         exactly: whether names are case-sensitive.
     """
     fix = did_you_mean(name, columns, "columns")
-    return Misfit(f"has no column {name!r}", f"{fix}; names are compared exactly" if exactly else fix)
+    return Mismatch(f"has no column {name!r}", f"{fix}; names are compared exactly" if exactly else fix)
 
 
-def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Misfit:
+def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Mismatch:
     """Return the misfit for a column that cannot hold all values of the rows.
 
     Args:
@@ -44,4 +44,4 @@ def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Misfit:
         rows: the rows' type, as Spark writes it.
         fix: the fix.
     """
-    return Misfit(f"has column {name!r} of type {column}, which does not hold {rows.upper()} as it is", fix)
+    return Mismatch(f"has column {name!r} of type {column}, which does not hold {rows.upper()} as it is", fix)

@@ -18,9 +18,9 @@ from streamjob.job.delta import problems, storage_options
 from streamjob.job.options import UnusableOptions, option, redacted, secrets_in
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
-from streamjob_runtime.sinks.column_mismatches import Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.row_chunks import FILE_BYTES, few_of, packed, portions, unpacked
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, few_of, packed, unpacked
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class DeltaSink(AtLeastOnceSink):
                     storage_options=self._storage,
                 )
                 self._columns = _columns_of(made)
-        refuse(UnusableTable, f"{self._label}: the table", _misfits(schema, self._columns))
+        refuse(UnusableTable, f"{self._label}: the table", _mismatches(schema, self._columns))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Append the batch, in one Spark action.
@@ -170,7 +170,7 @@ def _columns_of(table: DeltaTable) -> dict[str, Any]:
     return {field["name"]: field["type"] for field in json.loads(table.schema().to_json())["fields"]}
 
 
-def _misfits(rows: StructType, table: Mapping[str, Any]) -> Iterator[Misfit]:
+def _mismatches(rows: StructType, table: Mapping[str, Any]) -> Iterator[Mismatch]:
     yield from given_twice(rows.names)
     for field in rows.fields:
         name = field.name
@@ -198,7 +198,7 @@ def _bare(kind: Any) -> Any:
 def _writer(path: str, storage: Mapping[str, str], few: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count, handed_over = 0, None
-        for rows, are_few in portions(batches, few, FILE_BYTES):
+        for rows, are_few in chunks(batches, few, FILE_BYTES):
             count += rows.num_rows
             if are_few:
                 handed_over = packed(rows)

@@ -22,7 +22,7 @@ def few_of(batch: DataFrame) -> int:
     return _HANDED_OVER_BYTES // max(32, tasks)
 
 
-def portions(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[tuple[pa.Table, bool]]:
+def chunks(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[tuple[pa.Table, bool]]:
     """Yield a task's rows as tables, each with a flag that it contains all rows and they are few.
 
     Args:

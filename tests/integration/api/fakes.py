@@ -24,7 +24,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.ids import CheckpointId, TriggerId
-from streamjob_runtime.control.api.control import StateConflict
+from streamjob_runtime.control.api.job_control import StateConflict
 from streamjob_runtime.control.api.server import ControlServer
 
 

@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from tests.integration.runtime.embedded import EmbeddedJob
 
 from streamjob.ids import CheckpointId, Key, OperatorUid
-from streamjob.protocol.manifests import MANIFEST_NAME
 from streamjob.protocol.messages import ChainStateChanged, ChainStatus
+from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable

@@ -13,7 +13,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import Row, add_rows, job, manifests, numbered, output, rows_of, source, sql
 from tests.integration.runtime.purchases import write_job
 
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import NewStateInOldChain, NonRestoredState, StateChanged
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
@@ -23,7 +23,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.process.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

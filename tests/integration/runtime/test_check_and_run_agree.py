@@ -16,7 +16,7 @@ from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.graphs import Row, add_rows, manifests, numbered, source
 from tests.integration.runtime.purchases import write_job
 
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
@@ -24,7 +24,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.process.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,12 +25,12 @@ from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.store.local import LocalStore
 from streamjob.store.opening import open_location
-from streamjob.stored.places import find_snapshot
+from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.start_snapshot import Found
 from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.process.start_check import examine_with
 from streamjob_runtime.restoring.from_spark import check_query, take_over
 from streamjob_runtime.restoring.from_spark.errors import OtherState
 from streamjob_runtime.spark.checkpoint_dir import force_batch

@@ -20,7 +20,7 @@ from tests.unit.runtime.rows_in_flight import InFlight
 from streamjob.client.models import JobState
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid, TriggerId
-from streamjob.stored.places import find_jobs, find_snapshot
+from streamjob.stored.locations import find_jobs, find_snapshot
 from streamjob.stored.reading import StoredSnapshot, read_job, read_snapshot
 from streamjob.stored.state_stores import read_state_operators
 from streamjob.stored.state_tables import StateTable, TablesRequest, choose_operators

@@ -29,8 +29,8 @@ from tests.integration.runtime.purchases import Rows, line_rows, table_rows, wri
 from tests.integration.runtime.shapes import GAP, PAIRS, SESSIONS, WINDOWS
 from tests.integration.runtime.stories import records_read
 
-from streamjob.comparison.parts import compare
-from streamjob.comparison.rewriting import StateNotRewritable, StateRewrittenWrongly
+from streamjob.comparison.graphs import compare
+from streamjob.comparison.rewrite_checks import StateNotRewritable, StateRewrittenWrongly
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import BatchId, TriggerId
 from streamjob.job.load import load_job
@@ -39,7 +39,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.start_snapshot import opened as found_to_start_from
-from streamjob_runtime.process.checking import examine_with
+from streamjob_runtime.process.start_check import examine_with
 from streamjob_runtime.restoring import rewriting
 
 if TYPE_CHECKING:

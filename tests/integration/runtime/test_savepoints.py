@@ -19,7 +19,7 @@ from streamjob.ids import TriggerId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.protocol.triggers import TriggerState
 from streamjob.snapshot.record import RecordKind
-from streamjob.stored.places import find_snapshot
+from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
 from streamjob_runtime.chain.outputs import Outputs

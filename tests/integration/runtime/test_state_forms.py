@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from tests.integration.core import core
 
-from streamjob.comparison.state_forms import misfits
+from streamjob.comparison.state_forms import differences
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.spark.gateway import java_of
@@ -179,8 +179,8 @@ def test_a_function_goes_on_only_with_what_it_has_collected(
 
     assert before.aggregates[0].function == name
     assert before.aggregates[0].opaque
-    assert misfits(before, before) == ()
-    assert (misfits(before, after) == ()) is fits, misfits(before, after)
+    assert differences(before, before) == ()
+    assert (differences(before, after) == ()) is fits, differences(before, after)
 
 
 def test_the_table_has_each_function_of_spark_that_keeps_what_it_does_not_describe(spark: SparkSession) -> None:
@@ -244,7 +244,7 @@ def test_other_windows_and_keys_are_other_state(forms: Any, name: str) -> None:
     (before,) = forms(f"SELECT count(*) FROM events {was}")
     (after,) = forms(f"SELECT count(*) FROM events {now}")
 
-    (reason,) = misfits(before, after)
+    (reason,) = differences(before, after)
     assert words in reason
 
 
@@ -260,7 +260,7 @@ def test_the_same_windows_and_keys_in_other_words_are_the_same_state(forms: Any,
     (before,) = forms(f"SELECT count(*) FROM events {was}")
     (after,) = forms(f"SELECT count(*) FROM events {now}")
 
-    assert misfits(before, after) == ()
+    assert differences(before, after) == ()
 
 
 def test_a_window_that_another_operator_makes_is_seen(forms: Any, spark: SparkSession) -> None:
@@ -269,7 +269,7 @@ def test_a_window_that_another_operator_makes_is_seen(forms: Any, spark: SparkSe
         spark.sql(f"SELECT window(at, '{size}') AS w, n FROM events").createOrReplaceTempView("windowed")
         (windows[size],) = forms("SELECT count(*) FROM windowed GROUP BY w")
 
-    (reason,) = misfits(windows["1 minute"], windows["2 minutes"])
+    (reason,) = differences(windows["1 minute"], windows["2 minutes"])
     assert "60 s long, and are 120 s long" in reason
 
 
@@ -285,7 +285,7 @@ def test_a_window_behind_other_state_of_the_query_is_seen(
         forms(f"SELECT count(*) FROM behind GROUP BY window({time}, '{size} minute')")[0] for size in (1, 2)
     )
 
-    (reason,) = misfits(before, after)
+    (reason,) = differences(before, after)
     assert "60 s long, and are 120 s long" in reason
 
 
@@ -309,7 +309,7 @@ def test_a_join_that_would_miss_rows_is_other_state(
     (before,) = forms(JOIN.format(*was), "append")
     (after,) = forms(JOIN.format(*now), "append")
 
-    found = misfits(before, after)
+    found = differences(before, after)
     assert (words is None and not found) or (words is not None and words in found[0])
 
 
@@ -322,7 +322,7 @@ def test_keys_that_are_to_be_kept_longer_than_they_were_are_other_state(
         (form,) = describe_forms(spark, rows.dropDuplicatesWithinWatermark(["k"]), "append")
         return form
 
-    assert (misfits(deduplicated(was), deduplicated(now)) == ()) is fits
+    assert (differences(deduplicated(was), deduplicated(now)) == ()) is fits
 
 
 def test_what_keeps_no_state_has_no_form(forms: Any) -> None:

@@ -20,7 +20,7 @@ from tests.integration.runtime.stories import Story, Way
 
 from streamjob.job.load import load_job
 from streamjob.job.plan import plan
-from streamjob.protocol.manifests import MANIFEST_NAME
+from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.record import RecordKind
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash, Interception
 from streamjob_runtime.kafka.errors import KafkaUnreachable, TopicMissing
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
-from streamjob_runtime.sinks.kafka.client import Producer
 from streamjob_runtime.sinks.kafka.errors import (
     CommitFailed,
     ProducerFenced,
     TransactionTimedOut,
 )
+from streamjob_runtime.sinks.kafka.transactions import Producer
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
@@ -323,7 +323,7 @@ def test_a_record_is_found_far_behind_those_of_other_sinks_and_after_partitions_
 def test_another_sinks_transaction_that_stays_open_among_the_records_is_told(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamjob_runtime.sinks.kafka.client._PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("streamjob_runtime.sinks.kafka.transactions._PATIENCE_SECONDS", 1)
     sink = topics.open()
     staged = topics.stage(sink, "1")
     other = topics.server.producer(f"other-{secrets.token_hex(4)}")

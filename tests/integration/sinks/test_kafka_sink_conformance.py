@@ -17,8 +17,8 @@ from streamjob.sink import Sink, Staged
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
-from streamjob_runtime.sinks.kafka.client import Producer
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
+from streamjob_runtime.sinks.kafka.transactions import Producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

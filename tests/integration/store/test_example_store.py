@@ -14,7 +14,7 @@ from streamjob.ids import Key
 from streamjob.store import Store
 from streamjob.store.opening import open_location, open_object
 from streamjob.store.probe import probe
-from streamjob.stored.places import NothingStored, find_jobs
+from streamjob.stored.locations import NothingStored, find_jobs
 from streamjob.testing.store_kit import StoreConformance
 
 EXAMPLE = Path(__file__).with_name("example_store.py")

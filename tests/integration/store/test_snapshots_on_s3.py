@@ -17,7 +17,7 @@ from streamjob.ids import NO_BATCH, CheckpointId
 from streamjob.protocol.log import JobId
 from streamjob.store import LocalStore
 from streamjob.store.opening import open_location
-from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
 from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
@@ -59,7 +59,7 @@ def test_snapshots_are_verified_and_one_can_be_named_by_its_manifest(location: s
 
 def test_a_savepoint_lies_in_a_directory_of_its_own_and_is_deleted_by_it(location: str, tmp_path: Path) -> None:
     root, place = f"{location}/default/departures/", f"{location}-savepoints"
-    writing = Savepoint(savepoint_place(root, place, "departures", CheckpointId(4), "abc"), root)
+    writing = Savepoint(savepoint_location(root, place, "departures", CheckpointId(4), "abc"), root)
     (tmp_path / "state").write_bytes(b"state")
     hold = Hold(tmp_path, CutFiles(NO_BATCH, ("state",), ()))
     files = writing.target.upload(hold)
@@ -74,7 +74,7 @@ def test_a_savepoint_lies_in_a_directory_of_its_own_and_is_deleted_by_it(locatio
 
 def test_a_savepoint_that_fails_leaves_nothing(location: str, tmp_path: Path) -> None:
     root = f"{location}/default/departures/"
-    failing = Savepoint(savepoint_place(root, None, "departures", CheckpointId(4), "abc"), root)
+    failing = Savepoint(savepoint_location(root, None, "departures", CheckpointId(4), "abc"), root)
     before = list(open_location(location).store().list(""))
     failing.write(Job(tmp_path / "made").manifest(4, "savepoint", ()))
     assert failing.reference == "savepoints/departures-4-abc/manifest.json"

@@ -11,9 +11,9 @@ from streamjob.protocol.collector import Collected, Collector
 from streamjob.protocol.committing import Recovered, SinkEffect, commit, recover
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log
 from streamjob.protocol.restore import ClaimMode, Resolution, resolve
+from streamjob.protocol.stored_manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.store.effects import Program, StoreEffect, drive

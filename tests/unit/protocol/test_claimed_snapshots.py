@@ -10,8 +10,8 @@ from streamjob.ids import Key
 from streamjob.protocol.claiming import CannotClaim, CreateOutside, Marker, claim_snapshot
 from streamjob.protocol.collector import CannotCollect, Collected
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import SnapshotMissing, encode_manifest
 from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.stored_manifests import SnapshotMissing, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreUnavailable

@@ -10,10 +10,10 @@ from tests.unit.protocol.life import Life, key_of, objects, once, spoil, stored,
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
 from streamjob.protocol.collector import CannotCollect, Collected, Collector
-from streamjob.protocol.manifests import encode_manifest
 from streamjob.protocol.ownership import IllegalStep
 from streamjob.protocol.registry import Registry
 from streamjob.protocol.retention import subsumed
+from streamjob.protocol.stored_manifests import encode_manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Program, StoreEffect, drive

@@ -8,8 +8,8 @@ from tests.unit.protocol.life import SINK, Life, spoil, without_recovery
 from streamjob.ids import CheckpointId, Epoch
 from streamjob.protocol.committing import Abort, Commit, Recovered, commit, recover
 from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.manifests import SnapshotMissing
 from streamjob.protocol.ownership import IllegalStep
+from streamjob.protocol.stored_manifests import SnapshotMissing
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
 

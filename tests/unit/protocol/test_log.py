@@ -20,7 +20,6 @@ from streamjob.protocol.log import (
     read,
     sha256_of,
 )
-from streamjob.protocol.manifests import NamedManifest
 from streamjob.protocol.ownership import (
     Claim,
     Completion,
@@ -30,6 +29,7 @@ from streamjob.protocol.ownership import (
     complete,
     verify,
 )
+from streamjob.protocol.stored_manifests import NamedManifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreDenied, StoreError, StoreUnavailable

@@ -8,9 +8,14 @@ from tests.unit.protocol.life import Life, file_ref, key_of, manifest_of, spoil,
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import CheckpointId, Key
 from streamjob.protocol import offering
-from streamjob.protocol.manifests import SnapshotCorrupt, SnapshotMissing, UnknownManifestVersion, encode_manifest
 from streamjob.protocol.ownership import unless_superseded
 from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve, unusable
+from streamjob.protocol.stored_manifests import (
+    SnapshotCorrupt,
+    SnapshotMissing,
+    UnknownManifestVersion,
+    encode_manifest,
+)
 from streamjob.store import hashing
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore

@@ -13,7 +13,7 @@ from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store import LocalStore
-from streamjob.stored.places import find_snapshot
+from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
 from streamjob_runtime.restoring.from_spark import take_over

@@ -15,7 +15,7 @@ from streamjob.stored.reading import StoredSnapshot
 from streamjob.stored.state_stores import StateOperator, StateStore, StateUnreadable
 from streamjob.stored.state_tables import TablesRequest
 from streamjob_runtime.inspection import read_tables
-from streamjob_runtime.inspection.views import views_of
+from streamjob_runtime.inspection.state_views import views_of
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt
 
 pytest.importorskip("pyarrow")

@@ -24,7 +24,7 @@ from streamjob_runtime.kafka.positions import (
     write_offsets,
 )
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
-from streamjob_runtime.kafka.starting import KafkaInput, check_input
+from streamjob_runtime.kafka.source_checks import KafkaInput, check_input
 
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 

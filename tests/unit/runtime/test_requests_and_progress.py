@@ -10,18 +10,18 @@ import pytest
 
 from streamjob.ids import TriggerId
 from streamjob.protocol.triggers import TriggerState
-from streamjob_runtime.control.requests import Requests
-from streamjob_runtime.monitoring.progress import BatchProgress, ProgressReader, Rate
+from streamjob_runtime.control.request_kinds import RequestKinds
+from streamjob_runtime.monitoring.query_progress import BatchProgress, ProgressReader, Rate
 
 ONE = TriggerId("one")
 
 
 def test_an_unknown_request_has_no_view() -> None:
-    assert Requests().view(ONE, None) is None
+    assert RequestKinds().view(ONE, None) is None
 
 
 def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
-    requests = Requests()
+    requests = RequestKinds()
     requests.note(ONE, "stop")
 
     view = requests.view(ONE, None)
@@ -31,7 +31,7 @@ def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
 
 
 def test_a_refused_request_is_forgotten() -> None:
-    requests = Requests()
+    requests = RequestKinds()
     requests.note(ONE, "checkpoint")
     requests.forget(ONE)
 
@@ -39,7 +39,7 @@ def test_a_refused_request_is_forgotten() -> None:
 
 
 def test_only_the_latest_requests_are_remembered() -> None:
-    requests = Requests()
+    requests = RequestKinds()
     for number in range(1001):
         requests.note(TriggerId(str(number)), "checkpoint")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamjob.comparison.compatibility import Restored, check_compatible
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import (
     FinishedAndUnfinished,
     InFlightDataLost,

@@ -23,7 +23,7 @@ from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.control.api.control import InvalidChange
+from streamjob_runtime.control.api.job_control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.job.coordination import Coordination, coordinator_policy

@@ -13,8 +13,8 @@ from typer.testing import Result
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
 from streamjob.protocol.log import JobId
-from streamjob.protocol.manifests import NamedManifest, encode_manifest
 from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, complete
+from streamjob.protocol.stored_manifests import NamedManifest, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, InputState, Manifest, SinkState, SourceState
 from streamjob.snapshot.record import RecordKind

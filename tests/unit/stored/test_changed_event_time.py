@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot, source
 
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import OutputModeChanged
 from streamjob.comparison.verdicts import Comparison
 from streamjob.job.plan import plan

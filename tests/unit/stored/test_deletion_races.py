@@ -12,11 +12,11 @@ from tests.unit.stored.job import Job
 
 from streamjob.errors import Superseded
 from streamjob.ids import CheckpointId, Epoch, Key, Owner
-from streamjob.protocol.manifests import decode_manifest
+from streamjob.protocol.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store import LocalStore, ObjectInfo, StoreError, StoreUnavailable
 from streamjob.stored.deletion import delete_snapshot
-from streamjob.stored.places import JobPlace
+from streamjob.stored.locations import JobLocation
 from streamjob.stored.reading import JobSnapshots, read_job
 from streamjob.stored.verify import verify
 
@@ -66,15 +66,15 @@ class Attempted:
 
 
 def attempt(job: Job, step: int, happens: Callable[[], None]) -> Attempted:
-    before = read_job(JobPlace(job.job, job.store))
+    before = read_job(JobLocation(job.job, job.store))
     store = Interrupted(job.path("").resolve(), step, happens)
-    there: Any = JobSnapshots(JobPlace(job.job, store), before.view, before.snapshots)
+    there: Any = JobSnapshots(JobLocation(job.job, store), before.view, before.snapshots)
     ended: BaseException | None = None
     try:
         delete_snapshot(there, CheckpointId(2), fence=True, with_older=True, owner=Owner("by hand"), now=job.time)
     except (Superseded, StoreError) as error:
         ended = error
-    return Attempted(ended, read_job(JobPlace(job.job, job.store)), store.reached)
+    return Attempted(ended, read_job(JobLocation(job.job, job.store)), store.reached)
 
 
 def every_step(tmp_path: Path, happens: Callable[[Job], None]) -> Iterator[tuple[Attempted, Job]]:
@@ -118,7 +118,7 @@ def test_a_store_that_fails_at_any_step_leaves_whole_what_has_a_manifest(tmp_pat
         assert outcome.after.named(None).id == 3
         assert verify(outcome.after.snapshots).whole
         succeed(job)
-        assert verify(read_job(JobPlace(job.job, job.store)).snapshots).whole
+        assert verify(read_job(JobLocation(job.job, job.store)).snapshots).whole
 
 
 def test_a_deletion_that_lost_the_log_before_it_checked_deletes_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.comparison.state_matching import Keeper, Matched, match, not_told
+from streamjob.comparison.operator_matching import Keeper, Matched, match, not_told
 from streamjob.ids import OperatorUid
 
 JOIN, AGGREGATION = "symmetricHashJoin", "stateStoreSave"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.comparison.rewriting import (
+from streamjob.comparison.rewrite_checks import (
     REWRITABLE,
     Contents,
     StatefulOperator,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.comparison.state_forms import misfits, same
+from streamjob.comparison.state_forms import differences, same
 from streamjob.snapshot.state_form import AggregateForm, KeyForm, StateForm, WindowForm
 
 
@@ -65,7 +65,7 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
     ],
 )
 def test_state_of_another_form_does_not_fit(former: StateForm, now: StateForm, words: str) -> None:
-    assert words in "".join(misfits(former, now))
+    assert words in "".join(differences(former, now))
     assert not same((former,), (now,))
 
 
@@ -87,7 +87,7 @@ def test_state_of_another_form_does_not_fit(former: StateForm, now: StateForm, w
 def test_state_fits_where_a_change_concerns_only_what_comes_or_cannot_be_compared(
     former: StateForm, now: StateForm
 ) -> None:
-    assert misfits(former, now) == ()
+    assert differences(former, now) == ()
 
 
 def test_other_names_of_operators_are_no_other_form() -> None:

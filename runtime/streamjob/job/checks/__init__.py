@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import loops, names, operators, places, settings, sinks, sources
+from streamjob.job.checks import loops, names, operators, paths, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -26,8 +26,8 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     sinks.deliveries,
     sinks.partitions,
     sinks.connections,
-    places.paths,
-    places.apart,
+    paths.paths,
+    paths.apart,
     settings.secrets,
     settings.spark_conf,
     settings.parallelism,

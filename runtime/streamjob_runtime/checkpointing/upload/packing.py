@@ -31,7 +31,7 @@ LEAST_PIECE = 16 * 1024
 WHOLE_BELOW = 64 * 1024
 """Files that grow by appending go up whole below this size, in bytes."""
 
-Place = tuple[str, int]
+FilePosition = tuple[str, int]
 """A file's path, and where in the file a piece of it begins; 0 for a whole file."""
 
 
@@ -52,7 +52,7 @@ class HeldFile:
     at: int = 0
 
     @property
-    def place(self) -> Place:
+    def position(self) -> FilePosition:
         """What tells it from all others of its cut."""
         return self.path, self.at
 
@@ -70,14 +70,14 @@ class UploadPlan:
         reused: files that the store has, as the manifest is to refer to them.
         alone: files that become an object each.
         packs: groups of files; each group becomes one object, in this order.
-        twins: files whose content another file of the plan has, by place, with the place of that file.
+        twins: files whose content another file of the plan has, by position, with the position of that file.
         repacked: files among those that are packed which the store has, in packs that are to be given up.
     """
 
     reused: tuple[FileRef, ...]
     alone: tuple[HeldFile, ...]
     packs: tuple[tuple[HeldFile, ...], ...]
-    twins: Mapping[Place, Place]
+    twins: Mapping[FilePosition, FilePosition]
     repacked: int = 0
 
     @property
@@ -141,7 +141,7 @@ def plan_upload(
     """Return what is reused, what goes up alone and what is packed together.
 
     Args:
-        files: the files of one cut; their places differ.
+        files: the files of one cut; their positions differ.
         known: files in the store that may be reused; a size that differs is not the same file.
         pack_below: files smaller than this are packed, in bytes.
         pack_target: a pack is closed before it grows beyond this, in bytes; and so much is packed again at most.
@@ -156,18 +156,18 @@ def plan_upload(
             fresh.append(file)
     given_up = packs_to_rewrite(packs_of((ref for _, ref in reused), pack_below), pack_target)
     again = [replace(file, sha256=ref.sha256) for file, ref in reused if ref.object in given_up]
-    first: dict[Identity, Place] = {}
-    twins: dict[Place, Place] = {}
+    first: dict[Identity, FilePosition] = {}
+    twins: dict[FilePosition, FilePosition] = {}
     new: list[HeldFile] = []
     for file in (*again, *fresh):
-        if (twin := first.setdefault(file.identity, file.place)) == file.place:
+        if (twin := first.setdefault(file.identity, file.position)) == file.position:
             new.append(file)
         else:
-            twins[file.place] = twin
-    outlived = {file.place for file in again}
+            twins[file.position] = twin
+    outlived = {file.position for file in again}
     small = [file for file in new if file.size < pack_below]
-    lasting = [file for file in small if file.place in outlived or _is_lasting(file)]
-    passing = [file for file in small if file.place not in outlived and not _is_lasting(file)]
+    lasting = [file for file in small if file.position in outlived or _is_lasting(file)]
+    passing = [file for file in small if file.position not in outlived and not _is_lasting(file)]
     return UploadPlan(
         reused=tuple(_at(ref, file) for file, ref in reused if ref.object not in given_up),
         alone=tuple(file for file in new if file.size >= pack_below),
@@ -178,7 +178,7 @@ def plan_upload(
 
 
 def _at(ref: FileRef, file: HeldFile) -> FileRef:
-    if (ref.path, ref.at) == file.place:
+    if (ref.path, ref.at) == file.position:
         return ref
     return ref.model_copy(update={"path": file.path, "at": file.at})
 

@@ -195,7 +195,7 @@ class Uploader:
         refs = {(ref.path, ref.at): ref for ref in (*plan.reused, *_results(tasks))}
         for (path, at), twin in plan.twins.items():
             refs[path, at] = refs[twin].model_copy(update={"path": path, "at": at})
-        return tuple(refs[place] for place in sorted(refs))
+        return tuple(refs[position] for position in sorted(refs))
 
     def close(self) -> None:
         """Wait for running uploads to end; uploads that have not begun are dropped."""

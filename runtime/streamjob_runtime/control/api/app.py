@@ -34,8 +34,8 @@ from streamjob.ids import CheckpointId, TriggerId
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.auth import OPEN_PATHS, BearerToken
-from streamjob_runtime.control.api.control import JobControl, TooManyRequests, TriggerIdReused
 from streamjob_runtime.control.api.guard import WholeBody
+from streamjob_runtime.control.api.job_control import JobControl, TooManyRequests, TriggerIdReused
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.app import add_probes
-from streamjob_runtime.control.api.control import JobControl
+from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import Listener, Server, port_of
 
 METRICS_PORT_VARIABLE = "STREAMJOB_METRICS_PORT"

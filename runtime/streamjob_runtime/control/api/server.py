@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from streamjob.client.models import ControlFile
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
-from streamjob_runtime.control.api.control import JobControl
+from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import Listener, Server, port_of
 
 PORT_VARIABLE = "STREAMJOB_PORT"

@@ -23,7 +23,6 @@ from streamjob.snapshot.manifest import ChainState, InputState, Manifest, Operat
 from streamjob.store.base import ObjectMissing, Store, StoreDenied
 from streamjob.store.opening import Location, open_location
 from streamjob.stored.start_snapshot import FROM_SPARK
-from streamjob_runtime.restoring.from_spark.checks import check_state, partitions_of
 from streamjob_runtime.restoring.from_spark.converting import give_ids
 from streamjob_runtime.restoring.from_spark.errors import (
     IncompleteCheckpoint,
@@ -34,6 +33,7 @@ from streamjob_runtime.restoring.from_spark.errors import (
 )
 from streamjob_runtime.restoring.from_spark.fetching import Fetching, Listing
 from streamjob_runtime.restoring.from_spark.sources import QuerySource, match_sources
+from streamjob_runtime.restoring.from_spark.suitability import check_state, partitions_of
 from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointError, CheckpointFileMissing
 from streamjob_runtime.spark.checkpoint_dir.files import files_for
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
@@ -73,7 +73,7 @@ class Query:
     partitions: int | None
 
 
-def query_place(named: str) -> Location:
+def query_location(named: str) -> Location:
     """Return the place of a query's checkpoint.
 
     Args:
@@ -86,30 +86,30 @@ def query_place(named: str) -> Location:
 
 
 @contextmanager
-def reading(place: Location) -> Iterator[Store]:
+def reading(location: Location) -> Iterator[Store]:
     """Yield the store that has a query's checkpoint.
 
     Raises:
         CannotRestore: for errors in the block that say that the checkpoint cannot be used.
         StoreUnavailable: the store gave no usable answer.
     """
-    store = place.store()
+    store = location.store()
     try:
         yield store
     except StoreDenied as error:
-        raise QueryOutOfReach(f"The checkpoint at {place.uri} cannot be read: {error.what}", error.fix) from error
+        raise QueryOutOfReach(f"The checkpoint at {location.uri} cannot be read: {error.what}", error.fix) from error
     except ObjectMissing as error:
         raise IncompleteCheckpoint(
-            f"A file of the checkpoint at {place.uri} is gone: {error.what}",
+            f"A file of the checkpoint at {location.uri} is gone: {error.what}",
             "stop the query first: while it runs, it deletes files that it does not need any more",
         ) from error
     except CheckpointFileMissing as error:
         raise IncompleteCheckpoint(
-            f"The checkpoint at {place.uri} is incomplete: {error.what}",
+            f"The checkpoint at {location.uri} is incomplete: {error.what}",
             "copy it again as a whole, with the query stopped",
         ) from error
     except CheckpointError as error:
-        raise UnknownCheckpoint(f"The checkpoint at {place.uri} cannot be used: {error.what}") from error
+        raise UnknownCheckpoint(f"The checkpoint at {location.uri} cannot be used: {error.what}") from error
     finally:
         store.close()
 

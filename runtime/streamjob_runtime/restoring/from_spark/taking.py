@@ -13,10 +13,10 @@ from streamjob.job.plan import Plan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store
-from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_place
-from streamjob_runtime.restoring.from_spark.checks import the_chain
+from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
 from streamjob_runtime.restoring.from_spark.errors import UnknownCheckpoint
-from streamjob_runtime.restoring.from_spark.reading import Query, describe, query_place, read_query, reading
+from streamjob_runtime.restoring.from_spark.reading import Query, describe, query_location, read_query, reading
+from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 log = logging.getLogger("streamjob")
@@ -40,21 +40,21 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
         InvalidInput: the place cannot be opened.
         StoreError: a store failed.
     """
-    place = query_place(named)
-    chain = the_chain(plan, place.uri)
+    location = query_location(named)
+    chain = the_chain(plan, location.uri)
     with tempfile.TemporaryDirectory(prefix="streamjob-take-over-") as scratch:
-        with reading(place) as source:
+        with reading(location) as source:
             query = read_query(source, loaded, chain, Path(scratch), whole=True)
             manifest, hold = describe(query, loaded, chain, job, clock())
         uri = _write(manifest, hold, query, store)
-    log.info("The checkpoint at %s is taken over behind its batch %d, as %s", place.uri, query.batch, uri)
+    log.info("The checkpoint at %s is taken over behind its batch %d, as %s", location.uri, query.batch, uri)
     return uri
 
 
 def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
     # The same checkpoint gives the same place: a start that is repeated leaves no second copy.
     suffix = f"spark-{_query_id(query)}-{query.batch}"
-    savepoint = Savepoint(savepoint_place(store.uri, None, manifest.job, manifest.id, suffix), store.uri)
+    savepoint = Savepoint(savepoint_location(store.uri, None, manifest.job, manifest.id, suffix), store.uri)
     try:
         files: tuple[FileRef, ...] = savepoint.target.upload(hold)
         (chain,) = manifest.chains

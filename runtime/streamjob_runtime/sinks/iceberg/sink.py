@@ -28,6 +28,7 @@ from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
+from streamjob_runtime.sinks.iceberg.column_types import mismatches, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
@@ -40,7 +41,6 @@ from streamjob_runtime.sinks.iceberg.committed_batches import (
 )
 from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
 from streamjob_runtime.sinks.iceberg.errors import CommitContended
-from streamjob_runtime.sinks.iceberg.fitting import misfits, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.writing import target_below, write_batch
 from streamjob_runtime.sinks.identity import identity_of
 
@@ -111,7 +111,7 @@ class IcebergSink:
         """
         if self._opened is None:
             self._take(self._create(schema))
-        refuse(UnusableTable, self._table_label, misfits(schema, self._table.schema()))
+        refuse(UnusableTable, self._table_label, mismatches(schema, self._table.schema()))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch as data files, in one Spark action.

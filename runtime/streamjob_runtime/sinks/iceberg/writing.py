@@ -24,9 +24,9 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
+from streamjob_runtime.sinks.iceberg.column_types import aligned
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
-from streamjob_runtime.sinks.iceberg.fitting import aligned
-from streamjob_runtime.sinks.row_chunks import FILE_BYTES, few_of, packed, portions, unpacked
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, few_of, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,7 +110,7 @@ def write_task(
     files: list[StagedFile] = []
     handed_over = None
     try:
-        for rows, are_few in portions(batches, few, many):
+        for rows, are_few in chunks(batches, few, many):
             if are_few:
                 handed_over = packed(rows)
             else:

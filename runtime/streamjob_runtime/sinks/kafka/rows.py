@@ -19,7 +19,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def misfits(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str, str]]:
+def mismatches(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str, str]]:
     """Yield the reasons why rows cannot become records, with fixes.
 
     Args:

@@ -24,7 +24,6 @@ from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
-from streamjob_runtime.sinks.kafka.client import Kafka, Producer
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
     Verdict,
@@ -37,7 +36,8 @@ from streamjob_runtime.sinks.kafka.commits import (
     verdict,
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
-from streamjob_runtime.sinks.kafka.rows import misfits, records
+from streamjob_runtime.sinks.kafka.rows import mismatches, records
+from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +123,7 @@ class KafkaSink:
             UnusableTopic: they cannot; lists all problems.
         """
         columns = {field.name: field.dataType.simpleString() for field in schema.fields}
-        refuse(UnusableTopic, f"{self._label}:", misfits(columns, self._options.topic))
+        refuse(UnusableTopic, f"{self._label}:", mismatches(columns, self._options.topic))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch's rows to a file, in one Spark action, and stage it.

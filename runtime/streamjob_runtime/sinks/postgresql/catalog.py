@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
 
-from streamjob_runtime.sinks.column_mismatches import Misfit
-from streamjob_runtime.sinks.postgresql.fitting import TableColumn
+from streamjob_runtime.sinks.column_mismatches import Mismatch
+from streamjob_runtime.sinks.postgresql.column_types import TableColumn
 from streamjob_runtime.sinks.postgresql.sessions import Connection
 
 _NUMERIC_SCALE_BITS = 0x7FF
@@ -77,17 +77,19 @@ class TargetTable:
         """Its name in messages."""
         return f"{self.schema}.{self.name}"
 
-    def refusals(self, *, replace: bool) -> Iterator[Misfit]:
+    def refusals(self, *, replace: bool) -> Iterator[Mismatch]:
         """Yield the reasons why a sink cannot write to it at all; `replace`: rows replace those of the same key."""
         if self.kind in _KINDS:
-            yield Misfit(f"is {_KINDS[self.kind]}", "name a table, which may be partitioned")
+            yield Mismatch(f"is {_KINDS[self.kind]}", "name a table, which may be partitioned")
             return
         needed = [("SELECT", self.readable), ("INSERT", self.insertable)]
         if replace:
             needed.append(("UPDATE", self.updatable))
         if missing := [right for right, given in needed if not given]:
             rights = ", ".join(missing)
-            yield Misfit(f"does not give the role the right to {rights}", f"GRANT {rights} ON {self.label} TO the role")
+            yield Mismatch(
+                f"does not give the role the right to {rights}", f"GRANT {rights} ON {self.label} TO the role"
+            )
 
 
 def find_table(connection: Connection, schema: str | None, table: str) -> TargetTable | None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamjob_runtime.sinks.postgresql.fitting import Form, form_of
+from streamjob_runtime.sinks.postgresql.column_types import Form, form_of
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:

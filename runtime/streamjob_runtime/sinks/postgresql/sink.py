@@ -27,8 +27,8 @@ from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, Unre
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
+from streamjob_runtime.sinks.postgresql.column_types import key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
-from streamjob_runtime.sinks.postgresql.fitting import key_misfits, misfits
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
 
@@ -107,10 +107,10 @@ class PostgresqlSink:
             UnusableTable: they do not fit; lists all problems.
         """
         rows = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-        found = misfits(rows, self._target.columns)
+        found = mismatches(rows, self._target.columns)
         if self._options.key:
             names = [name for name, _ in rows]
-            found += key_misfits(self._options.key, names, self._target.columns, self._target.unique)
+            found += key_mismatches(self._options.key, names, self._target.columns, self._target.unique)
         refuse(UnusableTable, f"{self._label}: table {self._target.label}", found)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 )
 from pyspark.sql import types as spark
 
-from streamjob_runtime.sinks.iceberg.fitting import misfits, refusals, schema_of
+from streamjob_runtime.sinks.iceberg.column_types import mismatches, refusals, schema_of
 
 
 def struct(*names: str, kind: IcebergType) -> StructType:
@@ -89,7 +89,9 @@ FITTING = [
 
 @pytest.mark.parametrize(("kind", "fitting"), FITTING, ids=[kind.simpleString() for kind, _ in FITTING])
 def test_a_column_fits_where_every_value_arrives_as_it_is(kind: spark.DataType, fitting: str) -> None:
-    found = [name for name, to in ALL.items() if not misfits(of(kind), Schema(NestedField(1, "x", to, required=False)))]
+    found = [
+        name for name, to in ALL.items() if not mismatches(of(kind), Schema(NestedField(1, "x", to, required=False)))
+    ]
 
     assert found == fitting.split()
 
@@ -101,7 +103,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         NestedField(3, "name", StringType(), required=True),
     )
     rows = spark.StructType().add("at", "timestamp").add("nam", "string").add("nam", "string").add("id", "void")
-    found = misfits(rows, table)
+    found = mismatches(rows, table)
 
     assert [problem.what for problem in found] == [
         "is given the column 'nam' twice",
@@ -122,7 +124,7 @@ def test_a_new_table_fits_the_rows_that_it_is_made_for() -> None:
     made = schema_of(rows)
 
     assert made is not None
-    assert misfits(rows, made) == []
+    assert mismatches(rows, made) == []
 
 
 @pytest.mark.parametrize("kind", [spark.VariantType(), spark.ArrayType(spark.VariantType())])

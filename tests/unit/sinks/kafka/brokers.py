@@ -17,9 +17,9 @@ from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.kafka.admin import Topic
-from streamjob_runtime.sinks.kafka.client import Kafka
 from streamjob_runtime.sinks.kafka.errors import ProducerFenced
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
+from streamjob_runtime.sinks.kafka.transactions import Kafka
 
 UID = OperatorUid("alerts")
 OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}

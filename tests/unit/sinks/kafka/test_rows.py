@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob_runtime.sinks.kafka.rows import HEADERS, misfits
+from streamjob_runtime.sinks.kafka.rows import HEADERS, mismatches
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from streamjob_runtime.sinks.kafka.rows import HEADERS, misfits
     ],
 )
 def test_columns_that_a_record_has_fit(columns: dict[str, str], topic: str | None) -> None:
-    assert list(misfits(columns, topic)) == []
+    assert list(mismatches(columns, topic)) == []
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_columns_that_a_record_has_fit(columns: dict[str, str], topic: str | Non
     ],
 )
 def test_what_does_not_fit_is_told_with_a_fix(columns: dict[str, str], topic: str | None, what: str) -> None:
-    ((found, fix),) = misfits(columns, topic)
+    ((found, fix),) = mismatches(columns, topic)
 
     assert found == what
     assert fix

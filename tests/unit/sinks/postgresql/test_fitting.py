@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamjob_runtime.sinks.postgresql.fitting import Form, TableColumn, form_of, key_misfits, misfits
+from streamjob_runtime.sinks.postgresql.column_types import Form, TableColumn, form_of, key_mismatches, mismatches
 
 
 def column(type_name: str, name: str = "x", **more: object) -> TableColumn:
@@ -39,7 +39,7 @@ def column(type_name: str, name: str = "x", **more: object) -> TableColumn:
     ],
 )
 def test_a_value_that_arrives_as_it_is_fits(spark_type: str, types: str) -> None:
-    assert [misfits([("x", spark_type)], [column(each)]) for each in types.split()] == [[] for _ in types.split()]
+    assert [mismatches([("x", spark_type)], [column(each)]) for each in types.split()] == [[] for _ in types.split()]
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_a_value_that_arrives_as_it_is_fits(spark_type: str, types: str) -> None
 )
 def test_a_value_that_would_be_rounded_cut_or_shifted_does_not_fit(spark_type: str, types: str) -> None:
     for each in types.split():
-        (found,) = misfits([("x", spark_type)], [column(each)])
+        (found,) = mismatches([("x", spark_type)], [column(each)])
         assert f"column 'x' of type {each}" in found.what
         assert found.fix
 
 
 def test_text_fits_an_enumeration() -> None:
-    assert misfits([("x", "string")], [column("mood", is_enum=True)]) == []
-    assert misfits([("x", "int")], [column("mood", is_enum=True)]) != []
+    assert mismatches([("x", "string")], [column("mood", is_enum=True)]) == []
+    assert mismatches([("x", "int")], [column("mood", is_enum=True)]) != []
 
 
 def test_a_moment_for_a_column_without_zone_is_told_of_both_ways_out() -> None:
-    (found,) = misfits([("x", "timestamp")], [column("timestamp")])
+    (found,) = mismatches([("x", "timestamp")], [column("timestamp")])
 
     assert "with time zone" in found.fix
     assert "TIMESTAMP_NTZ" in found.fix
@@ -83,7 +83,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         column("text", "made", not_null=True, has_default=True),
     ]
 
-    found = misfits([("Total", "bigint"), ("number", "bigint"), ("closed", "bigint")], table)
+    found = mismatches([("Total", "bigint"), ("number", "bigint"), ("closed", "bigint")], table)
 
     assert [each.what for each in found] == [
         "has no column 'Total'",
@@ -95,7 +95,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_a_column_given_twice_is_refused() -> None:
-    (found,) = misfits([("x", "bigint"), ("x", "bigint")], [column("int8")])
+    (found,) = mismatches([("x", "bigint"), ("x", "bigint")], [column("int8")])
 
     assert found.what == "is given the column 'x' twice"
 
@@ -104,7 +104,7 @@ TABLE = [column("int8", "id", not_null=True), column("date", "day", not_null=Tru
 
 
 def test_a_key_is_a_unique_index_of_columns_that_are_never_null() -> None:
-    assert key_misfits(["day", "id"], ["id", "day"], TABLE, [frozenset({"id", "day"})]) == []
+    assert key_mismatches(["day", "id"], ["id", "day"], TABLE, [frozenset({"id", "day"})]) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_key_is_a_unique_index_of_columns_that_are_never_null() -> None:
     ],
 )
 def test_a_key_that_does_not_tell_rows_apart_is_refused(key: list[str], rows: list[str], what: str) -> None:
-    found = key_misfits(key, rows, TABLE, [frozenset({"id", "day"}), frozenset({"note"})])
+    found = key_mismatches(key, rows, TABLE, [frozenset({"id", "day"}), frozenset({"note"})])
 
     assert [each.what for each in found] == [what]
 

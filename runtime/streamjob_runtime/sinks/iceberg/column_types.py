@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from streamjob_runtime.sinks.column_mismatches import CAST, Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.column_mismatches import CAST, Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _ADVICE = {
 }
 
 
-def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
+def mismatches(rows: spark.StructType, table: Schema) -> list[Mismatch]:
     """Return all reasons why rows do not fit a table; empty if they fit."""
     names = [field.name for field in rows.fields]
     found = list(given_twice(names))
@@ -85,11 +85,11 @@ def misfits(rows: spark.StructType, table: Schema) -> list[Misfit]:
     for column in table.fields:
         if column.required and column.name not in names:
             what = f"has column {column.name!r}, which is required, and the rows do not have it"
-            found.append(Misfit(what, "add it to the input of the sink, or make it optional"))
+            found.append(Mismatch(what, "add it to the input of the sink, or make it optional"))
     return found
 
 
-def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator[Misfit]:
+def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator[Mismatch]:
     """Yield the reasons why the sink cannot write to a table at all.
 
     Args:
@@ -98,15 +98,15 @@ def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator
         version: the table's format version.
     """
     if version > 2:
-        yield Misfit(f"has format version {version}", "use a table of format version 2")
+        yield Mismatch(f"has format version {version}", "use a table of format version 2")
     for source in sorted({source for source in partitions if partitions.count(source) > 1}):
         name = table.find_column_name(source)
-        yield Misfit(f"is partitioned by {name!r} twice, which pyiceberg cannot write", "partition by it once")
+        yield Mismatch(f"is partitioned by {name!r} twice, which pyiceberg cannot write", "partition by it once")
     for source in sorted(set(partitions)):
         # pyiceberg finds no rows in such a partition when it filters by the column.
         if isinstance(table.find_type(source), UUIDType):
             name = table.find_column_name(source)
-            yield Misfit(f"is partitioned by {name!r}, a UUID", "partition by another column, or keep it as a string")
+            yield Mismatch(f"is partitioned by {name!r}, a UUID", "partition by another column, or keep it as a string")
 
 
 def aligned(batch: DataFrame, table: Schema) -> DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
 from streamjob.protocol.log import JobId, find_highest
-from streamjob.protocol.manifests import MANIFEST_NAME
+from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.effects import drive
@@ -26,7 +26,7 @@ class NothingStored(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class JobPlace:
+class JobLocation:
     """The root of a job's snapshots."""
 
     job: JobId
@@ -34,7 +34,7 @@ class JobPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotPlace:
+class SnapshotLocation:
     """One snapshot, named by its manifest.
 
     Its relative references start from `home`: the job's root for a checkpoint, its own directory for a savepoint.
@@ -52,7 +52,7 @@ class SnapshotPlace:
 
 def find_jobs(
     location: str, namespace: str | None = None, name: str | None = None, environment: Mapping[str, str] | None = None
-) -> tuple[JobPlace, ...]:
+) -> tuple[JobLocation, ...]:
     """Return the jobs whose snapshots are at a location, in order; opens a store for each.
 
     Args:
@@ -65,44 +65,44 @@ def find_jobs(
         NothingStored: there is no log of a job.
         InvalidInput: the location cannot be used.
     """
-    place = open_location(location)
+    base = open_location(location)
     if name is not None:
         job = JobId(namespace or "default", name)
-        store = place.job(job.namespace, job.name).store(environment)
+        store = base.job(job.namespace, job.name).store(environment)
         if not _holds_job(store):
             raise NothingStored(f"{store.uri} holds no log of a job", "check location, --namespace and --name")
-        return (JobPlace(job, store),)
-    store = place.store(environment)
+        return (JobLocation(job, store),)
+    store = base.store(environment)
     if _holds_job(store):
-        return (JobPlace(_whose(store), store),)
+        return (JobLocation(_whose(store), store),)
     found = [job for job in _jobs_below(store) if namespace in (None, job.namespace)]
     store.close()
-    places = [JobPlace(job, place.job(job.namespace, job.name).store(environment)) for job in found]
-    if not places:
+    jobs = [JobLocation(job, base.job(job.namespace, job.name).store(environment)) for job in found]
+    if not jobs:
         raise NothingStored(
-            f"{place.uri} holds no log of a job",
+            f"{base.uri} holds no log of a job",
             "name a location, the root of a job (<location>/<namespace>/<name>) or the manifest of a snapshot",
         )
-    return tuple(places)
+    return tuple(jobs)
 
 
-def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -> SnapshotPlace | None:
+def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -> SnapshotLocation | None:
     """Return the snapshot whose manifest or directory a location names, or None if it names none."""
     directory = location.removesuffix(f"/{MANIFEST_NAME}")
     if directory != location:
-        place = open_location(directory)
+        base = open_location(directory)
     else:
-        place = open_location(location)
-        store = place.store(environment)
+        base = open_location(location)
+        store = base.store(environment)
         alone = _any(store, MANIFEST_NAME)
         store.close()
         if not alone:
             return None
-    whole = place.uri + MANIFEST_NAME
+    whole = base.uri + MANIFEST_NAME
     if not _IN_A_JOB.fullmatch(whole):
-        return SnapshotPlace(place, Key(MANIFEST_NAME))
+        return SnapshotLocation(base, Key(MANIFEST_NAME))
     root, _, rest = whole.rpartition(keys.CHECKPOINTS_PREFIX)
-    return SnapshotPlace(Location(root), Key(keys.CHECKPOINTS_PREFIX + rest))
+    return SnapshotLocation(Location(root), Key(keys.CHECKPOINTS_PREFIX + rest))
 
 
 def _holds_job(store: Store, root: str = "") -> bool:

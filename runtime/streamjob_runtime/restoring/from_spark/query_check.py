@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from streamjob.clock import Clock
-from streamjob.comparison.parts import compare
+from streamjob.comparison.graphs import compare
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, Verdict
 from streamjob.ids import Key
 from streamjob.job.load import LoadedJob
@@ -18,13 +18,13 @@ from streamjob.snapshot.manifest import FileRef
 from streamjob.store.local import LocalStore
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.checkpointing.upload.uploader import hash_file
-from streamjob_runtime.restoring.from_spark.checks import the_chain
 from streamjob_runtime.restoring.from_spark.errors import NotTaken
-from streamjob_runtime.restoring.from_spark.reading import describe, query_place, read_query, reading
+from streamjob_runtime.restoring.from_spark.reading import describe, query_location, read_query, reading
+from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
-"""Asks the sinks and Spark what the graphs do not tell: `streamjob_runtime.process.checking.examine`."""
+"""Asks the sinks and Spark what the graphs do not tell: `streamjob_runtime.process.start_check.examine`."""
 
 
 def check_query(
@@ -48,27 +48,27 @@ def check_query(
         InvalidInput: the place cannot be opened, or Spark refuses a part of the job.
         StoreError: the store failed.
     """
-    place = query_place(named)
+    location = query_location(named)
     try:
-        chain = the_chain(plan, place.uri)
+        chain = the_chain(plan, location.uri)
         with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
             checkpoint = Path(scratch)
-            with reading(place) as source:
+            with reading(location) as source:
                 query = read_query(source, loaded, chain, checkpoint, whole=False)
                 manifest, hold = describe(query, loaded, chain, job, clock())
             (state,) = manifest.chains
             state = state.model_copy(update={"files": _files(hold)})
             store = LocalStore(checkpoint)
             found = Found(
-                manifest.model_copy(update={"chains": (state,)}), place.uri, lambda object_: (store, Key(object_))
+                manifest.model_copy(update={"chains": (state,)}), location.uri, lambda object_: (store, Key(object_))
             )
-            compared = compare(loaded.spec, plan, found.manifest, place.uri, allow)
+            compared = compare(loaded.spec, plan, found.manifest, location.uri, allow)
             if examine is not None:
                 compared = examine(loaded, found, compared, allow, job)
-            return place.uri, compared
+            return location.uri, compared
     except NotTaken as error:
         findings = tuple(_refused(error, loaded.spec))
-        return place.uri, Comparison(findings=findings, origins={}, max_parallelism=loaded.spec.max_parallelism)
+        return location.uri, Comparison(findings=findings, origins={}, max_parallelism=loaded.spec.max_parallelism)
 
 
 def _files(hold: Hold) -> tuple[FileRef, ...]:

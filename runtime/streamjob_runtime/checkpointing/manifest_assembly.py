@@ -13,7 +13,7 @@ from streamjob.snapshot.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestMaker:
+class ManifestAssembler:
     """Makes the manifests of an epoch.
 
     Args:

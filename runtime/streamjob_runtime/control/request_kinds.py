@@ -14,7 +14,7 @@ RequestKind = Literal["checkpoint", "savepoint", "stop"]
 _REMEMBERED = 1000
 
 
-class Requests:
+class RequestKinds:
     """Remembers the kind of each request; the coordinator knows the outcomes. Thread-safe."""
 
     def __init__(self) -> None:

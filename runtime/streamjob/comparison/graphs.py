@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamjob.comparison import event_time
-from streamjob.comparison.chain_origins import Placed, place
+from streamjob.comparison.chain_origins import ChainOrigins, find_origins
 from streamjob.comparison.refusals import (
     FinishedAndUnfinished,
     InFlightDataLost,
@@ -17,7 +17,7 @@ from streamjob.comparison.refusals import (
     SourceFormatChanged,
     UnfinishedBeforeFinished,
 )
-from streamjob.comparison.snapshot_job import Former, inputs_read, keeps_state, records_in_flight
+from streamjob.comparison.snapshot_job import SnapshotJob, inputs_read, keeps_state, records_in_flight
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
@@ -46,11 +46,11 @@ class _Comparing:
     def __init__(self, spec: JobSpec, plan: Plan, manifest: Manifest, uri: str, allow: bool) -> None:
         self._spec = spec
         self._plan = plan
-        self._former = Former(manifest)
+        self._former = SnapshotJob(manifest)
         self._uri = uri
         self._allow = allow
         self._graph = graph_of(spec)
-        self._placed: Placed = place(plan, self._former)
+        self._chain_origins: ChainOrigins = find_origins(plan, self._former)
         self._chain_of = {uid: chain for chain in plan.chains for uid in chain.uids()}
         self._unfinished = dict(self._before_finished())
         self._changed: set[ChainUid] = set()
@@ -67,7 +67,7 @@ class _Comparing:
         ]
         return Comparison(
             findings=tuple(findings),
-            origins=self._placed.origins,
+            origins=self._chain_origins.origins,
             max_parallelism=partitions,
             undecided=dict(self._undecided()),
             changed=frozenset(self._changed),
@@ -122,7 +122,7 @@ class _Comparing:
             return Finding(
                 kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(["it has no state in the snapshot", *why])
             )
-        base = self._placed.origins[chain.uid].base
+        base = self._chain_origins.origins[chain.uid].base
         moved = [f"which moves from chain {base!r} to {chain.uid!r}"] if base not in (None, chain.uid) else []
         mode = former.output_mode(base) if base is not None else chain.output_mode
         modes = [event_time.mode_changed(mode, chain.output_mode)] if mode != chain.output_mode else []
@@ -152,7 +152,7 @@ class _Comparing:
                 yield Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.NEW, why=channel.reason)
             else:
                 yield Finding(kind=Kind.CHANNEL, uid=name, verdict=Verdict.RESTORED, why=_in_flight(before))
-        lost = {(each.source, each.target) for each in self._placed.lost}
+        lost = {(each.source, each.target) for each in self._chain_origins.lost}
         for pair, before in former.items():
             name = f"{pair[0]} -> {pair[1]}"
             if pair in lost:
@@ -212,7 +212,7 @@ class _Comparing:
                 f"snapshot {self._uri}",
                 f"give the {kind.value} another uid",
             )
-        placed = self._placed.refusals.get(uid)
+        placed = self._chain_origins.refusals.get(uid)
         if self._unfinished and isinstance(placed, FinishedAndUnfinished):
             # The other cause explains it better.
             placed = None
@@ -220,7 +220,7 @@ class _Comparing:
 
     def _new_state(self, operator: OperatorSpec, chain: ChainPlan) -> CannotRestore | None:
         """An operator with its first state must not be in a chain that has run: Spark has no empty state for it."""
-        origin = self._placed.origins[chain.uid]
+        origin = self._chain_origins.origins[chain.uid]
         if origin.base is None or origin.finished or operator.uid in self._former.stateful:
             return None
         if not self._former.chains[origin.base].has_run or not keeps_state(operator.sql):
@@ -229,7 +229,7 @@ class _Comparing:
 
     def _other_mode(self, uid: OperatorUid, chain: ChainPlan) -> CannotRestore | None:
         """Of all output modes, Spark compares only that of `transformWithState`."""
-        base, former = self._placed.origins[chain.uid].base, self._former
+        base, former = self._chain_origins.origins[chain.uid].base, self._former
         if base is None or uid in former.finished or not former.aggregates(uid):
             return None
         before = former.output_mode(base)
@@ -258,7 +258,7 @@ class _Comparing:
     def _moved(self, uid: OperatorUid) -> Verdict:
         """Return whether a part continues from Spark's checkpoint as it is, or from a newly assembled one."""
         chain = self._chain_of[uid]
-        origin = self._placed.origins[chain.uid]
+        origin = self._chain_origins.origins[chain.uid]
         if origin.base is None:
             return Verdict.RESTORED
         before = set(inputs_read(self._former.manifest, self._former.chains[origin.base].state))
@@ -269,7 +269,7 @@ class _Comparing:
 
     def _undecided(self) -> Iterator[tuple[ChainUid, str]]:
         for chain in self._plan.chains:
-            origin: Origin = self._placed.origins[chain.uid]
+            origin: Origin = self._chain_origins.origins[chain.uid]
             if origin.base is None or origin.finished or not self._former.chains[origin.base].has_run:
                 continue
             former = self._former.chains[origin.base]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamjob.job.suggest import did_you_mean
-from streamjob_runtime.sinks.column_mismatches import Misfit, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 
 
 class Form(Enum):
@@ -100,7 +100,7 @@ def form_of(spark_type: str) -> Form:
     return _FITS[kind][0] if kind in _FITS else Form.PLAIN
 
 
-def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> list[Misfit]:
+def mismatches(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> list[Mismatch]:
     """Return all reasons why rows do not fit a table; empty if they fit.
 
     Args:
@@ -114,22 +114,22 @@ def misfits(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) -> li
         if column is None:
             found.append(no_column(name, columns))
         elif column.generated:
-            found.append(Misfit(f"computes its column {name!r} itself", "remove it from the input of the sink"))
+            found.append(Mismatch(f"computes its column {name!r} itself", "remove it from the input of the sink"))
         elif not column.writable:
-            found.append(Misfit(f"does not let the role write column {name!r}", "grant INSERT on it"))
+            found.append(Mismatch(f"does not let the role write column {name!r}", "grant INSERT on it"))
         elif not _fits(spark_type, column):
             found.append(does_not_hold(name, column.type_name, spark_type, _fix(spark_type, column)))
     written = {name for name, _ in rows}
     for column in table:
         if column.name not in written and column.not_null and not column.has_default and not column.generated:
             what = f"has column {column.name!r}, which refuses NULL, and the rows do not have it"
-            found.append(Misfit(what, "add it to the input of the sink, or give it a default"))
+            found.append(Mismatch(what, "add it to the input of the sink, or give it a default"))
     return found
 
 
-def key_misfits(
+def key_mismatches(
     key: Sequence[str], rows: Iterable[str], table: Sequence[TableColumn], unique: Iterable[frozenset[str]]
-) -> list[Misfit]:
+) -> list[Mismatch]:
     """Return all reasons why rows cannot replace those of the same key.
 
     Args:
@@ -142,16 +142,16 @@ def key_misfits(
     found = []
     for name in key:
         if name not in columns:
-            found.append(Misfit(f"has no column {name!r} for the key", did_you_mean(name, columns, "columns")))
+            found.append(Mismatch(f"has no column {name!r} for the key", did_you_mean(name, columns, "columns")))
         elif name not in written:
-            found.append(Misfit(f"has the key column {name!r}, and the rows do not have it", "let the rows have it"))
+            found.append(Mismatch(f"has the key column {name!r}, and the rows do not have it", "let the rows have it"))
         elif not columns[name].not_null:
             what = f"has the key column {name!r}, which may be NULL: no two NULLs are the same"
-            found.append(Misfit(what, f"make it NOT NULL: ALTER TABLE … ALTER COLUMN {name} SET NOT NULL"))
+            found.append(Mismatch(what, f"make it NOT NULL: ALTER TABLE … ALTER COLUMN {name} SET NOT NULL"))
     if not found and frozenset(key) not in set(unique):
         names = ", ".join(key)
         what = f"has no unique index on ({names}) that holds for all rows at once"
-        found.append(Misfit(what, f"make one: CREATE UNIQUE INDEX ON … ({names})"))
+        found.append(Mismatch(what, f"make one: CREATE UNIQUE INDEX ON … ({names})"))
     return found
 
 

@@ -67,7 +67,7 @@ def examine_with(
 ) -> Comparison:
     """Do the same as `examine`, with a running Spark and a scratch directory."""
     from streamjob_runtime.job.assembly import Assembler
-    from streamjob_runtime.kafka.starting import check_sources
+    from streamjob_runtime.kafka.source_checks import check_sources
     from streamjob_runtime.restoring.restoration import Restoration, Workdir
 
     surroundings = _surroundings(loaded, job, lambda: spark)
