@@ -28,7 +28,7 @@ from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import snapshot_reference
 from streamjob.store.probe import probe
-from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_place
+from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_location
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
@@ -91,7 +91,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     plan(loaded.spec)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
-    store = job_place(loaded, options.location).job(namespace, name).store()
+    store = job_location(loaded, options.location).job(namespace, name).store()
     work = (options.workdir or loaded.directory / STATE_DIRECTORY / "work" / name).absolute()
     scratch = _make_scratch(work)
     try:
