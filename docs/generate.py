@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from streamjob.durations import format_duration
+from streamjob.durations import format_duration, is_duration
 from streamjob.job.iceberg import IcebergOptions
 from streamjob.job.kafka import KafkaSourceFields
 from streamjob.job.kafka_sink import KafkaSinkFields
@@ -42,7 +42,6 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
     ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),
 )
-_DURATIONS = frozenset({"interval", "timeout", "minPause", "alignedCheckpointTimeout", "delay"})
 _LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy"})
 _HEAD = """\
 # The job file
@@ -170,11 +169,12 @@ def render() -> str:
 
 def _row(name: str, field: FieldInfo) -> str:
     description = re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
-    return f"| `{name}` | {_type(name, field.annotation)} | {_default(name, field)} | {description} |"
+    return f"| `{name}` | {_type(name, field)} | {_default(field)} | {description} |"
 
 
-def _type(name: str, annotation: Any) -> str:
-    if name in _DURATIONS:
+def _type(name: str, field: FieldInfo) -> str:
+    annotation: Any = field.annotation
+    if is_duration(field):
         return "duration"
     if name in _LISTS:
         return "list"
@@ -189,12 +189,12 @@ def _type(name: str, annotation: Any) -> str:
     return "integer" if "int" in text.replace("Constraints", "") else "text"
 
 
-def _default(name: str, field: FieldInfo) -> str:
+def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     if field.default is PydanticUndefined or field.default is None or field.default == ():
         return ""
-    if name in _DURATIONS:
+    if is_duration(field):
         return f"`{format_duration(field.default)}`"
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 

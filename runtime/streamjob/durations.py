@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LONGEST = 365_000 * 86400.0
@@ -53,10 +54,18 @@ def _seconds(value: Any) -> Any:
     return parse_duration(value) if isinstance(value, str) else value
 
 
+_WRITTEN = PlainSerializer(format_duration, return_type=str)
+
 Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
-    PlainSerializer(format_duration, return_type=str),
+    _WRITTEN,
     WithJsonSchema({"type": "string", "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+)$", "examples": ["10s"]}),
 ]
 """Seconds in Python, `10s` in files."""
+
+
+def is_duration(field: FieldInfo) -> bool:
+    """Return whether a field of a model is a duration, or one that may be missing."""
+    optional = [mark for each in get_args(field.annotation) for mark in getattr(each, "__metadata__", ())]
+    return _WRITTEN in (*field.metadata, *optional)

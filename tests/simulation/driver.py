@@ -11,9 +11,10 @@ from tests.simulation.tasks import Task, Wait
 from tests.simulation.world import Fault, World
 
 from streamjob.ids import Attempt, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.committing import Abort, Commit
-from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind
+from streamjob.protocol.triggers import SnapshotKind
 from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
 
 STEP = 0.1
@@ -28,7 +29,7 @@ class Simulation:
         self,
         world: World,
         run_of: RunOf,
-        policies: Sequence[CheckpointPolicy],
+        policies: Sequence[LivePolicy],
         *,
         most_processes: int,
         fault_share: int,

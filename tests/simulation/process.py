@@ -10,10 +10,11 @@ from tests.simulation.world import Fault, World
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.committing import Abort, Commit, SinkEffect
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers
+from streamjob.protocol.triggers import TriggerOutcome, Triggers
 from streamjob.store.base import StoreError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Process:
         attempt: Attempt,
         *,
         num_retained: int,
-        policy: CheckpointPolicy,
+        policy: LivePolicy,
     ) -> None:
         self.world = world
         self._run_of = run_of

@@ -18,8 +18,9 @@ from tests.simulation.graph_world import GraphWorld, positions_in
 from tests.simulation.world import Choices, Fault
 
 from streamjob.ids import ChainUid, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import CheckpointPolicy, TriggerState
+from streamjob.protocol.triggers import TriggerState
 from streamjob.snapshot.manifest import Manifest
 
 A, B, C, D = (ChainUid(name) for name in "abcd")
@@ -55,8 +56,8 @@ STATELESS = (
     Node(B, Work.PASS, (A, SOURCE), has_sink=True, steps=3),
     Node(C, Work.PASS, (B,), has_sink=True),
 )
-ALIGNED = CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2)
-UNALIGNED = CheckpointPolicy(interval=4.0, timeout=600.0, tolerable_failures=2, mode="unaligned")
+ALIGNED = LivePolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2)
+UNALIGNED = LivePolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2, mode="unaligned")
 FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE)
 MOST_STEPS = 20_000
 

@@ -17,12 +17,12 @@ from tests.simulation.chain import ChainWorld
 from tests.simulation.driver import Simulation, live
 from tests.simulation.world import Choices
 
-from streamjob.protocol.triggers import CheckpointPolicy
+from streamjob.live_policy import LivePolicy
 
 POLICIES = (
-    CheckpointPolicy(interval=2.0, timeout=20.0, tolerable_failures=2),
-    CheckpointPolicy(interval=0.5, timeout=3.0, tolerable_failures=1),
-    CheckpointPolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failures=0),
+    LivePolicy(interval=2.0, timeout=20.0, tolerable_failed_checkpoints=2),
+    LivePolicy(interval=0.5, timeout=3.0, tolerable_failed_checkpoints=1),
+    LivePolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failed_checkpoints=0),
 )
 
 

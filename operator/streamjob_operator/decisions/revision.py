@@ -16,7 +16,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from streamjob.job.overlay import OVERRIDING, OVERRIDING_BY_KEY, overlay
 from streamjob.job.spec import CheckpointingPolicy
+from streamjob.live_policy import LivePolicy
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
@@ -39,21 +41,9 @@ _HOW_TO_ACT = frozenset(
 )
 """Fields of the spec that a running job need not be restarted for."""
 
-CHANGED_WHILE_RUNNING = frozenset(
-    {
-        "interval",
-        "timeout",
-        "minPause",
-        "mode",
-        "alignedCheckpointTimeout",
-        "tolerableFailedCheckpoints",
-        "numRetained",
-    }
-)
+_LIVE = frozenset(field.alias for field in LivePolicy.model_fields.values())
 """Fields of `checkpointing` that `PATCH /v1/checkpointing` changes."""
 
-_OVER_THE_JOB = ("parallelism", "maxParallelism")
-_MERGED_INTO_THE_JOB = ("checkpointing", "sparkConf")
 _HASH_DIGITS = 10
 _LONGEST_JOB = 200
 
@@ -102,8 +92,7 @@ class Revision:
         effective = _effective(self.content)
         policy = _policy_of(effective.get("checkpointing", {}))
         complete = "job" in effective
-        known = policy.model_dump(by_alias=True, exclude_unset=not complete)
-        return {name: value for name, value in known.items() if name in CHANGED_WHILE_RUNNING}
+        return policy.model_dump(by_alias=True, exclude_unset=not complete, include=set(LivePolicy.model_fields))
 
 
 def revision_of(job: str, spec: StreamJobSpec) -> Revision:
@@ -143,24 +132,15 @@ def _falls_back_to_the_unknown(deployed: Revision, wanted: Revision) -> bool:
 
 
 def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content with the overriding fields of the resource merged into the job."""
-    data = dict(content)
-    if not isinstance(data.get("job"), Mapping):
-        return data
-    job = dict(data["job"])
-    for name in _OVER_THE_JOB:
-        if name in data:
-            job[name] = data[name]
-    for name in _MERGED_INTO_THE_JOB:
-        own = job.pop(name, None)
-        merged = {**(own if isinstance(own, Mapping) else {}), **data.get(name, {})}
-        if merged:
-            data[name] = merged
-    data["job"] = job
-    for name in _OVER_THE_JOB:
-        if name in job:
-            data[name] = job.pop(name)
-    return data
+    """Return the content with the overriding fields as they are in force, and without those fields in the job."""
+    own = content.get("job")
+    if not isinstance(own, Mapping):
+        return dict(content)
+    job = overlay(own, content)
+    replaced = {name: job.pop(name) for name in OVERRIDING if name in job}
+    merged = {name: job.pop(name) for name in OVERRIDING_BY_KEY if name in job}
+    merged = {name: value for name, value in merged.items() if value and isinstance(value, Mapping)}
+    return {**content, **replaced, **merged, "job": job}
 
 
 def _normal(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,7 +163,7 @@ def _policy_of(checkpointing: Mapping[str, Any]) -> CheckpointingPolicy:
 
 def _without_policy(normal: Mapping[str, Any]) -> dict[str, Any]:
     policy = normal.get("checkpointing", {})
-    fixed = {name: value for name, value in policy.items() if name not in CHANGED_WHILE_RUNNING}
+    fixed = {name: value for name, value in policy.items() if name not in _LIVE}
     return {**normal, "checkpointing": fixed}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from streamjob.job.overlay import OVERRIDING
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import (
@@ -90,7 +91,7 @@ def _spark_conf(spec: StreamJobSpec) -> dict[str, str]:
 def _changes(spec: StreamJobSpec) -> list[str]:
     """Return the resource's fields for an application's job, in the form of `--set`."""
     over = spec.to_dict()
-    values: dict[str, Any] = {key: over[key] for key in ("parallelism", "maxParallelism") if key in over}
+    values: dict[str, Any] = {key: over[key] for key in OVERRIDING if key in over}
     policy: Mapping[str, Any] = over.get("checkpointing", {})
     values |= {f"checkpointing.{key}": value for key, value in policy.items() if key != "location"}
     values |= {f"sparkConf.{key}": value for key, value in _spark_conf(spec).items()}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from streamjob.job.overlay import overlay
 from streamjob.job.spec import MOST_PARTITIONS, Options
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
 from streamjob_operator.resources.parts import (
@@ -133,17 +134,11 @@ class StreamJob(SpecPart):
     status: StreamJobStatus = Field(default_factory=StreamJobStatus, description="The observed state.")
 
     def job_file(self) -> dict[str, Any] | None:
-        """Return the job's file as it runs, with the spec's fields laid over it; None for an application.
+        """Return the job's file as it runs, with the spec's overriding fields; None for an application.
 
         `streamjob validate` reads the resource in the same way.
         """
         spec = self.spec
         if spec.job is None:
             return None
-        data = {**spec.job, "name": self.metadata.name}
-        over = spec.to_dict()
-        data |= {key: over[key] for key in ("parallelism", "maxParallelism") if key in over}
-        for key in ("checkpointing", "sparkConf"):
-            if key in over:
-                data[key] = {**(data.get(key) or {}), **over[key]}
-        return data
+        return overlay({**spec.job, "name": self.metadata.name}, spec.to_dict())

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 from pydantic.alias_generators import to_camel
 
 from streamjob.client.chain_models import ChainView, ChannelView, InputView, PartitionView, View
-from streamjob.durations import LONGEST, Seconds
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.statistics import CheckpointingStatistics as CheckpointsView
 from streamjob.protocol.statistics import CheckpointStatistics as CheckpointDetail
@@ -52,6 +52,11 @@ __all__ = [
     "TriggerState",
     "TriggerView",
 ]
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for field in schema["properties"].values():
+        field.pop("default", None)
 
 
 class LastPublishedView(View):
@@ -170,16 +175,10 @@ class TriggerView(View):
     failure: str | None = None
 
 
-class CheckpointingView(View):
+class CheckpointingView(LivePolicy, View):
     """The checkpointing policy in force; durations are written like `10s`."""
 
-    interval: Seconds | None = None
-    timeout: Seconds
-    min_pause: Seconds
-    mode: Literal["aligned", "unaligned"]
-    aligned_checkpoint_timeout: Seconds | None = None
-    tolerable_failed_checkpoints: int
-    num_retained: int
+    model_config = ConfigDict(json_schema_extra=_without_defaults, json_schema_serialization_defaults_required=True)
 
 
 JobPart = Literal["checkpoints", "checkpointing"]
@@ -239,9 +238,8 @@ _Location = Annotated[
         description="URI of a directory for the savepoint.",
     ),
 ]
-_Duration = Annotated[Seconds, Field(ge=0.1, le=LONGEST)]
-_Pause = Annotated[Seconds, Field(ge=0, le=LONGEST)]
-_Count = Annotated[int, Field(strict=True, le=1_000_000)]
+_MOST = 2**63 - 1
+"""The largest number in a resource, so a running job takes over each policy that a StreamJob can have."""
 
 
 class Request(BaseModel):
@@ -274,23 +272,21 @@ class StopRequest(Request):
     trigger_id: _TriggerIdField = None
 
 
-def _without_defaults(schema: dict[str, Any]) -> None:
-    for field in schema["properties"].values():
-        field.pop("default", None)
+class CheckpointingChanges(LivePolicy, Request):
+    """Body of `PATCH /v1/checkpointing`: only the given fields change; durations are written like `10s`.
 
+    With `interval: null` there are no periodic checkpoints; with `alignedCheckpointTimeout: null` an aligned checkpoint
+    stays aligned.
+    """
 
-class CheckpointingChanges(Request):
-    """Body of `PATCH /v1/checkpointing`: only the given fields change; durations are written like `10s`."""
+    model_config = ConfigDict(json_schema_extra=_without_defaults, strict=True)
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
-
-    interval: _Duration | None = Field(default=None, description="null: no periodic checkpoints.")
-    timeout: _Duration = 600.0
-    min_pause: _Pause = 0.0
-    mode: Literal["aligned", "unaligned"] = "aligned"
-    aligned_checkpoint_timeout: _Pause | None = Field(default=None, description="null: never unaligned.")
-    tolerable_failed_checkpoints: _Count = Field(default=10, ge=0)
-    num_retained: _Count = Field(default=3, ge=1)
+    @field_validator("*")
+    @classmethod
+    def _fits_into_64_bits(cls, value: Any) -> Any:
+        if isinstance(value, int) and value > _MOST:
+            raise ValueError(f"it is more than {_MOST}")
+        return value
 
     def changed(self) -> dict[str, Any]:
         """Return the given fields by their Python names; durations in seconds."""

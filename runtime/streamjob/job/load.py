@@ -18,6 +18,7 @@ from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
 from streamjob.job.origins import Origins, Place
+from streamjob.job.overlay import overlay
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
@@ -25,9 +26,6 @@ from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
 from streamjob.job.yaml_file import YamlError, read_documents
 from streamjob.savepoint_schedule import BadSchedule, next_time
-
-_OVERLAID = ("parallelism", "maxParallelism")
-_MERGED = ("checkpointing", "sparkConf")
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""
@@ -213,14 +211,8 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
     problems += _schedule_problems(spec)
     if problems or not isinstance(spec, dict) or not isinstance(job, dict):
         raise InvalidJob(origin, problems)
-    data = {"name": metadata["name"], **job} if "name" in metadata else dict(job)
-    for key in _OVERLAID:
-        if spec.get(key) is not None:
-            data[key] = spec[key]
-    for key in _MERGED:
-        if isinstance(spec.get(key), dict):
-            data[key] = {**(data.get(key) or {}), **spec[key]}
-    return _Content(data, namespace=metadata.get("namespace"), is_resource=True)
+    named = {"name": metadata["name"], **job} if "name" in metadata else job
+    return _Content(overlay(named, spec), namespace=metadata.get("namespace"), is_resource=True)
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:

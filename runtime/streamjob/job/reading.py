@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from streamjob.durations import format_duration
+from streamjob.durations import format_duration, is_duration
 from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.origins import LISTS, Path, path_of
 from streamjob.job.problem import Problem
@@ -38,7 +38,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("operators", "inputs"): Input,
     ("sinks",): SinkSpec,
 }
-_DURATIONS = {"interval", "timeout", "minPause", "alignedCheckpointTimeout", "delay"}
+_DURATIONS = {field.alias for model in _MODELS.values() for field in model.model_fields.values() if is_duration(field)}
 _NAME_RULES = {
     "name": "use letters, digits, '_' and '-', and begin with a letter",
     "from": "use the name of a source or operator",

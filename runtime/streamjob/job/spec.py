@@ -26,10 +26,10 @@ from pydantic.alias_generators import to_camel
 from streamjob.durations import Seconds
 from streamjob.ids import OperatorUid
 from streamjob.job.formats import default_delivery
+from streamjob.live_policy import LivePolicy
 
 Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
-CheckpointingMode = Literal["aligned", "unaligned"]
 
 MOST_PARTS = 500
 """Maximum number of sources, of operators and of sinks in a job; checking and planning that many takes seconds."""
@@ -99,30 +99,10 @@ class Spec(BaseModel):
         return data
 
 
-class CheckpointingPolicy(Spec):
+class CheckpointingPolicy(LivePolicy, Spec):
     """When and how checkpoints are taken, and how many are retained."""
 
-    # The default is never None: in a running job, the control API can switch periodic checkpoints off.
-    interval: Seconds | None = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
-    timeout: Seconds = Field(default=600.0, gt=0, description="A checkpoint that takes longer is aborted.")
-    min_pause: Seconds = Field(
-        default=0.0, ge=0, description="Minimum time from a completed checkpoint to the next periodic one."
-    )
-    mode: CheckpointingMode = Field(
-        default="aligned",
-        description="`aligned`: barriers wait for each other, and no data is in flight. `unaligned`: in-flight data "
-        "is part of the checkpoint.",
-    )
-    aligned_checkpoint_timeout: Seconds | None = Field(
-        default=None,
-        ge=0,
-        description="An aligned checkpoint becomes unaligned if some chain has not cut within this time after the "
-        "trigger.",
-    )
-    tolerable_failed_checkpoints: int = Field(
-        default=10, ge=0, description="Number of failed checkpoints in a row that the job tolerates."
-    )
-    num_retained: int = Field(default=3, ge=1, description="Number of completed checkpoints to keep.")
+    # A file cannot set the interval to None: null stands for the default. The control API can.
     incremental: bool = Field(default=True, description="Upload only files that the store does not have yet.")
     location: str | None = Field(
         default=None,

@@ -25,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason, FailureCounter
 from streamjob.protocol.pending import PendingCheckpoint, Phase
 from streamjob.protocol.requests import Requests, explain, must_succeed
 from streamjob.protocol.schedule import Chains, Schedule
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind, Triggers
+from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind, Triggers
 
 
 class Coordinator:
@@ -49,7 +50,7 @@ class Coordinator:
         self,
         *,
         chains: Iterable[ChainUid],
-        policy: CheckpointPolicy,
+        policy: LivePolicy,
         highest_id: CheckpointId,
         triggers: Triggers,
         statistics: StatisticsTracker,
@@ -76,7 +77,7 @@ class Coordinator:
         return self._requests.stop is not None
 
     @property
-    def policy(self) -> CheckpointPolicy:
+    def policy(self) -> LivePolicy:
         """The policy in force."""
         return self._schedule.policy
 
@@ -302,7 +303,7 @@ class Coordinator:
             self._schedule.final_failed(now)
         if pending.properties.failure_counts:
             self._failures.failed(pending.id, reason)
-            count, tolerable = self._failures.count, self.policy.tolerable_failures
+            count, tolerable = self._failures.count, self.policy.tolerable_failed_checkpoints
             if reason.counts and count > tolerable:
                 text = f"{count} in a row, {tolerable} are tolerable; the last, checkpoint {pending.id}: "
                 self._fail_job(now, AbortReason.TOO_MANY_FAILURES, text + explain(reason, message))

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind
+from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState, ChannelState, OperatorState, SinkState, SourceState
 
 
@@ -166,7 +167,7 @@ class CommitFailed(Event):
 class PolicyChanged(Event):
     """The policy has changed; its timeout also applies to a checkpoint under way."""
 
-    policy: CheckpointPolicy
+    policy: LivePolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from streamjob.ids import ChainUid
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol.messages import ChainStatus
-from streamjob.protocol.triggers import CheckpointPolicy, CheckpointProperties, SnapshotKind
+from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 
 _READY = frozenset({ChainStatus.RUNNING, ChainStatus.DRAINED, ChainStatus.FINISHED})
 _DRAINED = frozenset({ChainStatus.DRAINED, ChainStatus.FINISHED})
@@ -67,7 +68,7 @@ class Schedule:
     the last periodic start, the minimum pause from the last completion of any kind.
     """
 
-    def __init__(self, policy: CheckpointPolicy) -> None:
+    def __init__(self, policy: LivePolicy) -> None:
         self.policy = policy
         self._base: float | None = None
         self._last_completion: float | None = None
@@ -122,7 +123,8 @@ class Schedule:
         A checkpoint that would switch immediately at its trigger is unaligned from the start.
         """
         policy = self.policy
-        unaligned = kind is SnapshotKind.CHECKPOINT and (policy.mode == "unaligned" or policy.aligned_timeout == 0)
+        aligned_timeout = policy.aligned_checkpoint_timeout
+        unaligned = kind is SnapshotKind.CHECKPOINT and (policy.mode == "unaligned" or aligned_timeout == 0)
         may_switch = kind is SnapshotKind.CHECKPOINT and not unaligned
         return CheckpointProperties(
             kind=kind,
@@ -131,5 +133,5 @@ class Schedule:
             stopping=stopping,
             drained=drained,
             unaligned=unaligned,
-            aligned_timeout=policy.aligned_timeout if may_switch else None,
+            aligned_timeout=aligned_timeout if may_switch else None,
         )

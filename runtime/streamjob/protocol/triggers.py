@@ -1,4 +1,4 @@
-"""Requests to the coordinator: policies, kinds of snapshots, and the queue.
+"""Requests to the coordinator: kinds of snapshots, and the queue.
 
 A request is identified by its trigger id: repeated requests with the same id are one request with one outcome. Queued
 savepoints are served first, then checkpoints, older before younger (Flink's CheckpointRequestDecider). Periodic
@@ -14,43 +14,6 @@ from enum import StrEnum
 from typing import Literal
 
 from streamjob.ids import CheckpointId, TriggerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPolicy:
-    """When and how checkpoints are taken; may be changed while the job runs.
-
-    Args:
-        interval: seconds between the starts of periodic checkpoints; None for none.
-        timeout: seconds from the trigger until all chains must have acknowledged.
-        min_pause: minimum seconds from the last completion to the next periodic trigger.
-        tolerable_failures: consecutive failures that the job survives.
-        mode: `aligned` or `unaligned` barriers; savepoints are always aligned.
-        aligned_timeout: seconds from the trigger after which an aligned checkpoint switches to unaligned; None for
-        never.
-
-    Raises:
-        ValueError: an argument is outside its range.
-    """
-
-    interval: float | None = 10.0
-    timeout: float = 600.0
-    min_pause: float = 0.0
-    tolerable_failures: int = 10
-    mode: Literal["aligned", "unaligned"] = "aligned"
-    aligned_timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.interval is not None and self.interval <= 0:
-            raise ValueError(f"interval is {self.interval} s; it must be above 0, or None for no periodic checkpoints")
-        if self.timeout <= 0:
-            raise ValueError(f"timeout is {self.timeout} s; it must be above 0")
-        if self.min_pause < 0:
-            raise ValueError(f"min_pause is {self.min_pause} s; it must not be negative")
-        if self.tolerable_failures < 0:
-            raise ValueError(f"tolerable_failures is {self.tolerable_failures}; it must not be negative")
-        if self.aligned_timeout is not None and self.aligned_timeout < 0:
-            raise ValueError(f"aligned_timeout is {self.aligned_timeout} s; it must not be negative")
 
 
 class SnapshotKind(StrEnum):

@@ -15,7 +15,7 @@ from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle
 from streamjob.protocol.requests import must_succeed
 from streamjob.protocol.statistics import CheckpointingStatistics, CheckpointStatistics, Latest, StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, TriggerOutcome, Triggers, TriggerState, TriggerStatus
+from streamjob.protocol.triggers import TriggerOutcome, Triggers, TriggerState, TriggerStatus
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.checkpointing.ledger import Ledger
 
@@ -167,7 +167,7 @@ class Coordination:
             self._policy = policy
             if self._ledger is not None:
                 self._ledger.num_retained = policy.num_retained
-            self.post(m.PolicyChanged(now=self._clock(), policy=coordinator_policy(policy)))
+            self.post(m.PolicyChanged(now=self._clock(), policy=policy))
 
     def listen(self, on_completed: OnCompleted) -> None:
         """Report each completed checkpoint to a function, which another thread calls."""
@@ -236,7 +236,7 @@ class Coordination:
             before = CheckpointId(0) if self._coordinator is None else self._coordinator.last_id
             self._coordinator = Coordinator(
                 chains=self._chains,
-                policy=coordinator_policy(self._policy),
+                policy=self._policy,
                 highest_id=max(last_id, before),
                 triggers=self._triggers,
                 statistics=self._statistics,
@@ -281,15 +281,3 @@ class Coordination:
         """Note a checkpoint that is no longer retained."""
         with self._lock:
             self._statistics.discarded(checkpoint)
-
-
-def coordinator_policy(policy: CheckpointingPolicy) -> CheckpointPolicy:
-    """Return the coordinator's part of a job's checkpointing policy."""
-    return CheckpointPolicy(
-        interval=policy.interval,
-        timeout=policy.timeout,
-        min_pause=policy.min_pause,
-        tolerable_failures=policy.tolerable_failed_checkpoints,
-        mode=policy.mode,
-        aligned_timeout=policy.aligned_checkpoint_timeout,
-    )

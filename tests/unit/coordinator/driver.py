@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.failures import AbortReason
 from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.triggers import SnapshotKind, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import ChainState
 
 A = TypeVar("A", bound=m.Action)
@@ -33,7 +34,7 @@ class Driver:
 
     def __init__(
         self,
-        policy: CheckpointPolicy | None = None,
+        policy: LivePolicy | None = None,
         chains: Sequence[str] = ("a",),
         highest_id: int = 0,
         running: bool = True,
@@ -47,7 +48,7 @@ class Driver:
         self.chains = [ChainUid(chain) for chain in chains]
         self.coordinator = Coordinator(
             chains=self.chains,
-            policy=policy or CheckpointPolicy(interval=None),
+            policy=policy or LivePolicy(interval=None),
             highest_id=CheckpointId(highest_id),
             triggers=self.triggers,
             statistics=self.statistics,

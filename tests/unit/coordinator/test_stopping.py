@@ -8,14 +8,15 @@ from __future__ import annotations
 from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved, started
 
 from streamjob.ids import ChainUid
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import CheckpointPolicy, SnapshotKind, TriggerState
+from streamjob.protocol.triggers import SnapshotKind, TriggerState
 
 
 def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_committed() -> None:
     """StopWithSavepointTerminationHandlerImplTest.testHappyPath, for a checkpoint"""
-    driver = Driver(CheckpointPolicy(interval=10))
+    driver = Driver(LivePolicy(interval=10))
     (start,) = of(m.StartCheckpoint, driver.stop("stop"))
     assert (start.properties.kind, start.properties.stopping) == (SnapshotKind.CHECKPOINT, True)
     driver.acknowledge(1)
@@ -40,7 +41,7 @@ def test_a_stop_with_savepoint_ends_the_job_behind_exactly_that_savepoint() -> N
 
 def test_a_stop_refuses_and_aborts_what_is_periodic_or_waiting() -> None:
     """No Flink test by this name: stopCheckpointScheduler aborts pending and queued requests."""
-    driver = Driver(CheckpointPolicy(interval=10))
+    driver = Driver(LivePolicy(interval=10))
     driver.at(10)
     driver.savepoint("waits")
 
@@ -65,7 +66,7 @@ def test_a_stop_waits_for_a_savepoint_that_is_under_way() -> None:
 
 def test_a_failed_stopping_savepoint_fails_the_operation_and_the_job_goes_on() -> None:
     """No Flink test: there the job restarts (jobFailsIfInFlightSynchronousSavepointIsDiscarded)"""
-    driver = Driver(CheckpointPolicy(interval=10, tolerable_failures=0))
+    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=0))
     driver.stop("stop", savepoint=True)
     stopping = [driver.coordinator.stopping]
 
@@ -108,7 +109,7 @@ def test_a_stop_without_savepoint_stops_also_if_its_last_checkpoint_fails() -> N
 
 def test_a_stop_with_savepoint_is_refused_while_a_chain_is_starting_and_the_job_goes_on() -> None:
     """StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithoutExecutionTermination"""
-    driver = Driver(CheckpointPolicy(interval=10), running=False)
+    driver = Driver(LivePolicy(interval=10), running=False)
 
     assert resolved(driver.stop("stop", savepoint=True)) == {"stop": TriggerState.FAILED}
     driver.all_chains(m.ChainStatus.RUNNING)
@@ -126,7 +127,7 @@ def test_a_stop_without_savepoint_while_a_chain_is_starting_ends_the_job_at_once
 
 def test_a_drain_flushes_the_chains_before_the_savepoint_and_nothing_else_starts() -> None:
     """SavepointITCase.testStopWithSavepointWithDrainCallsFinishBeforeSnapshotState"""
-    driver = Driver(CheckpointPolicy(interval=10), chains=("a", "b"))
+    driver = Driver(LivePolicy(interval=10), chains=("a", "b"))
     actions = driver.stop("stop", savepoint=True, drain=True)
     assert of(m.DrainSources, actions) == [m.DrainSources()]
     assert started(actions) == []

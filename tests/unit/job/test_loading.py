@@ -175,7 +175,7 @@ def test_options_are_text_as_spark_takes_it(tmp_path: Path) -> None:
     }
 
 
-def test_a_resource_holds_the_job_and_its_spec_goes_before_it(tmp_path: Path) -> None:
+def test_a_resource_holds_the_job_and_its_spec_overrides_it(tmp_path: Path) -> None:
     text = """
     apiVersion: v1
     kind: ConfigMap

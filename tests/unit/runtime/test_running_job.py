@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.control.api.job_control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
-from streamjob_runtime.job.coordination import Coordination, coordinator_policy
+from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.sinks.meter import SinkMeters
 
@@ -254,7 +254,7 @@ def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_polic
     in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
 
     assert in_force.interval is None
-    assert [event.policy for event in world.posted] == [replace(coordinator_policy(before), interval=None)]
+    assert [event.policy for event in world.posted] == [before.model_copy(update={"interval": None})]
 
 
 def test_periodic_checkpoints_are_switched_on_again(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.simulation.operator.world import Life
 from tests.unit.operator.decisions.user import User
@@ -326,6 +328,17 @@ def test_a_changed_policy_reaches_the_running_job_without_a_restart() -> None:
     user.world.kill_driver()
     user.wait(lambda: len(user.world.starts) == 2)
     assert user.world.processes[-1].policy.interval == 5
+
+
+@pytest.mark.parametrize("changed", [{"timeout": "50ms"}, {"tolerableFailedCheckpoints": 2**63 - 1}], ids=str)
+def test_a_running_job_takes_over_each_policy_that_a_resource_can_have(changed: dict[str, Any]) -> None:
+    user = User.with_stable_job(checkpointing=changed)
+
+    user.edit(checkpointing={"minPause": "1s"})
+    (process,) = user.world.processes
+    user.wait(lambda: process.policy.min_pause == 1)
+
+    assert user.attempt == 1
 
 
 def test_a_changed_parallelism_goes_by_savepoint_also_where_upgrades_go_by_last_state() -> None:

@@ -1,0 +1,31 @@
+"""The fields of a StreamJob's spec that override fields of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OVERRIDING = ("parallelism", "maxParallelism")
+"""Fields whose value replaces that of the job."""
+OVERRIDING_BY_KEY = ("checkpointing", "sparkConf")
+"""Fields with fields of their own, each of which replaces that of the job."""
+
+
+def overlay(job: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a job with the overriding fields of its StreamJob's spec; null overrides nothing.
+
+    A field of the job that should be a mapping and is none stays as it is, for the checks of the job to report.
+
+    Args:
+        job: content of a job file.
+        spec: content of the StreamJob's spec, by the names in the resource.
+    """
+    merged = dict(job)
+    for name in OVERRIDING:
+        if spec.get(name) is not None:
+            merged[name] = spec[name]
+    for name in OVERRIDING_BY_KEY:
+        over, own = spec.get(name), job.get(name)
+        if isinstance(over, Mapping) and (own is None or isinstance(own, Mapping)):
+            merged[name] = {**(own or {}), **{key: value for key, value in over.items() if value is not None}}
+    return merged
