@@ -15,8 +15,8 @@ from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
 from streamjob_operator.decisions.observation import Reach
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -136,7 +136,7 @@ def _failed(s: Situation) -> Verdict | None:
 
 def _is_incompatible(s: Situation) -> Verdict | None:
     found = compatibility.incompatible(s)
-    if found is None or s.difference in (Difference.IGNORE, Difference.PATCH):
+    if found is None or s.difference in (Change.IGNORE, Change.PATCH):
         return None
     return "True", "StateIncompatible", "\n".join(found.problems)
 
@@ -179,7 +179,7 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
     stop = s.memory.stop
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure
-    if s.resource.deleted or s.difference is not Difference.IGNORE or (s.spec is not None and s.spec.suspend):
+    if s.resource.deleted or s.difference is not Change.IGNORE or (s.spec is not None and s.spec.suspend):
         return "True", "SpecChanged", "the running job does not match the spec yet"
     if step.reason:
         return "True", step.reason, step.message
@@ -249,10 +249,10 @@ def _state_compatible(s: Situation) -> Verdict:
         return ("True", "Compatible", "") if found.compatible else ("False", INCOMPATIBLE, "\n".join(found.problems))
     if s.memory.lifecycle is LifecycleState.FAILED and s.memory.failure_reason == "CannotRestore":
         return "False", "CannotRestore", s.memory.failure or ""
-    if s.job is not None and s.job.state is JobState.RUNNING and s.difference is Difference.IGNORE:
+    if s.job is not None and s.job.state is JobState.RUNNING and s.difference is Change.IGNORE:
         return "True", "Restored" if s.job.restored_from is not None else "NoState", ""
     known = _known(s, ConditionType.STATE_COMPATIBLE) if health.should_answer(s) and s.job is None else None
-    return known if known is not None and s.difference is Difference.IGNORE else ("Unknown", "NotChecked", "")
+    return known if known is not None and s.difference is Change.IGNORE else ("Unknown", "NotChecked", "")
 
 
 def _known(s: Situation, kind: ConditionType) -> Verdict | None:

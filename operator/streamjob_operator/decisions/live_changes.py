@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from streamjob.client.models import CheckpointingChanges
 from streamjob_operator.decisions.actions import Emit, EnsureRevision, PatchCheckpointing
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.resources.change import Change
 
 
 def adopt(s: Situation) -> Step | None:
     """Take over a revision that differs in nothing but the checkpointing policy; None if there is none."""
     wanted = s.wanted
-    if wanted is None or s.difference is not Difference.PATCH or wanted.name == s.memory.failed_revision:
+    if wanted is None or s.difference is not Change.PATCH or wanted.name == s.memory.failed_revision:
         return None
     if s.seen.revision(wanted.name) is None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=wanted),), requeue=0)

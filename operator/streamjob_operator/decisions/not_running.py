@@ -7,9 +7,9 @@ from dataclasses import replace
 from streamjob_operator.decisions import compatibility
 from streamjob_operator.decisions.actions import AddFinalizer, DeleteDriver, Emit
 from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import asks_for_redeployment, deploy_wanted
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.status import LifecycleState
 
 
@@ -74,7 +74,7 @@ def starts_again(s: Situation) -> bool:
     """Return whether the spec asks a job that has finished or failed for another start, and may have it."""
     if s.resource.deleted or s.spec is None or s.spec.suspend:
         return False
-    other_work = s.difference in (Difference.SCALE, Difference.UPGRADE) and not _only_rescales_what_is_done(s)
+    other_work = s.difference in (Change.SCALE, Change.UPGRADE) and not _only_rescales_what_is_done(s)
     return (other_work or asks_for_redeployment(s)) and compatibility.incompatible(s) is None
 
 
@@ -87,7 +87,7 @@ def _until_the_spec_changes(s: Situation) -> Step:
 
 
 def _only_rescales_what_is_done(s: Situation) -> bool:
-    return s.memory.lifecycle is LifecycleState.FINISHED and s.difference is Difference.SCALE
+    return s.memory.lifecycle is LifecycleState.FINISHED and s.difference is Change.SCALE
 
 
 def _remove_pods(s: Situation) -> Step | None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,46 +18,14 @@ from pydantic import ValidationError
 from streamjob.job.overlay import OVERRIDING, OVERRIDING_BY_KEY, overlay
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.live_policy import LivePolicy
+from streamjob_operator.resources.change import Change, Changes, changes_of
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
-_HOW_TO_ACT = frozenset(
-    {
-        "allow_non_restored_state",
-        "checkpoint_trigger_nonce",
-        "deletion_policy",
-        "health_check",
-        "initial_savepoint_path",
-        "initial_snapshot_ref",
-        "restart_policy",
-        "savepoint_redeploy_nonce",
-        "savepoint_trigger_nonce",
-        "savepoints",
-        "suspend",
-        "upgrade",
-        "upgrade_mode",
-    }
-)
-"""Fields of the spec that a running job need not be restarted for."""
-
-_LIVE = frozenset(field.alias for field in LivePolicy.model_fields.values())
-"""Fields of `checkpointing` that `PATCH /v1/checkpointing` changes."""
-
+_CHANGES = changes_of(StreamJobSpec)
+_IGNORED = {name for name, field in StreamJobSpec.model_fields.items() if Change.IGNORE in field.metadata}
 _HASH_DIGITS = 10
 _LONGEST_JOB = 200
-
-
-class Difference(StrEnum):
-    """The kind of change from one revision to another; a greater one includes the smaller ones."""
-
-    IGNORE = "IGNORE"
-    """Nothing: they are the same."""
-    PATCH = "PATCH"
-    """The checkpointing policy, which the running job takes over."""
-    SCALE = "SCALE"
-    """The parallelism: a restart behind a savepoint."""
-    UPGRADE = "UPGRADE"
-    """A restart by the upgrade mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +71,24 @@ def revision_of(job: str, spec: StreamJobSpec) -> Revision:
         job: name of the StreamJob.
         spec: its spec.
     """
-    content = spec.model_dump(
-        mode="json", by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(_HOW_TO_ACT)
-    )
+    content = spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True, exclude=_IGNORED)
     text = json.dumps(_normal(content), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
     return Revision(f"{job[:_LONGEST_JOB]}-{digest}", content)
 
 
-def difference(deployed: Revision, wanted: Revision) -> Difference:
+def difference(deployed: Revision, wanted: Revision) -> Change:
     """Return what it takes to get from the deployed revision to the wanted one."""
     if deployed.name == wanted.name:
-        return Difference.IGNORE
+        return Change.IGNORE
     before, after = _normal(deployed.content), _normal(wanted.content)
     if before == after:
-        return Difference.IGNORE
-    if _without_policy(before) == _without_policy(after) and not _falls_back_to_the_unknown(deployed, wanted):
-        return Difference.PATCH
-    if _without_scale(before) == _without_scale(after):
-        return Difference.SCALE
-    return Difference.UPGRADE
+        return Change.IGNORE
+    if _equal_without({Change.PATCH}, before, after) and not _falls_back_to_the_unknown(deployed, wanted):
+        return Change.PATCH
+    if _equal_without({Change.PATCH, Change.SCALE}, before, after):
+        return Change.SCALE
+    return Change.UPGRADE
 
 
 def _falls_back_to_the_unknown(deployed: Revision, wanted: Revision) -> bool:
@@ -161,11 +126,17 @@ def _policy_of(checkpointing: Mapping[str, Any]) -> CheckpointingPolicy:
     return CheckpointingPolicy.model_validate(checkpointing)
 
 
-def _without_policy(normal: Mapping[str, Any]) -> dict[str, Any]:
-    policy = normal.get("checkpointing", {})
-    fixed = {name: value for name, value in policy.items() if name not in _LIVE}
-    return {**normal, "checkpointing": fixed}
+def _equal_without(small: Set[Change], before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return _without(small, before, _CHANGES) == _without(small, after, _CHANGES)
 
 
-def _without_scale(normal: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in _without_policy(normal).items() if name != "parallelism"}
+def _without(small: Set[Change], content: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    """Return the content without the fields of small effect, and without sections that have no other ones."""
+    kept: dict[str, Any] = {}
+    for name, value in content.items():
+        change = changes.get(name)
+        if isinstance(change, Mapping) and isinstance(value, Mapping):
+            kept |= {name: rest} if (rest := _without(small, value, change)) else {}
+        elif isinstance(change, Mapping) or change not in small:
+            kept[name] = value
+    return kept

@@ -13,10 +13,10 @@ from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import DriverPod
 from streamjob_operator.decisions.recovery import EVICTED, End, ending, evicted, recover
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import create
 from streamjob_operator.decisions.upgrade import asked, forget_trial, once_admitted
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 
@@ -56,7 +56,7 @@ def running(s: Situation) -> Step:
         memory = replace(s.memory, lifecycle=stopping.running_state(s), since=s.now)
         return Step(memory=_stable(s, memory), events=(event,), requeue=0)
     if s.memory.failed_revision is not None and s.wanted is not None and not s.rolled_back and s.difference in (
-        Difference.IGNORE, Difference.PATCH,
+        Change.IGNORE, Change.PATCH,
     ):  # fmt: skip
         memory = replace(s.memory, failed_revision=None)
         return Step(memory=replace(memory, lifecycle=stopping.running_state(replace(s, memory=memory))), requeue=0)

@@ -13,7 +13,8 @@ from streamjob_operator.decisions.actions import Action, Emit
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
-from streamjob_operator.decisions.revision import Difference, Revision, difference
+from streamjob_operator.decisions.revision import Revision, difference
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
@@ -129,12 +130,12 @@ class Situation:
         return self.seen.revision(self.memory.revision)
 
     @cached_property
-    def difference(self) -> Difference:
+    def difference(self) -> Change:
         """What it takes to get to the wanted revision."""
         if self.wanted is None or self.wanted.name == self.memory.revision:
-            return Difference.IGNORE
+            return Change.IGNORE
         if self.deployed is None:
-            return Difference.UPGRADE
+            return Change.UPGRADE
         return difference(self.deployed, self.wanted)
 
     @property

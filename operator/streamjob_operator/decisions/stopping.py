@@ -13,8 +13,8 @@ from streamjob.client.models import TriggerState
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.actions import Action, DeleteDriver, Emit, StopJob
 from streamjob_operator.decisions.memory import Stop
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.situation import TAKES_REQUESTS, Situation, Step
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
@@ -47,7 +47,7 @@ def mode_of(s: Situation, purpose: TriggerPurpose) -> UpgradeMode | None:
             return "savepoint"
         return "stateless" if s.spec.deletion_policy == "Delete" else "last-state"
     mode = s.spec.upgrade_mode
-    if mode == "last-state" and (s.difference is Difference.SCALE or _checkpoint_is_too_old(s)):
+    if mode == "last-state" and (s.difference is Change.SCALE or _checkpoint_is_too_old(s)):
         mode = "savepoint" if s.takes_requests else mode
     if mode != "savepoint" or s.takes_requests:
         return mode

@@ -15,10 +15,10 @@ from streamjob_operator.decisions.compatibility import incompatible
 from streamjob_operator.decisions.memory import Stop
 from streamjob_operator.decisions.not_running import suspend
 from streamjob_operator.decisions.recovery import restart
-from streamjob_operator.decisions.revision import Difference
 from streamjob_operator.decisions.rollback import rolled_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 
@@ -105,7 +105,7 @@ def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
 
 
 def _asks_for_an_upgrade(s: Situation) -> bool:
-    another = s.difference in (Difference.SCALE, Difference.UPGRADE) and not s.rolled_back
+    another = s.difference in (Change.SCALE, Change.UPGRADE) and not s.rolled_back
     return another and incompatible(s) is None
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from streamjob.job.overlay import overlay
 from streamjob.job.spec import MOST_PARTITIONS, Options
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import (
     Checkpointing,
     DeletionPolicy,
@@ -27,34 +28,37 @@ from streamjob_operator.resources.status import StreamJobStatus
 
 APPLICATION = r"^(local://|s3://[^/]+)?/.+\.(py|yaml|yml)$"
 
+_Application = Annotated[str, Field(max_length=2048, pattern=APPLICATION)]
 _Nonce = Annotated[int, Field(strict=True)]
 
 
 class StreamJobSpec(SpecPart):
     """The desired state: the job, its pods and its settings."""
 
-    job: KubernetesObject | None = Field(
+    job: Annotated[KubernetesObject | None, Change.UPGRADE] = Field(
         default=None,
         description="The job, with the content of a job file: sources, operators, sinks. It is named after the "
         "StreamJob.",
     )
-    main_application_file: Annotated[str, Field(max_length=2048, pattern=APPLICATION)] | None = Field(
+    main_application_file: Annotated[_Application | None, Change.UPGRADE] = Field(
         default=None,
         description="The job's file, as an alternative to `job`: Python that defines `job`, or YAML, at `local:///…` "
         "in the image or `s3://…`.",
     )
-    deps: Dependencies = Field(
+    deps: Annotated[Dependencies, Change.UPGRADE] = Field(
         default_factory=Dependencies, description="Dependencies of the job's code in addition to the image."
     )
-    image: str | None = Field(
+    image: Annotated[str | None, Change.UPGRADE] = Field(
         default=None,
         min_length=1,
         max_length=1024,
         description="The runtime's image. Default: the image that the controller is configured with.",
     )
-    image_pull_policy: PullPolicy = Field(default="IfNotPresent", description="As in a container.")
-    image_pull_secrets: tuple[Reference, ...] = Field(default=(), description="As in a pod.")
-    parallelism: int | None = Field(
+    image_pull_policy: Annotated[PullPolicy, Change.UPGRADE] = Field(
+        default="IfNotPresent", description="As in a container."
+    )
+    image_pull_secrets: Annotated[tuple[Reference, ...], Change.UPGRADE] = Field(default=(), description="As in a pod.")
+    parallelism: Annotated[int | None, Change.SCALE] = Field(
         default=None,
         ge=1,
         le=MOST_PARTITIONS,
@@ -62,7 +66,7 @@ class StreamJobSpec(SpecPart):
         description="Task slots. Overrides `job.parallelism`. `kubectl scale` and autoscalers need this field and "
         "change it.",
     )
-    max_parallelism: int | None = Field(
+    max_parallelism: Annotated[int | None, Change.UPGRADE] = Field(
         default=None,
         ge=1,
         le=MOST_PARTITIONS,
@@ -70,56 +74,72 @@ class StreamJobSpec(SpecPart):
         description="State partitions, the upper bound of the parallelism. State with another number is rewritten. "
         "Overrides `job.maxParallelism`.",
     )
-    upgrade_mode: UpgradeMode = Field(
+    upgrade_mode: Annotated[UpgradeMode, Change.IGNORE] = Field(
         default="savepoint",
         description="State that the job continues from after a changed spec: a `savepoint` taken for the upgrade, the "
         "last checkpoint (`last-state`), or none (`stateless`).",
     )
-    suspend: bool = Field(
+    suspend: Annotated[bool, Change.IGNORE] = Field(
         default=False, description="Stop the job and keep its state. Set it to false to continue from there."
     )
-    initial_savepoint_path: SnapshotUri | None = Field(
+    initial_savepoint_path: Annotated[SnapshotUri | None, Change.IGNORE] = Field(
         default=None,
         description="URI of the checkpoint or savepoint to start from, at the first deployment and when "
         "`savepointRedeployNonce` changes.",
     )
-    initial_snapshot_ref: Reference | None = Field(
+    initial_snapshot_ref: Annotated[Reference | None, Change.IGNORE] = Field(
         default=None,
         description="A completed StreamSnapshot to start from, as an alternative to `initialSavepointPath`.",
     )
-    allow_non_restored_state: bool = Field(
+    allow_non_restored_state: Annotated[bool, Change.IGNORE] = Field(
         default=False, description="Drop state of operators that the job no longer has, instead of refusing to start."
     )
-    restart_nonce: _Nonce | None = Field(default=None, description="Change this number to restart the job.")
-    savepoint_trigger_nonce: _Nonce | None = Field(default=None, description="Change this number to take a savepoint.")
-    checkpoint_trigger_nonce: _Nonce | None = Field(
+    restart_nonce: Annotated[_Nonce | None, Change.UPGRADE] = Field(
+        default=None, description="Change this number to restart the job."
+    )
+    savepoint_trigger_nonce: Annotated[_Nonce | None, Change.IGNORE] = Field(
+        default=None, description="Change this number to take a savepoint."
+    )
+    checkpoint_trigger_nonce: Annotated[_Nonce | None, Change.IGNORE] = Field(
         default=None, description="Change this number to take a checkpoint."
     )
-    savepoint_redeploy_nonce: _Nonce | None = Field(
+    savepoint_redeploy_nonce: Annotated[_Nonce | None, Change.IGNORE] = Field(
         default=None,
         description="Change this number to start the job again from `initialSavepointPath` or `initialSnapshotRef`. "
         "Its state since then is abandoned.",
     )
-    checkpointing: Checkpointing = Field(
+    checkpointing: Annotated[Checkpointing, Change.UPGRADE] = Field(
         default_factory=Checkpointing, description="When, how and where checkpoints are taken."
     )
-    savepoints: Savepoints = Field(default_factory=Savepoints, description="Savepoints that the controller takes.")
-    storage: Storage = Field(default_factory=Storage, description="The S3 server of the snapshots.")
-    upgrade: Upgrade = Field(default_factory=Upgrade, description="How a changed spec replaces the running one.")
-    health_check: HealthCheck = Field(
+    savepoints: Annotated[Savepoints, Change.IGNORE] = Field(
+        default_factory=Savepoints, description="Savepoints that the controller takes."
+    )
+    storage: Annotated[Storage, Change.UPGRADE] = Field(
+        default_factory=Storage, description="The S3 server of the snapshots."
+    )
+    upgrade: Annotated[Upgrade, Change.IGNORE] = Field(
+        default_factory=Upgrade, description="How a changed spec replaces the running one."
+    )
+    health_check: Annotated[HealthCheck, Change.IGNORE] = Field(
         default_factory=HealthCheck, description="When a running job counts as unhealthy."
     )
-    restart_policy: RestartPolicy = Field(default_factory=RestartPolicy, description="How failed drivers are replaced.")
-    deletion_policy: DeletionPolicy = Field(
+    restart_policy: Annotated[RestartPolicy, Change.IGNORE] = Field(
+        default_factory=RestartPolicy, description="How failed drivers are replaced."
+    )
+    deletion_policy: Annotated[DeletionPolicy, Change.IGNORE] = Field(
         default="Retain", description="Whether to keep or delete the checkpoints when the StreamJob is deleted."
     )
-    driver: DriverSpec = Field(default_factory=DriverSpec, description="The pod that runs the job.")
-    executor: ExecutorSpec = Field(default_factory=ExecutorSpec, description="Executors in pods of their own.")
-    volumes: NamedObjects = Field(default=(), description="Volumes of the pods.")
-    spark_conf: Options = Field(
+    driver: Annotated[DriverSpec, Change.UPGRADE] = Field(
+        default_factory=DriverSpec, description="The pod that runs the job."
+    )
+    executor: Annotated[ExecutorSpec, Change.UPGRADE] = Field(
+        default_factory=ExecutorSpec, description="Executors in pods of their own."
+    )
+    volumes: Annotated[NamedObjects, Change.UPGRADE] = Field(default=(), description="Volumes of the pods.")
+    spark_conf: Annotated[Options, Change.UPGRADE] = Field(
         default_factory=dict, description="Spark's configuration. Each entry overrides the same entry in `job`."
     )
-    hadoop_conf: Options = Field(
+    hadoop_conf: Annotated[Options, Change.UPGRADE] = Field(
         default_factory=dict, description="Hadoop's configuration, without the prefix `spark.hadoop.`."
     )
 

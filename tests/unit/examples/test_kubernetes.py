@@ -12,7 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from streamjob.job.load import load_job
-from streamjob_operator.decisions.revision import Difference, difference, revision_of
+from streamjob_operator.decisions.revision import difference, revision_of
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob
 
@@ -116,7 +117,7 @@ def test_the_upgrade_of_the_gitops_repository_is_one_that_keeps_the_state(reposi
     uids = [{each["name"] for each in job["spec"]["job"]["operators"]} for job in (before, after)]
 
     assert load_job(file).spec.sink("report").input == "bad_hours"
-    assert difference(revision_of("departures", old.spec), revision_of("departures", new.spec)) is Difference.UPGRADE
+    assert difference(revision_of("departures", old.spec), revision_of("departures", new.spec)) is Change.UPGRADE
     assert uids[0] < uids[1]
     assert after["spec"]["upgradeMode"] == "savepoint"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamjob_operator.decisions.revision import Difference, Revision, difference, revision_of
+from streamjob_operator.decisions.revision import Revision, difference, revision_of
+from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 JOB: dict[str, Any] = {"sources": [{"name": "a"}], "checkpointing": {"interval": "20s"}}
@@ -43,24 +44,24 @@ def test_what_needs_no_other_driver_makes_no_other_revision(changes: dict[str, A
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"checkpointing": {"location": "s3://b/p", "interval": "5s"}}, Difference.PATCH),
-        ({"job": {**JOB, "checkpointing": {"interval": "5s"}}}, Difference.PATCH),
-        ({"checkpointing": {"location": "s3://b/p", "numRetained": 5}}, Difference.PATCH),
-        ({"parallelism": 3}, Difference.SCALE),
-        ({"job": {**JOB, "parallelism": 3}}, Difference.SCALE),
-        ({"parallelism": 3, "checkpointing": {"location": "s3://b/p", "interval": "5s"}}, Difference.SCALE),
-        ({"image": "two"}, Difference.UPGRADE),
-        ({"image": "two", "parallelism": 3}, Difference.UPGRADE),
-        ({"restartNonce": 1}, Difference.UPGRADE),
-        ({"maxParallelism": 8}, Difference.UPGRADE),
-        ({"checkpointing": {"location": "s3://b/q"}}, Difference.UPGRADE),
-        ({"checkpointing": {"location": "s3://b/p", "incremental": False}}, Difference.UPGRADE),
-        ({"job": {**JOB, "sources": [{"name": "b"}]}}, Difference.UPGRADE),
-        ({"driver": {"memory": "2g"}}, Difference.UPGRADE),
+        ({"checkpointing": {"location": "s3://b/p", "interval": "5s"}}, Change.PATCH),
+        ({"job": {**JOB, "checkpointing": {"interval": "5s"}}}, Change.PATCH),
+        ({"checkpointing": {"location": "s3://b/p", "numRetained": 5}}, Change.PATCH),
+        ({"parallelism": 3}, Change.SCALE),
+        ({"job": {**JOB, "parallelism": 3}}, Change.SCALE),
+        ({"parallelism": 3, "checkpointing": {"location": "s3://b/p", "interval": "5s"}}, Change.SCALE),
+        ({"image": "two"}, Change.UPGRADE),
+        ({"image": "two", "parallelism": 3}, Change.UPGRADE),
+        ({"restartNonce": 1}, Change.UPGRADE),
+        ({"maxParallelism": 8}, Change.UPGRADE),
+        ({"checkpointing": {"location": "s3://b/q"}}, Change.UPGRADE),
+        ({"checkpointing": {"location": "s3://b/p", "incremental": False}}, Change.UPGRADE),
+        ({"job": {**JOB, "sources": [{"name": "b"}]}}, Change.UPGRADE),
+        ({"driver": {"memory": "2g"}}, Change.UPGRADE),
     ],
     ids=str,
 )
-def test_the_greatest_change_says_what_it_takes(changes: dict[str, Any], expected: Difference) -> None:
+def test_the_greatest_change_says_what_it_takes(changes: dict[str, Any], expected: Change) -> None:
     before, after = revision(SPEC), revision({**SPEC, **changes})
 
     assert before.name != after.name
@@ -70,7 +71,7 @@ def test_the_greatest_change_says_what_it_takes(changes: dict[str, Any], expecte
 def test_the_same_parallelism_in_the_job_and_over_it_is_no_difference() -> None:
     inside = revision({**SPEC, "job": {**JOB, "parallelism": 3}})
 
-    assert difference(inside, revision({**SPEC, "parallelism": 3})) is Difference.IGNORE
+    assert difference(inside, revision({**SPEC, "parallelism": 3})) is Change.IGNORE
     assert inside.name == revision({**SPEC, "parallelism": 3}).name
 
 
@@ -78,8 +79,8 @@ def test_a_policy_that_only_the_application_knows_is_brought_back_by_a_restart()
     spec = {"mainApplicationFile": "local:///app/job.py", "checkpointing": {"location": "s3://b/p", "interval": "5s"}}
     without = {**spec, "checkpointing": {"location": "s3://b/p"}}
 
-    assert difference(revision(without), revision(spec)) is Difference.PATCH
-    assert difference(revision(spec), revision(without)) is not Difference.PATCH
+    assert difference(revision(without), revision(spec)) is Change.PATCH
+    assert difference(revision(spec), revision(without)) is not Change.PATCH
 
 
 def test_a_revision_brings_back_the_spec_that_its_driver_is_made_from() -> None:
