@@ -1,4 +1,4 @@
-"""The memory of the decisions about a StreamJob, and its place in the status.
+"""The memory of the decisions about a StreamJob. Each field names its place in the status.
 
 All of it is stored before anything is done that depends on it. Times are in whole seconds since 1970, as Kubernetes
 writes them.
@@ -7,15 +7,13 @@ writes them.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from typing import Annotated
 
+from streamjob_operator.decisions.kept import Kept, read, reported, written
 from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import (
     LifecycleState,
     Nonces,
-    PendingTrigger,
-    PodTrial,
-    ReconciliationStatus,
     RequestedSnapshot,
     Restore,
     StreamJobStatus,
@@ -44,16 +42,16 @@ class Stop:
         failure: why it failed last.
     """
 
-    purpose: TriggerPurpose
-    mode: UpgradeMode
-    trigger_id: str
-    attempt: int
-    since: float
-    revision: str | None = None
-    failures: int = 0
-    next_try: float | None = None
-    silent_since: float | None = None
-    failure: str | None = None
+    purpose: Annotated[TriggerPurpose, Kept("stop.purpose")]
+    mode: Annotated[UpgradeMode, Kept("stop.mode")]
+    trigger_id: Annotated[str, Kept("stop.trigger_id")]
+    attempt: Annotated[int, Kept("stop.attempt")]
+    since: Annotated[float, Kept("stop.started")]
+    revision: Annotated[str | None, Kept("pending_revision")] = None
+    failures: Annotated[int, Kept("stop.failures")] = 0
+    next_try: Annotated[float | None, Kept("stop.next_try")] = None
+    silent_since: Annotated[float | None, Kept("stop.silent_since")] = None
+    failure: Annotated[str | None, Kept("stop.failure")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +66,11 @@ class Trial:
         message: why not, in its own words.
     """
 
-    revision: str
-    since: float
-    next_try: float
-    rejections: int = 0
-    message: str = ""
+    revision: Annotated[str, Kept("revision")]
+    since: Annotated[float, Kept("since")]
+    next_try: Annotated[float, Kept("next_try")]
+    rejections: Annotated[int, Kept("rejections")] = 0
+    message: Annotated[str, Kept("message")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,37 +103,33 @@ class Memory:
         last_scheduled: when the schedule last asked for a savepoint.
     """
 
-    lifecycle: LifecycleState = LifecycleState.CREATED
-    since: float = 0
-    attempt: int = 0
-    decided: float = 0
-    driver: str | None = None
-    revision: str | None = None
-    first_attempt: int = 0
-    revision_since: float = 0
-    stable_revision: str | None = None
-    failed_revision: str | None = None
-    restore: Restore = _FROM_THE_LATEST
-    completed_attempt: int | None = None
-    stop: Stop | None = None
-    trials: tuple[Trial, ...] = ()
-    failures: int = 0
-    last_failure: float | None = None
-    next_restart: float | None = None
-    failure: str | None = None
-    failure_reason: str | None = None
-    nonces: Nonces = _NO_NONCES
-    requests: tuple[RequestedSnapshot, ...] = ()
-    recordings: tuple[TakenSavepoint, ...] = ()
-    last_scheduled: float | None = None
+    lifecycle: Annotated[LifecycleState, Kept("lifecycle_state")] = LifecycleState.CREATED
+    since: Annotated[float, Kept("reconciliation.since")] = 0
+    attempt: Annotated[int, Kept("job_status.attempt")] = 0
+    decided: Annotated[float, Kept("reconciliation.decided")] = 0
+    driver: Annotated[str | None, Kept("job_status.driver")] = None
+    revision: Annotated[str | None, Kept("reconciliation.last_reconciled_revision")] = None
+    first_attempt: Annotated[int, Kept("reconciliation.first_attempt")] = 0
+    revision_since: Annotated[float, Kept("reconciliation.revision_since")] = 0
+    stable_revision: Annotated[str | None, Kept("reconciliation.last_stable_revision")] = None
+    failed_revision: Annotated[str | None, Kept("reconciliation.failed_revision")] = None
+    restore: Annotated[Restore, Kept("reconciliation.restore")] = _FROM_THE_LATEST
+    completed_attempt: Annotated[int | None, Kept("checkpoint.last_completed.attempt", reported=True)] = None
+    stop: Annotated[Stop | None, Kept("reconciliation")] = None
+    trials: Annotated[tuple[Trial, ...], Kept("reconciliation.trials")] = ()
+    failures: Annotated[int, Kept("job_status.failures")] = 0
+    last_failure: Annotated[float | None, Kept("job_status.last_failure_time")] = None
+    next_restart: Annotated[float | None, Kept("job_status.next_restart_time")] = None
+    failure: Annotated[str | None, Kept("job_status.failure")] = None
+    failure_reason: Annotated[str | None, Kept("job_status.failure_reason")] = None
+    nonces: Annotated[Nonces, Kept("reconciliation.nonces")] = _NO_NONCES
+    requests: Annotated[tuple[RequestedSnapshot, ...], Kept("reconciliation.requests")] = ()
+    recordings: Annotated[tuple[TakenSavepoint, ...], Kept("reconciliation.recordings")] = ()
+    last_scheduled: Annotated[float | None, Kept("savepoint.last_scheduled")] = None
 
     def trial(self, revision: str | None) -> Trial | None:
         """Return the trial of a revision's pod, or None."""
         return next((each for each in self.trials if each.revision == revision), None)
-
-
-_REPORTED = frozenset({"completed_attempt"})
-"""Fields that follow from what was seen; that they change says nothing of what is to be done."""
 
 
 def intends_otherwise(before: Memory, after: Memory) -> bool:
@@ -143,135 +137,15 @@ def intends_otherwise(before: Memory, after: Memory) -> bool:
     return any(
         getattr(before, field.name) != getattr(after, field.name)
         for field in fields(Memory)
-        if field.name not in _REPORTED
+        if field.name not in reported(Memory)
     )
 
 
 def memory_of(status: StreamJobStatus) -> Memory:
     """Return the memory in a status."""
-    job, plan = status.job_status, status.reconciliation
-    last = status.checkpoint.last_completed
-    return Memory(
-        lifecycle=status.lifecycle_state,
-        since=_seconds(plan.since) or 0,
-        attempt=job.attempt,
-        decided=_seconds(plan.decided) or 0,
-        driver=job.driver,
-        revision=plan.last_reconciled_revision,
-        first_attempt=plan.first_attempt,
-        revision_since=_seconds(plan.revision_since) or 0,
-        stable_revision=plan.last_stable_revision,
-        failed_revision=plan.failed_revision,
-        restore=plan.restore or Restore(),
-        completed_attempt=None if last is None else last.attempt,
-        stop=_stop_of(plan.stop, plan.pending_revision),
-        trials=tuple(_trial_of(each) for each in plan.trials),
-        failures=job.failures,
-        last_failure=_seconds(job.last_failure_time),
-        next_restart=_seconds(job.next_restart_time),
-        failure=job.failure,
-        failure_reason=job.failure_reason,
-        nonces=plan.nonces,
-        requests=plan.requests,
-        recordings=plan.recordings,
-        last_scheduled=_seconds(status.savepoint.last_scheduled),
-    )
+    return read(Memory, status) or Memory()
 
 
 def remember(memory: Memory, status: StreamJobStatus) -> StreamJobStatus:
     """Return the status with what is to be remembered; what it reports besides stays as it is."""
-    stop = memory.stop
-    return status.model_copy(
-        update={
-            "lifecycle_state": memory.lifecycle,
-            "job_status": status.job_status.model_copy(
-                update={
-                    "attempt": memory.attempt,
-                    "driver": memory.driver,
-                    "failures": memory.failures,
-                    "last_failure_time": _time(memory.last_failure),
-                    "next_restart_time": _time(memory.next_restart),
-                    "failure": memory.failure,
-                    "failure_reason": memory.failure_reason,
-                }
-            ),
-            "savepoint": status.savepoint.model_copy(update={"last_scheduled": _time(memory.last_scheduled)}),
-            "reconciliation": ReconciliationStatus(
-                last_reconciled_revision=memory.revision,
-                last_stable_revision=memory.stable_revision,
-                pending_revision=None if stop is None else stop.revision,
-                failed_revision=memory.failed_revision,
-                since=_time(memory.since),
-                decided=_time(memory.decided),
-                first_attempt=memory.first_attempt,
-                revision_since=_time(memory.revision_since),
-                restore=memory.restore,
-                stop=None if stop is None else _trigger_of(stop),
-                trials=tuple(_pod_trial_of(each) for each in memory.trials),
-                nonces=memory.nonces,
-                requests=memory.requests,
-                recordings=memory.recordings,
-            ),
-        }
-    )
-
-
-def _stop_of(trigger: PendingTrigger | None, revision: str | None) -> Stop | None:
-    if trigger is None:
-        return None
-    return Stop(
-        purpose=trigger.purpose,
-        mode=trigger.mode or ("savepoint" if trigger.savepoint else "last-state"),
-        trigger_id=trigger.trigger_id,
-        attempt=trigger.attempt,
-        since=trigger.started.timestamp(),
-        revision=revision,
-        failures=trigger.failures,
-        next_try=_seconds(trigger.next_try),
-        silent_since=_seconds(trigger.silent_since),
-        failure=trigger.failure,
-    )
-
-
-def _trigger_of(stop: Stop) -> PendingTrigger:
-    return PendingTrigger(
-        trigger_id=stop.trigger_id,
-        purpose=stop.purpose,
-        kind="stop",
-        savepoint=stop.mode == "savepoint",
-        mode=stop.mode,
-        attempt=stop.attempt,
-        started=datetime.fromtimestamp(stop.since, UTC),
-        failures=stop.failures,
-        next_try=_time(stop.next_try),
-        silent_since=_time(stop.silent_since),
-        failure=stop.failure,
-    )
-
-
-def _trial_of(trial: PodTrial) -> Trial:
-    return Trial(
-        revision=trial.revision,
-        since=trial.since.timestamp(),
-        next_try=trial.next_try.timestamp(),
-        rejections=trial.rejections,
-        message=trial.message,
-    )
-
-
-def _pod_trial_of(trial: Trial) -> PodTrial:
-    return PodTrial(
-        revision=trial.revision,
-        since=datetime.fromtimestamp(trial.since, UTC),
-        next_try=datetime.fromtimestamp(trial.next_try, UTC),
-        rejections=trial.rejections,
-        message=trial.message,
-    )
-
-
-def _seconds(time: datetime | None) -> float | None:
-    return None if time is None else time.timestamp()
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if not seconds else datetime.fromtimestamp(int(seconds), UTC)
+    return written(memory, status)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.triggers import SnapshotKind
@@ -169,6 +169,15 @@ class PendingTrigger(StatusPart):
     next_try: Time | None = Field(default=None, description="Time of the next attempt.")
     silent_since: Time | None = Field(default=None, description="Since when the driver does not answer.")
     failure: str | None = Field(default=None, max_length=4096, description="The last error.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _savepoint_follows_from_the_mode(cls, data: Any) -> Any:
+        """Let `savepoint` say the same as `mode`; a status may lack the mode, and has `savepoint` alone."""
+        if not isinstance(data, Mapping):
+            return data
+        mode = data.get("mode") or ("savepoint" if data.get("savepoint") else "last-state")
+        return {**data, "mode": mode, "savepoint": mode == "savepoint"}
 
 
 class SnapshotReference(StatusPart):
