@@ -31,6 +31,8 @@ _GRACE_OF_A_FAILED_REVISION = 1
 _SAVEPOINTS_ON_DELETION = 3
 """Tries after which a deletion goes on with the last checkpoint: a savepoint that fails must not block it for ever."""
 _DIGITS = 10
+_LONGEST = 1000
+"""Most characters of a driver's message that the status keeps."""
 
 
 def mode_of(s: Situation, purpose: TriggerPurpose) -> UpgradeMode | None:
@@ -151,7 +153,7 @@ def _behind_a_savepoint(s: Situation, stop: Stop, older: tuple[Action, ...]) -> 
     if view.state is TriggerState.COMPLETED:
         return _waiting(s, (*older, *_delete(s)))
     if view.state is TriggerState.FAILED:
-        failure = view.failure or "the savepoint failed"
+        failure = (view.failure or "the savepoint failed")[:_LONGEST]
         return _fall_back(s, stop, f"the job failed: {failure}") if _job_failed(s) else _failed(s, stop, failure)
     if s.now >= stop.since + _longest(s):
         return _fall_back(s, stop, "the savepoint takes too long")

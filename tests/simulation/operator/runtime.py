@@ -300,6 +300,8 @@ class Process:
         return None if self.lingers else self.end(0, JobState.STOPPED)
 
     def _tell(self, trigger_id: str, state: TriggerState, result: str | None = None) -> None:
+        # As long as a stack trace of Java, and longer than a status may be.
+        failure = "the store is away, " * 500 if state is TriggerState.FAILED else None
         self.triggers[trigger_id] = TriggerView(
-            trigger_id=TriggerId(trigger_id), kind="stop", state=state, result=result
+            trigger_id=TriggerId(trigger_id), kind="stop", state=state, result=result, failure=failure
         )
