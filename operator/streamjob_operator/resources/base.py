@@ -170,7 +170,6 @@ class Metadata(StatusPart):
     namespace: str = "default"
     uid: str = ""
     generation: int = 0
-    resource_version: str = ""
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     finalizers: tuple[str, ...] = ()

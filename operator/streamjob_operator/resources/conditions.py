@@ -59,12 +59,6 @@ def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | No
     return next((each for each in conditions if each.type == kind), None)
 
 
-def is_true(conditions: Iterable[Condition], kind: str, generation: int | None = None) -> bool:
-    """Return whether the condition of that type is True, and, if a generation is given, speaks of that one."""
-    found = find_condition(conditions, kind)
-    return found is not None and found.status == "True" and generation in (None, found.observed_generation)
-
-
 def with_condition(
     conditions: Iterable[Condition],
     kind: str,

@@ -16,7 +16,6 @@ from streamjob.job.spec import (
     SourceSpec,
     Watermark,
 )
-from streamjob.job.validate import validate
 
 __all__ = [
     "ChainPlan",
@@ -41,5 +40,4 @@ __all__ = [
     "load_job",
     "plan",
     "resolve_options",
-    "validate",
 ]

@@ -132,12 +132,6 @@ def _is_ready(operator: OperatorSpec, done: Set[str]) -> bool:
     return all(edge.name in done for edge in operator.inputs if not edge.feedback)
 
 
-def consumers(spec: JobSpec, name: str) -> list[str]:
-    """Return the readers of the source or operator `name`: `operator 'a'`, `sink 'b'`."""
-    operators = [each.name for each in spec.operators if any(edge.name == name for edge in each.inputs)]
-    return [f"operator {each!r}" for each in operators] + [f"sink {s.name!r}" for s in spec.sinks if s.input == name]
-
-
 def _chain(
     spec: JobSpec,
     ordered: tuple[OperatorSpec, ...],

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
-from urllib.parse import urlsplit
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -232,16 +231,3 @@ class S3Store:
             raise self._error(error, "delete", keys[0]) from error
         refused = {entry.get("Key", "") for entry in answer.get("Errors", [])}
         return [key for key in keys if self._key(key) in refused]
-
-
-def split_s3_uri(uri: str) -> tuple[str, str]:
-    """Return the bucket and key of an `s3://bucket/key` URI.
-
-    Raises:
-        StoreError: it is not such a URI.
-    """
-    parts = urlsplit(uri, allow_fragments=False)
-    key = uri.removeprefix(f"s3://{parts.netloc}/")
-    if parts.scheme != "s3" or not parts.netloc or not key or key == uri:
-        raise StoreError(f"{uri} is not an object in S3", "write it as s3://bucket/key")
-    return parts.netloc, key

@@ -14,9 +14,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.simulation.operator.conditions import is_true
 from tests.simulation.operator.world import Life, World
 
-from streamjob_operator.resources.conditions import ConditionType, is_true
+from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
 BEHAVIOURS = (

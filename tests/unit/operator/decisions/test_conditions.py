@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from tests.simulation.operator.conditions import is_true
 from tests.simulation.operator.world import Stored
 from tests.unit.operator.decisions.user import User
 
@@ -14,7 +15,7 @@ from streamjob_operator.decisions import Decision, decide
 from streamjob_operator.decisions.actions import CreateDriver, Emit
 from streamjob_operator.decisions.observation import Compatibility, Observation
 from streamjob_operator.decisions.revision import revision_of
-from streamjob_operator.resources.conditions import ConditionType, find_condition, is_true
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState
 
 

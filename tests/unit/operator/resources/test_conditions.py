@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tests.simulation.operator.conditions import is_true
+
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
     ConditionType,
     find_condition,
-    is_true,
     with_condition,
 )
 
