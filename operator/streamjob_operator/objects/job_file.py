@@ -19,7 +19,8 @@ from streamjob_operator.objects.names import (
     config_map_name,
     metadata,
 )
-from streamjob_operator.objects.sizes import grace_of_process, heap
+from streamjob_operator.objects.sizes import grace_of_process
+from streamjob_operator.objects.spark_settings import spark_settings
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
@@ -33,7 +34,7 @@ def job_config_map(owner: Metadata, revision: Revision) -> Object:
     job = StreamJob(metadata=owner, spec=spec).job_file()
     data = {}
     if job is not None:
-        job["sparkConf"] = {**(job.get("sparkConf") or {}), **_spark_conf(spec)}
+        job["sparkConf"] = {**(job.get("sparkConf") or {}), **spark_settings(spec)}
         data[JOB_FILE] = yaml.safe_dump(job, sort_keys=False, allow_unicode=True)
     return {
         "apiVersion": "v1",
@@ -82,19 +83,13 @@ def _location(spec: StreamJobSpec) -> str | None:
     return spec.checkpointing.location
 
 
-def _spark_conf(spec: StreamJobSpec) -> dict[str, str]:
-    """Spark settings that follow from other fields: the heap, which determines the container's size."""
-    hadoop = {f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()}
-    return {**hadoop, **spec.deps.spark_conf(), **spec.spark_conf, "spark.driver.memory": heap(spec.driver)}
-
-
 def _changes(spec: StreamJobSpec) -> list[str]:
     """Return the resource's fields for an application's job, in the form of `--set`."""
     over = spec.to_dict()
     values: dict[str, Any] = {key: over[key] for key in OVERRIDING if key in over}
     policy: Mapping[str, Any] = over.get("checkpointing", {})
     values |= {f"checkpointing.{key}": value for key, value in policy.items() if key != "location"}
-    values |= {f"sparkConf.{key}": value for key, value in _spark_conf(spec).items()}
+    values |= {f"sparkConf.{key}": value for key, value in spark_settings(spec).items()}
     return [f"{path}={_scalar(value)}" for path, value in values.items()]
 
 

@@ -1,4 +1,4 @@
-"""The resources of a driver's pod, and their division between Java and Python."""
+"""The resources of a driver's container, and the time that its process has to end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ _MIB = 1024**2
 _OVERHEAD = 0.4
 """Spark's own factor for programs with Python workers (`spark.kubernetes.memoryOverheadFactor`)."""
 _LEAST_OVERHEAD = 384 * _MIB
-_HEAP = 0.75
-"""The rest of Java's memory is outside its heap: classes, threads, and the state in RocksDB."""
-
-
-def heap(settings: PodSettings) -> str:
-    """Return Java's heap, as Spark writes it."""
-    return f"{max(1, int(settings.memory * _HEAP) // _MIB)}m"
 
 
 def container_memory(settings: PodSettings) -> int:

@@ -170,16 +170,3 @@ class Dependencies(SpecPart):
     packages: tuple[str, ...] = Field(default=(), description="Maven coordinates, as `spark.jars.packages`.")
     exclude_packages: tuple[str, ...] = Field(default=(), description="As `spark.jars.excludes`.")
     repositories: tuple[str, ...] = Field(default=(), description="Maven repositories, as `spark.jars.repositories`.")
-
-    def spark_conf(self) -> dict[str, str]:
-        """Return these as Spark settings."""
-        lists = {
-            "spark.jars": self.jars,
-            "spark.files": self.files,
-            "spark.submit.pyFiles": self.py_files,
-            "spark.archives": self.archives,
-            "spark.jars.packages": self.packages,
-            "spark.jars.excludes": self.exclude_packages,
-            "spark.jars.repositories": self.repositories,
-        }
-        return {key: ",".join(values) for key, values in lists.items() if values}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from streamjob.job.load import load_job
 from streamjob.job.reading import read_spec
 from streamjob_operator.resources.base import format_memory
-from streamjob_operator.resources.parts import Dependencies, Savepoints
+from streamjob_operator.resources.parts import Savepoints
 from streamjob_operator.resources.pods import DriverSpec, ExecutorSpec
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotSpec
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
@@ -141,12 +141,6 @@ def test_a_spec_that_cannot_be_used_says_where(spec: dict[str, Any], named: str)
 
 def test_null_stands_for_the_default() -> None:
     assert StreamJobSpec.model_validate({"upgradeMode": None, "driver": None}) == StreamJobSpec()
-
-
-def test_dependencies_become_settings_of_spark() -> None:
-    deps = Dependencies.model_validate({"jars": ["a.jar", "b.jar"], "packages": ["g:a:1"], "configMaps": ["code"]})
-
-    assert deps.spark_conf() == {"spark.jars": "a.jar,b.jar", "spark.jars.packages": "g:a:1"}
 
 
 def test_a_status_reads_back_as_it_was_written() -> None:
