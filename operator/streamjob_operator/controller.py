@@ -65,12 +65,12 @@ class Controller:
 
     Args:
         cluster: the Kubernetes API.
-        reconcilers: by kind; each takes a namespace and a name, and returns what `Loops` wants.
-        index: is kept up to date with the StreamSnapshots.
-        health: is told what watches deliver and listings show.
-        metrics: are told of errors.
-        own_writes: what the reconcilers wrote themselves.
-        mirror: is kept up to date with what is watched.
+        reconcilers: by kind; each takes a namespace and a name, and returns a delay as `Loops` documents it.
+        index: the StreamSnapshots, kept up to date here.
+        health: records the versions that watches deliver and listings show.
+        metrics: count errors.
+        own_writes: the versions that the reconcilers wrote themselves.
+        mirror: the watched objects, kept up to date here.
         namespaces: those that are handled; empty for all.
         pace: how often objects are looked at.
         concurrency: how many at the same time.

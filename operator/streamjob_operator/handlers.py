@@ -1,7 +1,7 @@
-"""What Kopf is for: it watches, and tells the controller. This is the one module that knows it.
+"""Watches the cluster with Kopf and passes the events on to the controller. No other module knows Kopf.
 
-Only events are asked for. So Kopf writes nothing, neither annotations nor finalizers, and keeps no memory of what was
-handled: each reconcile looks at the world as it is.
+The handlers are for events only. So Kopf writes nothing, neither annotations nor finalizers, and does not remember the
+objects that it has handled: each reconciliation observes the world as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONNECT_SECONDS = 15
 
 
 class Backoffs:
-    """The delays before a request is repeated, without an end: else bad minutes of the API server would end Kopf."""
+    """Endless delays before requests are repeated, so that a few bad minutes of the API server do not end Kopf."""
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((1, 1, 2, 3, 5), itertools.repeat(10))
@@ -76,13 +76,13 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 
 async def watch(controller: Controller, namespaces: Sequence[str], stop: asyncio.Event, ready: asyncio.Event) -> None:
-    """Watch until told to stop.
+    """Watch until `stop` is set.
 
     Args:
-        controller: is told of every change.
-        namespaces: those that are watched; empty for all.
+        controller: gets each change.
+        namespaces: those to watch; empty for all.
         stop: ends it.
-        ready: is set once it begins.
+        ready: set here once the watches begin.
     """
     await kopf.operator(
         registry=registry_for(controller),

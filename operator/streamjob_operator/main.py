@@ -107,10 +107,10 @@ def controller_for(
 
 
 async def run(settings: Settings) -> ExitCode:
-    """Run a replica until it is told to stop, or loses its lease.
+    """Run a replica until it is stopped or loses its lease.
 
     Raises:
-        InvalidInput: no cluster can be reached with what is set, or there is no certificate for the webhook.
+        InvalidInput: the settings reach no cluster, or there is no certificate for the webhook.
     """
     # One resource that is nested deeply must not end the watch of all: the API server takes 10,000 levels.
     sys.setrecursionlimit(_LEVELS)

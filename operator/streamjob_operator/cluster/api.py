@@ -128,7 +128,7 @@ class KubernetesCluster:
     Args:
         client: how it is reached.
         timeout: seconds that one request may take.
-        observe: is told the verb, the plural and the seconds of every request.
+        observe: called with the verb, the plural and the seconds of each request.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class Drivers:
     Args:
         timeout: seconds that one request may take.
         send: how drivers are reached; by default over the network, never through a proxy.
-        observe: is told the call and the seconds of every request.
+        observe: called with the name and the seconds of each request.
     """
 
     def __init__(

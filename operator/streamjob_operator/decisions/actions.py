@@ -113,8 +113,8 @@ class CreateSnapshot:
 
     Args:
         name: its name.
-        kind: what it takes, or stands for.
-        origin: what it is made for.
+        kind: of the snapshot that it takes or stands for.
+        origin: the reason for it.
         path: manifest of the savepoint that it stands for; None for one that takes its own.
     """
 

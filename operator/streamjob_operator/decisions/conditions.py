@@ -66,9 +66,9 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
         _REWRITING: "Normal",
     },
 }
-"""Reasons that are told when a condition comes to one of them, and by which type of event: nothing else tells of these.
+"""Reasons for which a condition records an event when it takes them on, and the type of the event.
 
-What keeps a pod from starting has Kubernetes' own words, which take turns.
+No other event reports these. Kubernetes alternates between several reasons for a pod that does not start.
 """
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),

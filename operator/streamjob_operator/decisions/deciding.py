@@ -33,7 +33,7 @@ HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
     LifecycleState.FAILED: failed,
     LifecycleState.DELETING: deleting,
 }
-"""What is done in a state while nothing is being stopped; UPGRADING, SUSPENDING and ROLLING_BACK always stop."""
+"""The handler of each state in which nothing is being stopped; UPGRADING, SUSPENDING and ROLLING_BACK always stop."""
 
 
 def decide(resource: Resource, seen: Observation, limits: Limits | None = None) -> Decision:

@@ -54,11 +54,11 @@ class Decision:
     """The status to store and the actions to execute.
 
     First the status is stored, if it differs, on top of the version of the resource that was read; a conflict ends the
-    reconciliation, and the next one looks anew. Then the actions are carried out.
+    reconciliation, and the next one observes again. Then the actions are carried out.
 
     Args:
         status: the resource's status.
-        actions: what is to be done.
+        actions: executed in this order.
         requeue: seconds until the next look at the latest, 0 for at once; None if only an event can change anything.
     """
 

@@ -51,8 +51,8 @@ def deleting(s: Situation) -> Step:
         return _let_go(s)
     if log.attempt is not None and log.attempt > _disposing_attempt(s):
         return _let_go(s, "its checkpoints are kept: another owner has claimed them since")
-    # The claim of the disposal stays in the log and fences off whoever wakes up later, so what is read does not tell
-    # whether an earlier disposal came to its end. This one does, or else the finalizer stays.
+    # The claim of the disposal stays in the log and fences off processes that wake up later. So the log does not show
+    # whether an earlier disposal was completed. This one completes, or the finalizer stays.
     return Step(
         memory=s.memory,
         actions=(DisposeCheckpoints(attempt=_disposing_attempt(s)), RemoveFinalizer()),

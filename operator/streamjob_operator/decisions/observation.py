@@ -84,7 +84,7 @@ class DriverPod:
 
     @property
     def exited_as(self) -> ExitCode | None:
-        """What the runtime's exit code says; None while it runs, and for codes that are not the runtime's."""
+        """The meaning of the exit code; None while the process runs, and for codes that are not the runtime's."""
         try:
             return None if self.exit_code is None else ExitCode(self.exit_code)
         except ValueError:
@@ -126,8 +126,8 @@ class Reach(StrEnum):
 
 
 SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]
-"""Who made a StreamSnapshot: a user, or the controller for a nonce or the schedule of a StreamJob, or for a savepoint
-that it took to stop the job (a label)."""
+"""The origin of a StreamSnapshot, as its label has it: a user, or the controller for a nonce, for the schedule, or for
+a savepoint that it took to stop the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

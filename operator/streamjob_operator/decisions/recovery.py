@@ -1,7 +1,7 @@
 """Decides what follows the unexpected end of a driver, from its exit code and the log.
 
-A failed driver is replaced after an exponential delay, as long as the restart policy allows. What a restart cannot mend
-(an invalid job, a state that does not fit, another owner of the log) ends the attempts at once.
+A failed driver is replaced after an exponential delay, as long as the restart policy allows. The attempts end at once
+for a cause that a restart cannot remove: an invalid job, a state that does not fit, another owner of the log.
 """
 
 from __future__ import annotations

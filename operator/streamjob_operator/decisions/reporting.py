@@ -169,7 +169,7 @@ def _newest(s: Situation, known: CompletedCheckpoint | None) -> CompletedCheckpo
         candidates.append(_from_log(log.newest))
     if s.job is not None and s.job.last_checkpoint is not None:
         candidates.append(_from_driver(s.job.last_checkpoint, s.job.attempt, s.job.epoch))
-    # Attempts grow with time also where ids begin anew, in another place.
+    # Attempts grow with time. Ids begin at 1 again when the checkpoints get another location.
     return max(candidates, key=lambda each: (each.attempt or 0, each.id, each.duration_ms is not None), default=None)
 
 

@@ -92,7 +92,7 @@ def difference(deployed: Revision, wanted: Revision) -> Change:
 
 
 def _falls_back_to_the_unknown(deployed: Revision, wanted: Revision) -> bool:
-    """What an application's file says of the policy is not known here; only a restart brings it back."""
+    """The policy in an application's file is not known here, so only a restart can bring back its values."""
     return not set(deployed.policy) <= set(wanted.policy)
 
 

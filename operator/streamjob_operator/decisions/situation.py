@@ -73,17 +73,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one look leads to.
+    """The result of one reconciliation.
 
-    Actions are for what is remembered already. If the memory changes in what is to be done, it is stored first, and
-    the next look leads to the actions.
+    Actions carry out an intent that is stored already. If the step changes the intent, the memory is stored first, and
+    the next reconciliation has the actions.
 
     Args:
-        memory: what is to be remembered.
-        actions: what is to be done.
-        events: what is to be told.
-        requeue: seconds until the next look.
-        reason: what is waited for, in a word; empty if for nothing.
+        memory: to be stored.
+        actions: to be executed.
+        events: to be recorded.
+        requeue: seconds until the next reconciliation.
+        reason: why the job waits, as one word; empty if it does not wait.
         message: the same for people.
     """
 
@@ -97,7 +97,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision is made from."""
+    """Everything that a decision depends on."""
 
     resource: Resource
     memory: Memory
@@ -131,7 +131,7 @@ class Situation:
 
     @cached_property
     def difference(self) -> Change:
-        """What it takes to get to the wanted revision."""
+        """The greatest change between the deployed and the wanted revision."""
         if self.wanted is None or self.wanted.name == self.memory.revision:
             return Change.IGNORE
         if self.deployed is None:
@@ -185,7 +185,7 @@ class Situation:
 
     @cached_property
     def job(self) -> JobView | None:
-        """What the driver of the newest attempt says; None if it says nothing."""
+        """The answer of the newest attempt's driver; None if it does not answer."""
         job = self.seen.job
         return job if job is not None and job.attempt == self.memory.attempt and self.driver_is_live else None
 

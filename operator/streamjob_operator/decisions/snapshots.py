@@ -1,4 +1,4 @@
-"""What becomes of a StreamSnapshot: the decision, made from its status and what was seen of its job.
+"""Decides what happens next to a StreamSnapshot, from its status and the observation of its job.
 
 As for StreamJobs, the status is a write-ahead log: a request to the driver is decided on and stored, under a trigger id
 of its own, before the driver hears of it, and asking twice is one request. An outcome is final.
@@ -44,11 +44,11 @@ _OVER: Mapping[LifecycleState, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDecision:
-    """What is to be stored and done, as for a StreamJob.
+    """The status to store and the actions to execute, as for a StreamJob.
 
     Args:
         status: of the StreamSnapshot; stored first, if it differs.
-        actions: what is to be done then.
+        actions: executed then.
         requeue: seconds until the next look; None if only an event changes anything.
         waits: for what a deletion waits, in a word, and for people with the way to its end; empty if for nothing.
     """
@@ -78,7 +78,7 @@ class NamedSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSituation:
-    """What a decision about a StreamSnapshot is made from.
+    """Everything that a decision about a StreamSnapshot depends on.
 
     Args:
         snapshot: as it was read.
@@ -136,7 +136,7 @@ class SnapshotSituation:
 
     @property
     def trigger(self) -> TriggerView | None:
-        """What the driver says of the request; None if it does not know it, or says nothing."""
+        """The driver's answer about the request; None if it does not know the request, or does not answer."""
         if self.seen is None or self.status.trigger_id is None:
             return None
         return self.seen.triggers.get(self.status.trigger_id)

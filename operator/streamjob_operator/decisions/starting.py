@@ -1,8 +1,8 @@
 """Which driver comes next: what it runs, what it starts from, and when its pod is made.
 
-What is stored in the log since a start is always gone on from. Only a start that was asked for from elsewhere (nothing,
-or a snapshot by name) passes the log over, and only until it has completed something of its own: if such a driver dies
-before, the next one starts from the same place, and so does a changed revision that takes its place.
+A driver continues from the newest completion in the log. The exception is a start from elsewhere on request (from
+nothing, or from a named snapshot), until that driver has completed something of its own: if it dies before, the next
+one starts from the same place, and so does a changed revision that replaces it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, Lifecyc
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What has to be known before it can be said what the next driver starts from."""
+    """The reason why the start of the next driver cannot be decided yet."""
 
     reason: str
     message: str

@@ -1,8 +1,8 @@
 """Stopping the driver: for another revision, a suspension, a restart, a rollback or a deletion.
 
-The stop is decided on and stored before the driver hears of it. What it is asked for carries one trigger id, so asking
-again is no second stop. It is over when the process has ended, however it did: the log says what was completed, and the
-next driver goes on from that. So a savepoint whose driver fails while it stops is used, and none can be lost.
+The stop is decided on and stored before the driver hears of it. The request has one trigger id, so repeating it is no
+second stop. The stop is over when the process has ended, for any reason: the log shows the newest completion, and the
+next driver continues from it. So a savepoint whose driver fails while it stops is used, and none can be lost.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from enum import IntEnum
 from typing import BinaryIO
 
 HEADER = struct.Struct(">IB")
-"""Bytes of a message's content, and what it is."""
+"""The length of a message's content in bytes, and the message's kind."""
 _MEMORY = 384 * 1024**2
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     CALL = 0
     RESULT = 1

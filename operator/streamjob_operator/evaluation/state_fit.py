@@ -1,4 +1,4 @@
-"""Whether a job fits the state of a snapshot: what takes long of that question, and needs nothing but values."""
+"""Compares a job with a snapshot: the slow part of that question, on plain values, for a process of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def misfits(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifest, 
     Args:
         name: of the StreamJob.
         namespace: of the StreamJob.
-        spec: what it is to run.
+        spec: the spec that it is to run.
         manifest: the snapshot's.
         uri: of the manifest.
     """

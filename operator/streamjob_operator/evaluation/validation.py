@@ -1,4 +1,4 @@
-"""What is wrong with a StreamJob, in the words of `streamjob validate`, as far as it can be told without its image."""
+"""Finds the problems of a StreamJob that need no image to be found, in the words of `streamjob validate`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
 Judgement = tuple[StreamJobSpec | None, tuple[str, ...], Revision | None]
-"""A spec, None if it cannot be read as one; what is wrong with it; and its revision, None if anything is."""
+"""A spec, or None if it cannot be read as one; its problems; and its revision, or None if it has problems."""
 
 _log = logging.getLogger(__name__)
 _LONGEST_ERROR = 300

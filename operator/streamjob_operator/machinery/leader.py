@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Attempted(Enum):
-    """What became of an attempt to acquire or renew a Lease."""
+    """The outcome of an attempt to acquire or renew a Lease."""
 
     HELD = "held"
     TAKEN = "held by another"

@@ -1,9 +1,9 @@
-"""What watches brought, kept in memory: a look at a job that rests costs the API server nothing.
+"""Keeps the watched objects in memory, so that a look at a resting job costs the API server nothing.
 
-A mirror may lag behind the API server, as every cache does. That is safe, for what is decided on an outdated status
-meets a conflict when it is stored, and nothing destructive is done before something is stored. What this process writes
-is in the mirror at once, so it never decides on less than it knows. Where a listing shows more than the watch has
-brought, or a write meets a conflict, reads go to the API server until the watch has caught up.
+A mirror may lag behind the API server, as every cache does. That is safe: a decision on an outdated status meets a
+conflict when it is stored, and nothing destructive happens before something is stored. The mirror has this process's
+own writes at once, so the process never decides on less than it knows. If a listing shows more than the watch has
+delivered, or a write meets a conflict, reads go to the API server until the watch has caught up.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class WatchAudit:
     """Compares what watches delivered with what listings show.
 
     Args:
-        patience: seconds that a watch may lag behind a listing; beyond, it counts as dead. Kopf itself opens a silent
-            stream anew after 70 s.
+        patience: seconds that a watch may lag behind a listing before it counts as dead. Kopf itself reopens a silent
+            stream after 70 s.
     """
 
     patience: float = 150.0
@@ -78,7 +78,7 @@ class WatchAudit:
 
 @dataclass(slots=True)
 class Health:
-    """What the probes answer.
+    """The answers to the probes.
 
     Args:
         audit: of the watches.

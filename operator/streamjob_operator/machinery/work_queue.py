@@ -110,7 +110,7 @@ class Loops(Generic[_Key]):
             usual interval, or `Loops.GONE`, which ends the loop.
         pace: how often.
         concurrency: how many reconciles go on at the same time.
-        failed: is told of every failure.
+        failed: called with each failure.
         chance: a random number from 0 to 1.
         wait: waits for an event for some seconds at most.
     """

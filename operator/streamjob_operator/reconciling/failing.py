@@ -112,7 +112,7 @@ class Failures:
         if known is None or known.uid != uid:
             return _Failure(uid, text, now, int(unexpected))
         number = known.unexpected + 1 if unexpected else 0
-        # What is written wakes the object: a text that is another one each time must not keep it awake.
+        # Each write wakes the object, so a text that differs each time must not be written each time.
         if now - known.since < _SAME_TEXT:
             return replace(known, unexpected=number)
         return _Failure(uid, text, now, number)

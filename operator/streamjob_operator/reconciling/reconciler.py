@@ -1,7 +1,7 @@
 """One reconcile of a StreamJob: observe, decide, store the status, act.
 
-The status goes first, on top of the version that was read: if anybody wrote meanwhile, nothing is done, and the next
-reconcile looks anew. So no action is ever taken for an intent that is not stored.
+The status is stored first, on top of the version that was read: if somebody else has written meanwhile, nothing is
+done, and the next reconciliation observes again. So no action is ever taken for an intent that is not stored.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class JobReconciler:
         cluster: the Kubernetes API.
         resources: reads StreamJobs.
         observe: looks at all that concerns one.
-        decide: decides what is to be stored and done.
-        act: does it.
-        metrics: are told of it.
+        decide: returns the status to store and the actions to execute.
+        act: executes the actions.
+        metrics: count it.
         events: records events.
         now: the time of day.
-        wrote: is told of every status that was written, as the API returned the object.
+        wrote: called after each write of a status, with the object that the API returned.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class Storage(SpecPart):
 
 
 class Rollback(SpecPart):
-    """What happens to a revision that does not become stable."""
+    """The return to the last stable revision from one that does not become stable."""
 
     enabled: bool = Field(
         default=False,
@@ -114,7 +114,8 @@ class Upgrade(SpecPart):
         "`Warn` reports it and continues, `Off` does not check.",
     )
     rollback: Rollback = Field(
-        default_factory=Rollback, description="What happens to a revision that does not become stable."
+        default_factory=Rollback,
+        description="The return to the last stable revision from one that does not become stable.",
     )
 
 

@@ -19,7 +19,7 @@ def rule(expression: str, message: str, field: str | None = None) -> dict[str, A
 
 
 def _of_job_too(field: str, otherwise: str) -> str:
-    """Return the CEL for a field of the spec, else the same of its job, else `otherwise`."""
+    """Return the CEL for a field of the spec; without it, for the same field of its job; without both, `otherwise`."""
     return (
         f"(has(self.{field}) ? self.{field} : has(self.job) && has(self.job.{field}) ? self.job.{field} : {otherwise})"
     )

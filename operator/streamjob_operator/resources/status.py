@@ -149,7 +149,9 @@ class PendingSavepoint(StatusPart):
     """A savepoint that was decided on, and is not complete."""
 
     started: Time = Field(description="When the controller decided on it.")
-    purpose: TriggerPurpose | None = Field(default=None, description="What the controller takes it for, if it does.")
+    purpose: TriggerPurpose | None = Field(
+        default=None, description="The controller's purpose, if it takes the savepoint."
+    )
     snapshot: str | None = Field(default=None, description="Name of its StreamSnapshot, if it has one.")
 
 
@@ -157,11 +159,11 @@ class PendingTrigger(StatusPart):
     """A stop that was decided on; it is asked for, under this id, until it has an outcome."""
 
     trigger_id: str = Field(max_length=128, description="Identity of the request; asked twice it is the same request.")
-    purpose: TriggerPurpose = Field(description="What it is good for.")
-    kind: Literal["stop"] = Field(default="stop", description="What is asked for.")
+    purpose: TriggerPurpose = Field(description="Its purpose.")
+    kind: Literal["stop"] = Field(default="stop", description="The kind of request.")
     savepoint: bool = Field(default=False, description="Whether the stop takes a savepoint.")
     mode: Literal["savepoint", "last-state", "stateless"] | None = Field(
-        default=None, description="What a stop leaves behind: a savepoint, a last checkpoint, or nothing new."
+        default=None, description="The state that the stop leaves: a savepoint, a last checkpoint, or nothing new."
     )
     attempt: int = Field(ge=0, description="The driver that is asked.")
     started: Time = Field(description="When the controller decided on it.")
@@ -204,7 +206,7 @@ class RestoredFrom(StatusPart):
     """The snapshot that the job's epoch started from."""
 
     id: int | None = Field(default=None, ge=0, description="Its number.")
-    kind: SnapshotKind | None = Field(default=None, description="What it is in its log.")
+    kind: SnapshotKind | None = Field(default=None, description="Its kind in its log.")
     path: str = Field(description="URI of its manifest.")
 
 

@@ -1,7 +1,7 @@
 """Deleting stored snapshots whose job is gone or whose resource is: the controller is then their only owner.
 
-Everything may be interrupted and repeated. What another job has claimed is spared, and whoever cannot tell deletes
-nothing.
+Everything may be interrupted and repeated. A snapshot that another job has claimed is spared, and nothing is deleted
+while the claims are unknown.
 """
 
 from __future__ import annotations

@@ -411,7 +411,7 @@ def test_deletion_keeps_the_checkpoints_unless_it_is_told_to_delete_them() -> No
 
 
 def test_checkpoints_are_disposed_of_only_once_the_store_answers() -> None:
-    """FLINK-39439: what is forgotten before it is deleted is never deleted."""
+    """FLINK-39439: a snapshot that is forgotten before it is deleted is never deleted."""
     user = User.with_stable_job(deletionPolicy="Delete")
     user.world.store_up = False
     user.world.delete()

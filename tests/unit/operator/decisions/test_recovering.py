@@ -181,7 +181,7 @@ def test_a_job_whose_policy_is_never_is_not_restarted() -> None:
     assert stalled.message.startswith("driver ")
 
 
-def test_counting_begins_anew_after_a_quiet_time() -> None:
+def test_counting_restarts_after_a_quiet_time() -> None:
     user = User.with_stable_job(
         restartPolicy={"onFailureRetries": 1, "onFailureRetryInterval": "5s", "resetAfter": "1m"}
     )

@@ -1,4 +1,4 @@
-"""The API server rejects the next driver's pod: what runs is left alone, and the status says why."""
+"""The API server rejects the next driver's pod: the running driver is left alone, and the status says why."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_job_whose_driver_is_silent_for_long_is_not_ready_and_says_so_once() -
     assert verdict(user, ConditionType.READY) == ("True", "Stable")
 
 
-def test_an_answer_now_and_then_starts_the_count_anew() -> None:
+def test_an_answer_now_and_then_restarts_the_count() -> None:
     user = User.with_stable_job()
     for _ in range(5):
         user.world.api_up = False

@@ -1,4 +1,4 @@
-"""A StreamJob through its life, over the whole edge: what is stored before what is done, and what becomes of it."""
+"""A StreamJob through its life, over the whole edge: intents are stored before they are carried out."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_create_whose_reply_is_lost_makes_no_second_driver(bench: Bench) -> No
     assert len(bench.cluster.names(POD)) == 1
 
 
-def test_a_controller_that_starts_anew_goes_on_from_the_status(bench: Bench, tmp_path: Path) -> None:
+def test_a_restarted_controller_continues_from_the_status(bench: Bench, tmp_path: Path) -> None:
     async def scenario() -> None:
         await running(bench)
         there = set(bench.cluster.objects)

@@ -27,7 +27,7 @@ def revision(**spec: Any) -> Revision:
 
 
 def action(of: Revision, **changes: Any) -> CreateDriver:
-    """Return what asks for a driver of the third attempt."""
+    """Return the action that creates the driver of the third attempt."""
     values = {
         "attempt": 3,
         "restore_from": "latest",

@@ -1,4 +1,4 @@
-"""Whatever a pod template says, the job runs as the controller decided."""
+"""The job runs as the controller decided, with any pod template."""
 
 from __future__ import annotations
 
