@@ -237,7 +237,7 @@ def test_closing_does_not_wait_for_ever() -> None:
     asyncio.run(scenario())
 
 
-def test_what_something_happened_to_goes_before_those_that_are_only_looked_at_again() -> None:
+def test_an_object_with_an_event_takes_precedence_over_those_that_are_only_looked_at_again() -> None:
     async def scenario() -> None:
         order: list[str] = []
         leave, time_is_up = asyncio.Event(), asyncio.Event()

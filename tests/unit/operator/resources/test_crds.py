@@ -120,7 +120,7 @@ def test_defaults_are_those_of_the_models() -> None:
 
 
 @pytest.mark.parametrize("part", ["job", "checkpointing"])
-def test_no_default_goes_before_what_a_job_says(part: str) -> None:
+def test_no_default_overrides_a_field_of_the_job(part: str) -> None:
     schema = schema_of("streamjobs", "spec")["properties"][part]
 
     assert [path for path, node in nodes(schema) if "default" in node] == []
