@@ -76,7 +76,6 @@ def test_a_restore_finds_the_space_that_failed_ones_before_it_took_and_the_files
 
 def test_an_event_is_refused_once_nobody_will_look_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handled: list[m.Event] = []
-    monkeypatch.setattr(coordination_module, "coordinator_policy", lambda policy: None)
     coordinator = SimpleNamespace(handle=handled.append, last_id=0)
     monkeypatch.setattr(coordination_module, "Coordinator", lambda **_: coordinator)
     coordination, events = runner_in(tmp_path).coordination, list[m.Event]()
@@ -94,7 +93,6 @@ def test_an_event_is_refused_between_the_claim_of_an_epoch_and_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The epoch before may have died between the two, and nobody reads its queue any more."""
-    monkeypatch.setattr(coordination_module, "coordinator_policy", lambda policy: None)
     monkeypatch.setattr(coordination_module, "Coordinator", lambda **_: SimpleNamespace(last_id=0))
     coordination, events = runner_in(tmp_path).coordination, list[m.Event]()
     coordination.begin(CheckpointId(0), events.append)
