@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from streamjob.job.overlay import OVERRIDING, OVERRIDING_BY_KEY, overlay
 from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.stream_job import OVERRIDING, OVERRIDING_BY_KEY, effective_job
 from streamjob.live_policy import LivePolicy
 from streamjob_operator.resources.change import Change, Changes, changes_of
 from streamjob_operator.resources.parts import Storage
@@ -101,7 +101,7 @@ def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
     own = content.get("job")
     if not isinstance(own, Mapping):
         return dict(content)
-    job = overlay(own, content)
+    job = effective_job(own, content)
     replaced = {name: job.pop(name) for name in OVERRIDING if name in job}
     merged = {name: job.pop(name) for name in OVERRIDING_BY_KEY if name in job}
     merged = {name: value for name, value in merged.items() if value and isinstance(value, Mapping)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from streamjob.job.overlay import OVERRIDING
+from streamjob.job.stream_job import OVERRIDING
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import (

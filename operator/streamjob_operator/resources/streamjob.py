@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from streamjob.job.overlay import overlay
 from streamjob.job.spec import MOST_PARTITIONS, Options
+from streamjob.job.stream_job import effective_job
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import (
@@ -161,4 +161,4 @@ class StreamJob(SpecPart):
         spec = self.spec
         if spec.job is None:
             return None
-        return overlay({**spec.job, "name": self.metadata.name}, spec.to_dict())
+        return effective_job({**spec.job, "name": self.metadata.name}, spec.to_dict())

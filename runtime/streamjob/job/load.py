@@ -18,10 +18,10 @@ from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
 from streamjob.job.origins import Origins, Place
-from streamjob.job.overlay import overlay
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.stream_job import effective_job
 from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
 from streamjob.job.yaml_file import YamlError, read_documents
@@ -212,7 +212,7 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
     if problems or not isinstance(spec, dict) or not isinstance(job, dict):
         raise InvalidJob(origin, problems)
     named = {"name": metadata["name"], **job} if "name" in metadata else job
-    return _Content(overlay(named, spec), namespace=metadata.get("namespace"), is_resource=True)
+    return _Content(effective_job(named, spec), namespace=metadata.get("namespace"), is_resource=True)
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from tests.unit.operator.resources.test_agreement import accepted, schema_of
 
-from streamjob.job.overlay import OVERRIDING, OVERRIDING_BY_KEY
 from streamjob.job.reading import read_spec
+from streamjob.job.stream_job import OVERRIDING, OVERRIDING_BY_KEY
 from streamjob_operator.decisions.revision import difference, revision_of
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.change import Change, Changes, changes_of

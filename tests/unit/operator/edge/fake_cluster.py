@@ -15,7 +15,7 @@ Key = tuple[Kind, str, str]
 class FakeCluster:
     """Holds objects by kind, namespace and name.
 
-        `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists the
+    `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists the
     requests; `changed` receives every change, like a watch; `rejection` returns the error with which an object is
     rejected, on creation or in a dry run.
     """

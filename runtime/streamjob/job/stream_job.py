@@ -11,7 +11,7 @@ OVERRIDING_BY_KEY = ("checkpointing", "sparkConf")
 """Fields with fields of their own, each of which replaces that of the job."""
 
 
-def overlay(job: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+def effective_job(job: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a job with the overriding fields of its StreamJob's spec; null overrides nothing.
 
     A field of the job that should be a mapping and is none stays as it is, for the checks of the job to report.

@@ -10,7 +10,7 @@ import yaml
 
 from streamjob.errors import InvalidJob
 from streamjob.job import load_job
-from streamjob.job.overlay import overlay
+from streamjob.job.stream_job import effective_job
 from streamjob_operator.decisions.revision import revision_of
 from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.resources.streamjob import StreamJob
@@ -46,7 +46,7 @@ def resource(spec: dict[str, Any]) -> dict[str, Any]:
 def test_a_field_of_the_spec_overrides_that_of_the_job(
     job: dict[str, Any], spec: dict[str, Any], merged: dict[str, Any]
 ) -> None:
-    assert overlay(job, spec) == merged
+    assert effective_job(job, spec) == merged
 
 
 def test_validate_the_driver_and_the_revision_read_the_same_policy(tmp_path: Path) -> None:
