@@ -16,7 +16,7 @@ from streamjob_runtime.kafka.client import explaining
 from streamjob_runtime.kafka.errors import KafkaUnreachable
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.kafka.explaining import CommitCircumstances, explained_commit
+from streamjob_runtime.sinks.kafka.commit_errors import CommitCircumstances, explained_commit
 from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java
 
 if TYPE_CHECKING:

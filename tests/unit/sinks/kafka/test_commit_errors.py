@@ -11,12 +11,12 @@ from streamjob.job.options import UnusableOptions
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
 from streamjob_runtime.kafka.explaining import Cause
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
+from streamjob_runtime.sinks.kafka.commit_errors import CommitCircumstances, explained_commit
 from streamjob_runtime.sinks.kafka.errors import (
     CommitFailed,
     ProducerFenced,
     TransactionTimedOut,
 )
-from streamjob_runtime.sinks.kafka.explaining import CommitCircumstances, explained_commit
 
 AT = CommitCircumstances(
     who="sink alerts",
