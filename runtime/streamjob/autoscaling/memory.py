@@ -1,0 +1,151 @@
+"""What scaling remembers of a job, all of it in `status.autoscaling`: a controller that restarts decides as before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+from streamjob.autoscaling.arrivals import Arrivals
+from streamjob.autoscaling.chain_model import ChainModel
+from streamjob.autoscaling.load import CONFIG, LoadReport
+from streamjob.autoscaling.policy import Means
+
+PAUSES_KEPT = 5
+MOVES_KEPT = 48
+WIDTHS_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change of the number of slots.
+
+    Args:
+        time: when it was decided, seconds since 1970.
+        before: slots before.
+        after: slots after.
+        means: how.
+        rule: the rule that decided it.
+        capacity: records per second before it.
+        expected: factor of capacity that was expected.
+        reached: factor of capacity that was measured; None if it was not measured yet, or not at all.
+        confirmed: whether the job ran with the new slots, and completed a checkpoint if it takes any.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+
+    time: float
+    before: int
+    after: int
+    means: Means
+    rule: str
+    capacity: float
+    expected: float
+    reached: float | None = None
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FullLoad:
+    """The throughput with a number of slots while records waited all along.
+
+    Args:
+        slots: the number.
+        rate: records per second.
+        seconds: seconds of observation, of which the last ten minutes count.
+        time: of the last observation, seconds since 1970.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+
+    slots: int
+    rate: float
+    seconds: float
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The number of slots above which more do not help, as measured by a move.
+
+    Args:
+        slots: the number.
+        chain: the chain that takes most of the time.
+        found: when, seconds since 1970.
+        gained: measured gain of the move that found it, as a share of the expected gain.
+        lasts: seconds for which it is believed.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+
+    slots: int
+    chain: str
+    found: float
+    gained: float
+    lasts: float
+
+
+@dataclass(slots=True)
+class Memory:
+    """The model of a job, its arrivals and its moves. Treat it as a value: `decide` returns a new one.
+
+    Args:
+        version: of this format.
+        seen: the last report whose counters were taken in.
+        heard: time of the last report, whether or not its counters had changed.
+        arrivals: the arrivals.
+        chains: the chains, fitted.
+        alpha: exponent of capacity by slots.
+        knee: the number of slots above which more do not help; None if unknown.
+        skew: unread records of the largest partition, as a multiple of an even share; 1 without skew.
+        busy: throughput under full load as a share of the fitted one.
+        full: throughput under full load by number of slots, the last one at the end.
+        pauses: the last measured pauses by restarts, seconds.
+        down_since: when the job was last seen running before the present pause; None while it runs.
+        running_since: when it was first seen to make progress in its present process; None before.
+        slots: slots that the model of the chains is for.
+        moves: the moves of the last day, oldest first.
+        patience: doublings of the delay before slots are removed.
+        patience_since: when that last changed.
+        paused_until: no moves before, because one had failed; seconds since 1970.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+
+    version: Literal[1] = 1
+    seen: LoadReport | None = None
+    heard: float | None = None
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    chains: tuple[ChainModel, ...] = ()
+    alpha: float = 0.9
+    knee: Knee | None = None
+    skew: float = 1.0
+    busy: float = 0.95
+    full: tuple[FullLoad, ...] = ()
+    pauses: tuple[float, ...] = ()
+    down_since: float | None = None
+    running_since: float | None = None
+    slots: int | None = None
+    moves: tuple[Move, ...] = ()
+    patience: int = 0
+    patience_since: float = 0.0
+    paused_until: float = 0.0
+
+
+_ADAPTER = TypeAdapter(Memory)
+
+
+def read_memory(values: object) -> Memory:
+    """Return the memory that was recorded as values of JSON.
+
+    Raises:
+        pydantic.ValidationError: it is none of this version.
+    """
+    return _ADAPTER.validate_python(values)
+
+
+def write_memory(memory: Memory) -> dict[str, Any]:
+    """Return a memory as values of JSON, under camelCase names; numbers keep all their digits."""
+    written: dict[str, Any] = _ADAPTER.dump_python(memory, mode="json", exclude_defaults=True)
+    return written
