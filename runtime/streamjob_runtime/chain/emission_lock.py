@@ -1,7 +1,7 @@
-"""The emission lock of a job, what it guards, and the channels that follow from it.
+"""The emission lock of a job, with the state that it guards and the channels between chains.
 
-`streamjob.protocol.cuts` decides what an emission or a cut means; here its effects reach the streams that chains
-read, and whoever waits for them.
+`streamjob.protocol.cuts` decides the effects of emissions and cuts. This module applies them to the streams that chains
+read, and wakes the threads that wait for them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class LoopTooFull(StreamJobError):
 
 
 class EmissionLock:
-    """One lock for the whole job: whoever emits a batch or cuts chains holds it.
+    """One lock for the whole job: chains emit batches, and checkpoints cut chains, while they hold it.
 
     Args:
         emissions: what the lock guards; nothing else touches it.
         policy: bounds of the channels.
 
-    `on_cut` may be set before anything runs: it is told of each cut, under the lock, and must not block.
+    `on_cut` may be set before anything runs. It is called for each cut, under the lock, and must not block.
     """
 
     def __init__(self, emissions: Emissions, policy: ChannelPolicy | None = None) -> None:
@@ -164,7 +164,7 @@ class EmissionLock:
                 begun = time.monotonic()
 
     def wake(self) -> None:
-        """Let whoever waits look again whether it is over."""
+        """Let waiting threads check again whether their chain is over."""
         with self._changed:
             self._changed.notify_all()
 

@@ -118,7 +118,7 @@ class Acknowledger:
             StoreError: the store failed.
             CheckpointError: the chain's Spark checkpoint lacks what the cut needs.
         """
-        # Apart at first: the hold of Spark's files makes the directory, and makes it anew when a file has vanished.
+        # Separate at first: the hold of Spark's files creates the directory, again whenever a file has vanished.
         in_flight = directory.with_name(f".{directory.name}")
         begun = clock()
         segments = self._hold_in_flight(checkpoint, cut, in_flight)

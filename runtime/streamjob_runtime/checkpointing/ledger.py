@@ -45,7 +45,7 @@ class RestoreFrom:
 
     Args:
         snapshot: `latest`, `none`, or a manifest's key or URI.
-        mode: who owns it from then on.
+        mode: whether the job claims it, or leaves it to its owner.
         require_snapshot: refuse to start fresh.
         allow_non_restored_state: give up state of operators that the job does not have.
     """

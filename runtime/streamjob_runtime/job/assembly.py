@@ -1,4 +1,4 @@
-"""Puts the chains of an epoch together: restored files, streams between them, queries, and who acknowledges."""
+"""Builds the chains of an epoch: restored files, streams between chains, queries, and acknowledgers."""
 
 from __future__ import annotations
 

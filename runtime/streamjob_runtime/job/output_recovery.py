@@ -39,7 +39,7 @@ def recover_output(
         ledger: the claimed log.
         outputs: the job's sinks.
         sinks: how its graph describes them.
-        surroundings: for sinks of the completion that are built anew.
+        surroundings: for building sinks of the completion that the job has changed or removed.
         resolution: what the job starts from. In a fork an unreadable newest completion is given up.
 
     Raises:

@@ -69,7 +69,7 @@ def download(
         target: a directory that does not exist yet or is empty; after an error it holds some of the files.
         local_candidates: directories of holds on the same file system that may have some of the files.
         threads: reads at a time.
-        progress: is told the bytes of files that have come from the store; from several threads.
+        progress: called with the bytes of each finished read from the store, by several threads.
 
     Raises:
         SnapshotFileMissing: an object is not in the store, or is too short.

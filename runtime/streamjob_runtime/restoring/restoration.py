@@ -188,7 +188,7 @@ class Restoration:
         return self._restored is not None and self._restored.finished(chain)
 
     def state(self, chain: ChainUid) -> ChainState | None:
-        """Return the state that a chain takes over; None if it begins anew."""
+        """Return the state that a chain takes over; None if it starts without state."""
         return self._states[chain]
 
     @property

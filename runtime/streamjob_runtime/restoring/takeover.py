@@ -75,7 +75,7 @@ class Takeover:
             download(files, locate, self._beside / other.uid)
 
     def start(self, dataflow: Dataflow) -> ChainStart:
-        """Return where the chain begins: the inputs' watermarks are of those who had read them."""
+        """Return where the chain begins; each input has the watermark of the chain that read it in the snapshot."""
         if self.state is None:
             return ChainStart(self._checkpoint)
         watermarks = {}

@@ -99,7 +99,7 @@ class Stream:
         """Return what a consumer reads.
 
         Args:
-            consumer: who reads, as told to `serve`.
+            consumer: the reader, as passed to `serve`.
             schema: the producer's output.
             event_time: the columns that carry event time, no others do; the delay is the producer's. The watermark
                 of the reading is moved by `InputWatermarks.advance` only, never by the rows.

@@ -78,7 +78,7 @@ class Progress:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the upload was told to stop."""
+        """Whether the upload was cancelled."""
         return self._cancelled.is_set()
 
     def statistics(self) -> UploadStatistics:
