@@ -207,7 +207,7 @@ class Observer:
         stream = known.stream
         assert entry.index == stream.next, "indexes are dense"
         if entry.index > stream.begins and stream.written:
-            assert stream.written[-1][1].kind is not EntryKind.END, "nothing comes behind the end"
+            assert stream.written[-1][1].kind is not EntryKind.END, "nothing follows the end"
         stream.written.append((known.batch, entry))
         if entry.kind is EntryKind.END and known.drained:
             stream.drained_ends.add(entry.index)

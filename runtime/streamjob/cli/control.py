@@ -210,7 +210,7 @@ def _sentence(view: TriggerView) -> str:
         return f"{view.kind}{number} completed: {view.result}"
     if view.result is None:
         return f"stopped without a last checkpoint: {view.failure or 'none was needed'}"
-    return f"stopped behind snapshot{number}: {view.result}"
+    return f"stopped with snapshot{number}: {view.result}"
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ class PartitionView(View):
 
     topic: str
     partition: int
-    position: int = Field(description="The offset behind the last record that was read.")
+    position: int = Field(description="The offset after the last record that was read.")
     lag: int | None = Field(
         default=None, description="Offsets between the position and the end of the partition; null if not known."
     )
@@ -37,7 +37,7 @@ class InputView(View):
     watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
     lag_ms: int | None = Field(
         default=None,
-        description="Clock minus watermark, in ms; null before the first watermark, or behind the end of input.",
+        description="Clock minus watermark, in ms; null before the first watermark, or after the end of input.",
     )
     idle_seconds: float | None = Field(
         default=None, description="Seconds since it last brought a record; null before the chain runs, and once ended."
@@ -85,8 +85,8 @@ class ChainView(View):
     )
     records_dropped_late: dict[OperatorUid, int] = Field(
         default_factory=dict,
-        description="Records that were behind the watermark and dropped, in this process, by operator that keeps state"
-        " under a watermark; behind a partial aggregation, its results count.",
+        description="Late records that stateful operators dropped in this process, by operator; after a partial"
+        " aggregation, its results count.",
     )
     finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
 

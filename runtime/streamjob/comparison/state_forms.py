@@ -127,8 +127,8 @@ def _of_parameters(kind: str, former: Mapping[str, Any], now: Mapping[str, Any])
                 if before is not None and (after is None or after > before):
                     longer = "for good" if after is None else f"for {after} ms"
                     yield (
-                        f"rows of its {side} side were kept for {before} ms behind the watermark and are to be kept "
-                        f"{longer}: those that are gone would be missing"
+                        f"rows of its {side} side were kept until the watermark was {before} ms past them, and are to "
+                        f"be kept {longer}: rows dropped since would be missing"
                     )
         case "deduplicationWithinWatermark":
             before, after = former.get("delayMs"), now.get("delayMs")

@@ -173,7 +173,7 @@ class _Reader:
         numbers = [int(each.text) for each in sizes if each is not None and each.kind == "number"]
         if name == "decimal" and (numbers[0] > 38 or numbers[-1] > numbers[0]):
             raise NotASchema(
-                "has a DECIMAL that is too large", "it has at most 38 digits, those behind the point included"
+                "has a DECIMAL that is too large", "it has at most 38 digits, including those after the decimal point"
             )
 
     def _take(self, *kinds: str) -> _Token | None:

@@ -54,7 +54,7 @@ class Emissions(EmissionState):
         """
         state = self._chains[chain]
         if state.emitted != NO_BATCH:
-            raise IllegalEmission(f"chain {chain} is to be restored behind batch {batch} after it has emitted")
+            raise IllegalEmission(f"chain {chain} cannot be restored after batch {batch} after it has emitted")
         self._streams.restore_position(chain, consumed or {})
         state.emitted = batch
 
@@ -109,7 +109,7 @@ class Emissions(EmissionState):
         self._check_open(chain, batch)
         log = self._streams.log(chain)
         if log is None and batch.output is not None and batch.output.segments:
-            raise IllegalEmission(f"batch {batch.batch} of chain {chain} has output for readers, but nobody reads it")
+            raise IllegalEmission(f"batch {batch.batch} of chain {chain} has output for readers, but no readers")
         # Spark begins a batch only after the commit of the previous one.
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
@@ -124,11 +124,11 @@ class Emissions(EmissionState):
         self._check_restored()
         state = self._chains[chain]
         if self.is_sealed(chain):
-            raise EmissionSealed(f"batch {batch.batch} of chain {chain} comes behind snapshot {self._sealed_by}")
+            raise EmissionSealed(f"batch {batch.batch} of chain {chain} comes after snapshot {self._sealed_by}")
         if state.ended:
-            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} behind its end")
+            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} after its end")
         if batch.batch != state.emitted + 1:
-            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} behind batch {state.emitted}")
+            raise IllegalEmission(f"chain {chain} emits batch {batch.batch} after batch {state.emitted}")
 
     def committed(self, chain: ChainUid, batch: BatchId) -> Effects:
         """Record that Spark has committed an emitted batch; repetition changes nothing.
@@ -158,7 +158,7 @@ class Emissions(EmissionState):
         state = self._chains[chain]
         if not state.ended:
             if self.is_sealed(chain):
-                raise EmissionSealed(f"the end of chain {chain} comes behind snapshot {self._sealed_by}")
+                raise EmissionSealed(f"the end of chain {chain} comes after snapshot {self._sealed_by}")
             if not self.input_ended(chain):
                 raise IllegalEmission(f"chain {chain} ends before it has consumed the end of its inputs")
             self._end(chain, drained=drained)
@@ -206,7 +206,7 @@ class Emissions(EmissionState):
             ValueError: the checkpoint, or a later one, was triggered before, or one is under way.
         """
         if self._last_triggered is not None and checkpoint <= self._last_triggered:
-            raise ValueError(f"checkpoint {checkpoint} or one behind it was triggered before")
+            raise ValueError(f"checkpoint {checkpoint} or a later one was triggered before")
         if self._under_way is not None:
             raise ValueError(f"checkpoint {checkpoint} is triggered while {self._under_way.id} is under way")
         self._check_restored()

@@ -99,7 +99,7 @@ class EmissionState:
         """
         log = self._streams.log(producer)
         if log is None:
-            raise KeyError(f"chain {producer} has no stream: nobody reads it")
+            raise KeyError(f"chain {producer} has no stream, since it has no readers")
         return log.watermark_at(position)
 
     def frontier(self, producer: ChainUid, consumer: ChainUid) -> int:

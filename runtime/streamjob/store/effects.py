@@ -196,7 +196,7 @@ def _perform(
             if uri.startswith(store.uri):
                 return store.get(Key(uri.removeprefix(store.uri)))
             if fetch is None:
-                raise StoreError(f"{uri} lies outside {store.uri} and cannot be read from here")
+                raise StoreError(f"{uri} is outside {store.uri} and cannot be read from here")
             return fetch(uri)
         case Put(key, content):
             store.put(key, content)
@@ -215,7 +215,7 @@ def _perform(
             return _hash(store, effect, fetch, fetch_range)
         case other:
             if perform is None:
-                raise TypeError(f"nobody performs {other!r}")
+                raise TypeError(f"no handler for {other!r}")
             return perform(other)
 
 
@@ -231,7 +231,7 @@ def _hash(
         if fetch_range is not None:
             return fetch_range(reference, offset, length)
         if fetch is None:
-            raise StoreError(f"{reference} lies outside {store.uri} and cannot be read from here")
+            raise StoreError(f"{reference} is outside {store.uri} and cannot be read from here")
         return fetch(reference)[offset : offset + length]
 
     return hash_parts(effect.parts, read, is_inside)

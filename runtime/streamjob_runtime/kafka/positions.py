@@ -37,7 +37,7 @@ class Loss:
             return f"{found}, and begins at offset {self.beginning}: earlier records have been deleted"
         if self.position > self.end:
             return f"{found}, and ends at offset {self.end}: it was recreated or truncated"
-        return f"{found}, and is none of those that the options name"
+        return f"{found}, but the options do not name this partition"
 
 
 def read_offsets(value: Any) -> dict[TopicPartition, int]:

@@ -58,7 +58,7 @@ class Stopper:
 
     def _ask(self, name: str) -> None:
         self._job.stop_now(TriggerId(f"signal-{os.getpid()}"))
-        self._view.message(f"{name}: stopping behind a last checkpoint, within {self._grace:g} s")
+        self._view.message(f"{name}: stopping with a last checkpoint, within {self._grace:g} s")
 
     def _leave(self) -> None:
         try:

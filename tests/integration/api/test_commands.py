@@ -167,7 +167,7 @@ def test_the_place_of_a_savepoint_is_sent_as_a_uri(
 def test_a_stop_returns_when_the_process_has_let_go(server: ControlServer, workdir: Path) -> None:
     result = runner.invoke(app, ["stop", "--drain"])
 
-    assert (result.exit_code, result.output) == (0, f"stopped behind snapshot 15: {MANIFEST}\n")
+    assert (result.exit_code, result.output) == (0, f"stopped with snapshot 15: {MANIFEST}\n")
     assert not (workdir / "control.json").exists()
 
 

@@ -293,7 +293,7 @@ def test_a_restored_end_is_the_end_also_when_everyone_has_consumed_it() -> None:
     assert job.job.watermark_at(B, 3) == END_OF_TIME_MS
     assert job.job.has_ended(B)
     assert not job.job.input_ended(C)
-    with pytest.raises(IllegalEmission, match="behind its end"):
+    with pytest.raises(IllegalEmission, match="after its end"):
         job.emit("b", "b0")
 
 

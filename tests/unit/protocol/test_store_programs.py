@@ -88,7 +88,7 @@ def test_an_absolute_uri_below_the_root_is_read_from_the_store_and_others_are_fe
 
     assert drive(store, get_uri(store.uri + A)) == b"inside"
     assert drive(store, get_uri("s3://other/x"), fetch=lambda uri: uri.encode()) == b"s3://other/x"
-    with pytest.raises(StoreError, match="lies outside"):
+    with pytest.raises(StoreError, match="is outside"):
         drive(store, get_uri("s3://other/x"))
 
 
@@ -100,7 +100,7 @@ def test_effects_that_are_not_the_stores_are_performed_by_whom_the_caller_names(
         return "ding" * effect.times
 
     assert drive(store, program(), perform=perform) == "dingdingding"
-    with pytest.raises(TypeError, match="nobody performs"):
+    with pytest.raises(TypeError, match="no handler for"):
         drive(store, program())
 
 

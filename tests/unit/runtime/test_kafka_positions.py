@@ -80,7 +80,7 @@ def test_a_partition_that_is_new_is_read_from_its_beginning_which_must_be_there(
 def test_a_partition_that_is_no_longer_named_is_a_loss() -> None:
     (loss,) = find_losses({ZERO: 5, ONE: 5}, {ZERO}, {ZERO: 0, ONE: 0}, {ZERO: 5, ONE: 7})
 
-    assert str(loss).endswith("offset 5, and is none of those that the options name")
+    assert str(loss).endswith("offset 5, but the options do not name this partition")
 
 
 class Brokers:

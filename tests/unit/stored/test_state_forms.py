@@ -58,7 +58,7 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
         (key("A"), key("1", of="int"), "of a column of type string, and is of one of type int"),
         (aggregation(SUM_A, SUM_B), aggregation(SUM_B, SUM_A), "its sum(b) would continue from sum(a)"),
         (other("join", type="INNER"), other("join", type="LEFT OUTER"), "join of the kind INNER"),
-        (other("join", leftKeepsMs=5), other("join", leftKeepsMs=6), "those that are gone would be missing"),
+        (other("join", leftKeepsMs=5), other("join", leftKeepsMs=6), "rows dropped since would be missing"),
         (other("join", rightKeepsMs=5), other("join", rightKeepsMs=None), "to be kept for good"),
         (other("groupState", timeout="NoTimeout"), other("groupState", timeout="EventTimeTimeout"), "its timeout was"),
         (aggregation(), other("sessions"), "of the kind aggregation"),

@@ -182,6 +182,6 @@ def _fix(spark_type: str, column: TableColumn) -> str:
     if kind not in _FITS:
         return "cast it in the job to a type that PostgreSQL has"
     if kind == "decimal" and column.base == "numeric":
-        return "round it in the job, or give the column more digits behind the point"
+        return "round it in the job, or give the column more digits after the decimal point"
     fitting = sorted(_FITS[kind][1])
     return f"cast it in the job, or make the column one of {', '.join(fitting)}"

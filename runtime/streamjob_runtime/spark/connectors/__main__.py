@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="?",
         type=Path,
         default=installed_directory(),
-        help="where they go; else where jobs of this installation look first",
+        help="their directory; by default the one that jobs of this installation search first",
     )
     options = parser.parse_args(arguments)
     try:
