@@ -1,1 +1,1 @@
-"""What runs a job: the driver's side of streamjob, on PySpark."""
+"""The runtime: the driver's side of streamjob, on PySpark."""

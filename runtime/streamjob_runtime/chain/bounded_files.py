@@ -1,7 +1,7 @@
-"""Where a bounded file source ends: at the files that were there when the job started for the first time.
+"""The end of a bounded file source: the files that existed when the job started for the first time.
 
-Spark's file source takes whatever lies in its directory, also what came after a restart. So the list of files is made
-once, kept in every manifest, and each start reads by a pattern that matches those files and no others.
+Spark's file source reads everything in its directory, including files that arrive after a restart. So the list of files
+is made once and stored in every manifest, and each start reads by a pattern that matches exactly those files.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from streamjob_runtime.spark.checkpoint_dir.files_read import files_read, local_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Hadoop's patterns have no reliable escape inside braces: any one character stands for a special one, and a check
-# sees to it that the pattern matches nothing else.
+# Hadoop's patterns have no reliable escape inside braces. So a wildcard for one character replaces each special one,
+# and a check ensures that the pattern matches nothing else.
 _SPECIAL = re.compile(r"[\\{}\[\]*?,^]")
 
 
 class AmbiguousFiles(InvalidInput):
-    """The files of a bounded source cannot be told from others by a pattern."""
+    """No pattern distinguishes the files of a bounded source from others."""
 
 
 class BoundedFilesGone(CannotRestore):
-    """Files of a bounded source that the job was to read are no longer there."""
+    """Unread files of a bounded source no longer exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class BoundedEnd:
     files: tuple[str, ...]
 
     def to_json(self) -> JsonValue:
-        """Return the form that manifests keep."""
+        """Return the form for manifests."""
         return {"root": self.root, "files": list(self.files)}
 
     @staticmethod
     def from_json(value: Any) -> BoundedEnd:
-        """Read back what `to_json` returned."""
+        """Parse the form of `to_json`."""
         return BoundedEnd(root=value["root"], files=tuple(value["files"]))
 
     @property
@@ -57,17 +57,17 @@ class BoundedEnd:
         return frozenset(f"{self.root}/{file}" for file in self.files)
 
     def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
-        """Return what a query has not read that it should have, one thing of it; see `end_of_input.End`."""
+        """Return one thing that a query should have read but has not; see `end_of_input.End`."""
         read = frozenset() if batch is None else files_read(checkpoint, line, batch, directory)
         return min(self.paths - read, default=None)
 
     @property
     def pattern(self) -> str:
-        """A path that matches these files, and nothing if there are none."""
+        """A path pattern that matches these files, or nothing if there are none."""
         names = [_SPECIAL.sub("?", file) for file in self.files] or [".none"]
         if len(names) > 1:
             return f"{self.root}/{{{','.join(names)}}}"
-        # Without a special character Spark would take it for the directory of a table.
+        # Without a special character, Spark would take it for the directory of a table.
         directory, slash, name = names[0].rpartition("/")
         first = name[0] if name[0] == "?" else f"[{name[0]}]"
         return f"{self.root}/{directory}{slash}{first}{name[1:]}"
@@ -75,14 +75,14 @@ class BoundedEnd:
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """How a file source is read: its format, schema and options, without its path."""
+    """A file source's reader: its format, schema and options, without its path."""
 
     format: str
     schema: str | None
     options: Mapping[str, str]
 
     def files(self, spark: SparkSession, path: str) -> tuple[str, ...]:
-        """Return the absolute paths of the files that Spark reads for `path`, sorted; none if nothing is there."""
+        """Return the absolute paths of the files that Spark reads for `path`, sorted; empty if there are none."""
         from pyspark.errors import AnalysisException
 
         reader = spark.read.format(self.format).options(**self.options)
@@ -96,7 +96,7 @@ class FileReader:
 
 
 def fix_end(spark: SparkSession, reader: FileReader, path: str) -> BoundedEnd:
-    """Return the end of a bounded source that starts for the first time: the files that are there now."""
+    """Return the end of a bounded source that starts for the first time: the existing files."""
     files = reader.files(spark, path)
     if not files:
         return BoundedEnd(root=path.rstrip("/"), files=())
@@ -108,22 +108,22 @@ def fix_end(spark: SparkSession, reader: FileReader, path: str) -> BoundedEnd:
 def check_end(
     spark: SparkSession, reader: FileReader, end: BoundedEnd, uid: OperatorUid, read: frozenset[str] = frozenset()
 ) -> None:
-    """Check that the pattern of an end matches its files, all that are still to be read, and no others.
+    """Check that an end's pattern matches all its unread files, and no others.
 
     Args:
         spark: the session.
-        reader: how the files are read.
+        reader: the reader of the files.
         end: the end.
         uid: the source, for the error.
-        read: absolute paths of the files that the job has read already: they may be gone.
+        read: absolute paths of files that the job has read; they may be gone.
 
     Raises:
         BoundedFilesGone: files are missing.
-        AmbiguousFiles: other files match, too.
+        AmbiguousFiles: the pattern matches other files, too.
     """
     expected = end.paths
     if end.root.startswith("/") and not any(_SPECIAL.search(file) for file in end.files):
-        # Without special characters the pattern matches nothing else, and a local file is looked up in no time.
+        # Without special characters the pattern matches nothing else, and checking a local file is fast.
         found = {file for file in expected if Path(file).exists()}
     else:
         found = set(reader.files(spark, end.pattern)) if expected else set()

@@ -1,8 +1,8 @@
-"""A chain in one epoch: one streaming query, what each of its batches emits, and the flush at its end.
+"""A chain in one epoch: one streaming query, the emissions of its batches, and the flush at its end.
 
 Spark calls `_process` for every batch on the query's own thread. The batch's one action stages its rows in the sinks
-and hands them to the chain's readers; emission under the job-wide lock is the last thing that it does. An emitted
-batch that Spark then fails to commit ends the epoch, as does any other failure: recovery is from the store only.
+and hands them to the chain's readers; emission under the job-wide lock is the last step. An emitted batch that Spark
+then fails to commit ends the epoch, like any other failure: recovery is from the store only.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ _IDLE = "Waiting for data to arrive"
 
 
 class ChainListener(Protocol):
-    """Hears from a chain, on the chain's own threads."""
+    """Is notified by a chain, on the chain's own threads."""
 
     def status_changed(self, chain: ChainUid, status: ChainStatus, message: str) -> None:
-        """The chain is RUNNING, FINISHED, DRAINED or FAILED; a message says why it failed."""
+        """The chain is RUNNING, FINISHED, DRAINED or FAILED; a message gives the reason of a failure."""
         ...
 
     def has_output(self) -> None:
-        """A batch has something for a sink to commit, the first one of the chain in this epoch."""
+        """The chain's first batch with output for a sink in this epoch has been emitted."""
         ...
 
 
 @dataclass(frozen=True)
 class ChainStart:
-    """Where a chain begins.
+    """The starting point of a chain.
 
     Args:
         checkpoint: Spark's checkpoint directory of the chain; restored if there is a batch.
-        batch: the batch that it goes on behind, NO_BATCH for none.
-        watermarks: of its inputs behind that batch, in ms since 1970.
+        batch: the batch after which it continues, NO_BATCH for none.
+        watermarks: its inputs' watermarks after that batch, in ms since 1970.
     """
 
     checkpoint: Path
@@ -81,14 +81,14 @@ class Chain:
         plan: the chain in the job's plan.
         spark: the session.
         dataflow: the query.
-        output: where its batches go.
-        emission: the emission lock and what it guards.
-        start: where it begins.
+        output: the targets of its batches.
+        emission: the emission lock and the state that it guards.
+        start: its starting point.
         clock: seconds since 1970.
-        listener: hears from the chain.
+        listener: is notified by the chain.
 
     Raises:
-        StreamJobError: a sink cannot take the rows that the query makes.
+        StreamJobError: a sink cannot take the query's rows.
     """
 
     def __init__(
@@ -133,22 +133,22 @@ class Chain:
 
     @property
     def queries(self) -> Sequence[StreamingQuery]:
-        """The queries that have run in this epoch, the last one perhaps still: the flush is a query of its own."""
+        """The queries of this epoch, the last one possibly running; the flush is a query of its own."""
         return tuple(self._queries)
 
     @property
     def ended(self) -> bool:
-        """Whether all input has ended and is processed."""
+        """Whether all input has ended and has been processed."""
         return self._finished
 
     @property
     def drained(self) -> bool:
-        """Whether all that was read is processed and flushed, though the input has not ended for good."""
+        """Whether everything that was read is processed and flushed, though the input has not ended for good."""
         return self._drained
 
     @property
     def event_time(self) -> EventTime:
-        """Where event time stood before it came to its end."""
+        """Its event time before it came to its end."""
         return self._event_time
 
     @property
@@ -157,7 +157,7 @@ class Chain:
         return self._emission.last_emitted(self.uid)
 
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
-        """Return the inputs' watermarks as they stand; none before the query runs."""
+        """Return the inputs' current watermarks; none before the query runs."""
         return self._watermarks.read(self._query) if self._query is not None else {}
 
     def start(self) -> None:
@@ -167,7 +167,7 @@ class Chain:
     def drain(self) -> None:
         """Let the chain read nothing more once its channels have ended, and flush; it reports DRAINED or FINISHED.
 
-        Tell all chains under one hold of the emission lock, so that their event time goes on from one moment.
+        Call it for all chains under one hold of the emission lock, so that their event time continues from one moment.
         """
         with self._emission.lock:
             self._event_time.freeze_behind(self.last_emitted)
@@ -186,19 +186,19 @@ class Chain:
         return self.has_left()
 
     def has_left(self) -> bool:
-        """Return whether the chain's own thread has ended, or never began."""
+        """Return whether the chain's own thread has ended or was never started."""
         return not self._thread.is_alive()
 
     def is_committed(self, batch: BatchId) -> bool:
         """Return whether Spark has committed a batch."""
-        # Spark begins a batch only behind the commit of the one before, and deletes old entries.
+        # Spark begins a batch only after the commit of the previous one, and deletes old entries.
         return batch < max(self.last_emitted, 0) or (self.checkpoint / "commits" / str(batch)).exists()
 
     def watermarks_behind(self, batch: BatchId) -> Mapping[OperatorUid, int]:
-        """Return the inputs' watermarks behind a committed batch. Raises KeyError if it is long past."""
+        """Return the inputs' watermarks after a committed batch. Raises KeyError if it is long past."""
         with self._emission.lock:
             if batch == self.last_emitted:
-                # Spark updates them between a batch's emission and its commit: what stands now is from this batch.
+                # Spark updates them between a batch's emission and its commit: the current ones are from this batch.
                 self._note_watermarks(batch)
             return self._watermarks_behind[batch]
 
@@ -211,7 +211,7 @@ class Chain:
 
     def _run(self) -> None:
         try:
-            # A pool of its own: the slots are shared fairly among the chains, whatever their batches' sizes.
+            # A separate pool: the chains share the slots fairly, regardless of the sizes of their batches.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.uid)
             has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
             if has_state:
@@ -240,12 +240,12 @@ class Chain:
             self._emission.end(self.uid, self._over, drained=drained)
             self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
-            # After a stop the query's end is what was asked for, whatever it died of.
+            # After a stop, the end of the query is expected, whatever its cause.
             if not self._over():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
 
     def _execute(self, *, by_itself: bool) -> None:
-        """Run the query until it ends by itself, having read all that there is, or until its input has ended."""
+        """Run the query until it ends because it has read everything, or until its input has ended."""
         writer = (
             self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
             .outputMode(self.dataflow.output_mode)
@@ -258,11 +258,11 @@ class Chain:
         self._queries.append(self._query)
         self._query_known.set()
         if self._ended.is_set():
-            # `stop` came before there was a query that it could stop.
+            # `stop` was called before the query existed.
             self._query.stop()
             return
         if len(self._queries) == 1:
-            # The flush is no new beginning: a job that is stopping must not seem to run again.
+            # The flush is not a new start: a job that is stopping must not seem to run again.
             self._listener.status_changed(self.uid, ChainStatus.RUNNING, "")
         from pyspark.errors import StreamingQueryException
 
@@ -270,7 +270,7 @@ class Chain:
             self._await(self._query, by_itself)
         except StreamingQueryException as error:
             if not self._gate.refused:
-                # Spark quotes what failed in a batch behind the traces of two processes.
+                # Spark quotes an error in a batch after the traces of two processes.
                 raise self._batch_error or error from None
         if self._gate.closed:
             drop_planned(self.checkpoint)
@@ -279,9 +279,9 @@ class Chain:
         if by_itself:
             query.awaitTermination()
             return
-        # Behind the batch that consumed the last end of input Spark may run batches of its own, for due windows. It is
-        # through when it waits for data; stopped earlier, it could lose a batch between emission and commit.
-        # PySpark takes fractions of a second, though its signature does not say so.
+        # After the batch that consumed the last end of input, Spark may run more batches for due windows. It has
+        # finished when it waits for data; if stopped earlier, it could lose a batch between emission and commit.
+        # PySpark accepts fractions of a second, although its signature does not say so.
         while not query.awaitTermination(cast("int", self._look_seconds())):
             if self._has_read_all() and query.status["message"] == _IDLE:
                 query.stop()
@@ -291,26 +291,26 @@ class Chain:
         return _LOOK_SECONDS if self.bounded or self._draining.is_set() else _SELDOM_SECONDS
 
     def _has_read_all(self) -> bool:
-        """Return whether nothing comes any more that the chain is to read."""
+        """Return whether there will be no more data for the chain to read."""
         with self._emission.lock:
             self._close_gate_if_over()
             return self._gate.closed or (self.bounded and self._emission.input_ended(self.uid))
 
     def _close_gate_if_over(self) -> None:
-        """Let no batch begin behind the end of a loop or of a drained chain's channels; under the emission lock."""
+        """Let no batch begin after a loop's or a drained chain's end; call it under the emission lock."""
         if (self._in_loop or self._draining.is_set()) and self._emission.input_ended(self.uid):
             self._gate.close_behind(self.last_emitted)
 
     def _is_drained(self) -> bool:
         if self._in_loop:
             return self._emission.is_drained(self.uid)
-        # What is bounded may have come to its end before the gate was closed, and is finished for good then.
+        # Bounded input may have ended before the gate was closed; it is then finished for good.
         return self._gate.closed and (self._gate.refused or not self.bounded or self._emission.input_drained(self.uid))
 
     def _flush(self) -> None:
-        """All that is to be read is read: let event time go to its end, so that windows, joins and timers fire."""
+        """Raise event time to its end when all input is read, so that windows, joins and timers fire."""
         last = last_committed(self.checkpoint)
-        # A loop knows no event time, and has ended already: nothing may come of it any more.
+        # A loop has no event time, and has ended already: it may produce nothing more.
         if last is None or self._in_loop or not self._has_state(last):
             return
         while (flush := force_flush(self.checkpoint, self._now_ms())) is not None:
@@ -375,7 +375,7 @@ class Chain:
             self._listener.has_output()
 
     def _consumed(self, batch: BatchId) -> dict[ChainUid, int]:
-        """Return how far the chain has read each channel behind a batch; the least far where it reads one twice."""
+        """Return the chain's positions in its channels after a batch; the lowest for a channel that it reads twice."""
         if not self.dataflow.channels:
             return {}
         consumed: dict[ChainUid, int] = {}

@@ -1,4 +1,4 @@
-"""Turns a job's graph into one streaming DataFrame."""
+"""Builds one streaming DataFrame from a job's graph."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[Operato
 
 
 class InvalidOperator(InvalidInput):
-    """Spark cannot read a source, or cannot make sense of an operator; nothing was started."""
+    """Spark cannot read a source, or refuses an operator; nothing was started."""
 
 
 @dataclass(frozen=True)
 class Dataflow:
     """A chain's query.
 
-    `sources` are uids in the order in which Spark lists their positions, `directories` the numbers that Spark gives
-    their directories below `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones.
-    What comes from another chain counts as a source, under the uid of the node that made it; `channels` has its chain.
-    `forms` are those in which its stateful operators keep their state, in the order of Spark's numbers of them.
+    `sources` are uids in the order of Spark's positions, `directories` Spark's numbers of their directories below
+    `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones. Input from another chain
+    counts as a source with the uid of the node that produced it; `channels` has its chain. `forms` are the forms of its
+    stateful operators' state, in the order of Spark's numbers.
     """
 
     output: DataFrame
@@ -55,14 +55,14 @@ class Dataflow:
 
 @dataclass(frozen=True, kw_only=True)
 class SourcesBefore:
-    """What a restored snapshot says of the sources; nothing for a fresh start.
+    """A restored snapshot's data about the sources; empty for a fresh start.
 
     Args:
         ends: ends of bounded sources; a source without one is fixed now.
-        positions: how far the sources were read, as their connectors count.
-        files_read: tells which files have been read of each bounded source of files, given `sources` and `directories`
-            of the dataflow.
-        finished: whether the chain's work was done for good, so that it reads nothing more.
+        positions: the sources' positions in the form of their connectors.
+        files_read: returns the files that a bounded file source has read, given `sources` and `directories` of the
+            dataflow.
+        finished: whether the chain was finished for good, so that it reads nothing more.
     """
 
     ends: Mapping[OperatorUid, JsonValue]
@@ -74,10 +74,10 @@ class SourcesBefore:
 def apply_operator(
     spark: SparkSession, job: LoadedJob, operator: OperatorSpec, frames: Mapping[str, DataFrame]
 ) -> DataFrame:
-    """Return what an operator makes of its inputs, which are views of the session, too.
+    """Return the result of an operator for its inputs, which also become views of the session.
 
     Raises:
-        InvalidOperator: Spark cannot make sense of it, or it returns no DataFrame.
+        InvalidOperator: Spark refuses it, or it does not return a DataFrame.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
@@ -97,13 +97,13 @@ def apply_operator(
 
 
 def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
-    """Return what Spark reads of a source. Raises what Spark raises."""
+    """Return Spark's rows of a source. Raises Spark's errors."""
     reader = spark.readStream.format(form).options(**options)
     return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
 
 
 def with_watermark(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """Return a source's rows with its watermark. Raises what Spark raises."""
+    """Return a source's rows with its watermark. Raises Spark's errors."""
     if source.watermark is None:
         return frame
     return frame.withWatermark(source.watermark.column, f"{round(source.watermark.delay * 1000)} milliseconds")
@@ -115,9 +115,9 @@ class DataflowBuilder:
     Args:
         spark: the session.
         job: the job; resolves functions and options.
-        chain: what is fused into the query.
-        before: what the restored snapshot says of its sources.
-        readings: what comes from other chains, by the name of the node that made it.
+        chain: the chain.
+        before: the restored snapshot's data about its sources.
+        readings: the rows of other chains, by the name of the node that produced them.
     """
 
     def __init__(
@@ -144,8 +144,8 @@ class DataflowBuilder:
 
         Raises:
             InvalidOperator: Spark refuses a source or an operator; the error names it.
-            CannotRestore: what a bounded source is to read is gone.
-            KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not tell where a bounded source ends.
+            CannotRestore: unread data of a bounded source is gone.
+            KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not return the end of a bounded source.
         """
         for source in self._chain.sources:
             self._add(source.name, self._source(source))
@@ -224,7 +224,7 @@ class DataflowBuilder:
         return apply_operator(self._spark, self._job, operator, self._frames)
 
     def _check_supported(self, frame: DataFrame) -> None:
-        """Refuse now what Spark would refuse at the start of the query, where it would look like a failure to retry."""
+        """Refuse now what Spark would refuse when the query starts, where it would look like a temporary failure."""
         from pyspark.errors import PySparkException
 
         try:
@@ -241,8 +241,8 @@ class DataflowBuilder:
             self._relations[leaf.source] = uid
 
     def _source_order(self, frame: DataFrame) -> tuple[tuple[OperatorUid, ...], tuple[int, ...]]:
-        # A source that is read twice stands twice in the plan, and so in Spark's list of positions. In a union both are
-        # the same relation, for which Spark makes one source; in a join they differ.
+        # A source that is read twice appears twice in the plan, and so in Spark's list of positions. In a union both
+        # are the same relation, for which Spark creates one source; in a join they differ.
         leaves = [leaf for leaf in streaming_leaves(self._spark, frame) if leaf.source in self._relations]
         directories: list[int] = []
         for number, leaf in enumerate(leaves):
@@ -252,5 +252,5 @@ class DataflowBuilder:
 
 
 def reason(error: Exception) -> str:
-    """Return what Spark says is wrong, without the plan and the stack that it adds."""
+    """Return the problem in Spark's message, without the plan and the stack trace."""
     return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()

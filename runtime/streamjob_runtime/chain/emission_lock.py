@@ -1,7 +1,7 @@
-"""The emission lock of a job, with the state that it guards and the channels between chains.
+"""The emission lock of a job, the state that it guards, and the resulting channels.
 
-`streamjob.protocol.cuts` decides the effects of emissions and cuts. This module applies them to the streams that chains
-read, and wakes the threads that wait for them.
+`streamjob.protocol.cuts` decides the effects of an emission or a cut; here they reach the streams of readers, and
+waiting threads.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _LOOK_SECONDS = 0.5
 
 
 class LoopTooFull(StreamJobError):
-    """What goes round in a loop takes more room than it may."""
+    """The circulating rows of a loop exceed its limit."""
 
 
 class EmissionLock:
-    """One lock for the whole job: chains emit batches, and checkpoints cut chains, while they hold it.
+    """One lock for the whole job, held to emit a batch or to cut chains.
 
     Args:
-        emissions: what the lock guards; nothing else touches it.
-        policy: bounds of the channels.
+        emissions: the guarded state; nothing else accesses it.
+        policy: limits of the channels.
 
-    `on_cut` may be set before anything runs. It is called for each cut, under the lock, and must not block.
+    `on_cut` may be set before anything runs: it receives each cut, under the lock, and must not block.
     """
 
     def __init__(self, emissions: Emissions, policy: ChannelPolicy | None = None) -> None:
@@ -51,11 +51,11 @@ class EmissionLock:
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """The lock, for what must not fall between an emission and the next; it may be taken again."""
+        """The lock, for steps that no emission may interrupt; it is reentrant."""
         return self._changed
 
     def open_channels(self, streams: Mapping[ChainUid, Stream]) -> None:
-        """Let every chain read as far as it may, given the streams of those that others read; before they start."""
+        """Let every chain read to its limit, given the streams of chains with readers; called before they start."""
         with self._changed:
             self._streams.update(streams)
             for producer, consumer in self._emissions.channels:
@@ -63,15 +63,15 @@ class EmissionLock:
             self._execute(self._emissions.open())
 
     def begin(self, chain: ChainUid, batch: BatchId) -> None:
-        """Note that a batch runs."""
+        """Record that a batch runs."""
         with self._changed:
             self._emissions.begin(chain, batch)
 
     def emit(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
         """Make a batch the chain's last emitted one.
 
-        Behind the cut of a snapshot that stops the job, block until that has failed, or until `over`. Raises what
-        `Emissions.emit` raises, and LoopTooFull.
+        After the cut of a snapshot that stops the job, block until the snapshot has failed, or until `over`. Raises the
+        errors of `Emissions.emit`, and LoopTooFull.
         """
         with self._changed:
             self._wait_while_sealed(chain, over)
@@ -79,12 +79,12 @@ class EmissionLock:
             self._check_quota(chain)
 
     def committed(self, chain: ChainUid, batch: BatchId) -> None:
-        """Note that Spark has committed an emitted batch. Raises what `Emissions.committed` raises."""
+        """Record that Spark has committed an emitted batch. Raises the errors of `Emissions.committed`."""
         with self._changed:
             self._execute(self._emissions.committed(chain, batch))
 
     def end(self, chain: ChainUid, over: Callable[[], bool] = lambda: True, *, drained: bool = False) -> None:
-        """Tell the chain's readers that nothing more comes, or nothing before a restore; blocks like `emit`."""
+        """Report to the chain's readers that no more rows come, at least before a restore; blocks like `emit`."""
         with self._changed:
             self._wait_while_sealed(chain, over)
             self._execute(self._emissions.end(chain, drained=drained))
@@ -110,7 +110,7 @@ class EmissionLock:
             self._execute(self._emissions.switch(checkpoint))
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Let go of what a completed checkpoint took."""
+        """Release the data of a completed checkpoint."""
         with self._changed:
             self._execute(self._emissions.complete(checkpoint))
 
@@ -129,31 +129,31 @@ class EmissionLock:
             self._drop_unpinned()
 
     def input_ended(self, chain: ChainUid) -> bool:
-        """Return whether the chain has consumed all that ever comes through its channels."""
+        """Return whether the chain has consumed all future content of its channels."""
         with self._changed:
             return self._emissions.input_ended(chain)
 
     def input_drained(self, chain: ChainUid) -> bool:
-        """Return whether what comes through the chain's channels has ended in this epoch only."""
+        """Return whether the chain's channels have ended in this epoch only."""
         with self._changed:
             return self._emissions.input_drained(chain)
 
     def watermark_at(self, producer: ChainUid, position: int) -> int | None:
-        """Return the watermark behind what a chain has handed out up to a position, in ms since 1970."""
+        """Return the watermark after a chain's output up to a position, in ms since 1970."""
         with self._changed:
             return self._emissions.watermark_at(producer, position)
 
     def backlog(self, producer: ChainUid, consumer: ChainUid | None = None) -> Backlog:
-        """Return what waits for a consumer, by default for the slowest one."""
+        """Return the unconsumed data of a consumer, by default the slowest."""
         with self._changed:
             return self._emissions.backlog(producer, consumer)
 
     def blocked_seconds(self, chain: ChainUid) -> float:
-        """Return how long a chain has waited for its readers so far: its backpressure."""
+        """Return the seconds that a chain has waited for its readers so far: its backpressure."""
         return self._blocked_seconds.get(chain, 0.0)
 
     def wait_for_room(self, chain: ChainUid, over: Callable[[], bool]) -> None:
-        """Block while the chain's readers have too much to read, or until `over`."""
+        """Block while the chain's readers have too much unread data, or until `over`."""
         if chain not in self._streams:
             return
         begun = time.monotonic()
@@ -164,7 +164,7 @@ class EmissionLock:
                 begun = time.monotonic()
 
     def wake(self) -> None:
-        """Let waiting threads check again whether their chain is over."""
+        """Let waiting threads check again whether it is over."""
         with self._changed:
             self._changed.notify_all()
 
@@ -188,7 +188,7 @@ class EmissionLock:
         return backlog.bytes < self._policy.capacity_bytes and (records is None or backlog.records < records)
 
     def _execute(self, effects: Effects) -> None:
-        # One call for what stands together: a large batch has a hundred entries, and the whole job waits.
+        # One call for related entries: a large batch has a hundred, and the whole job waits.
         for producer, entries in groupby(effects.appended, key=itemgetter(0)):
             appended = [entry for _, entry in entries]
             self._streams[producer].extend(appended[0].index, [entry.segments for entry in appended])

@@ -1,4 +1,4 @@
-"""Makes sure that the chains of an epoch have ended: a query that runs on keeps its name and its share of Spark."""
+"""Ensures that the chains of an epoch have ended: a query that runs on keeps its name and its share of Spark."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ log = logging.getLogger("streamjob")
 
 
 class EpochNotEnded(JobFailed):
-    """Something of an epoch still runs, so no other may begin in this process; the next one restores."""
+    """A part of an epoch still runs, so no other epoch may begin in this process; the next process restores."""
 
 
 def end_chains(
     spark: SparkSession, chains: Collection[Chain], timeout: float, clock: Callable[[], float] = time.monotonic
 ) -> tuple[str, ...]:
-    """Stop chains, and return what is left running of them; nothing, if all went well.
+    """Stop chains; return the parts that still run, empty if all went well.
 
     Args:
         spark: the session of their queries.
         chains: the chains.
-        timeout: seconds that stopping may take, and again as many seconds for what could not be stopped at first.
-        clock: returns seconds, never going back.
+        timeout: seconds for stopping, and the same again for chains that could not be stopped at first.
+        clock: monotonic time in seconds.
     """
-    # All at once: each waits for its batch, and a producer's may wait for room.
+    # All at once: each waits for its batch, and a producer's batch may wait for room.
     stoppers = [threading.Thread(target=_stop, args=(chain, timeout), daemon=True) for chain in chains]
     for stopper in stoppers:
         stopper.start()
@@ -50,7 +50,7 @@ def end_chains(
 
 
 def check_ended(left: Collection[str]) -> None:
-    """Raise EpochNotEnded if something is left running of the epoch before."""
+    """Raise EpochNotEnded if a part of the previous epoch still runs."""
     if left:
         raise EpochNotEnded(
             f"The job failed, and could not be ended for a restart: {', '.join(left)}",
@@ -66,9 +66,9 @@ def _stop(chain: Chain, timeout: float) -> None:
 
 
 def _left(spark: SparkSession, chains: Collection[Chain], again: dict[str, threading.Thread]) -> tuple[str, ...]:
-    """Ask the chains again to end, and return what of them has not.
+    """Ask the chains again to end; return the parts that have not.
 
-    A chain whose thread has ended may still have its query: a call that failed on its way back leaves it running.
+    A chain whose thread has ended may still have its query: a call whose reply was lost leaves it running.
     """
     names = {chain.uid for chain in chains}
     left = [f"the thread of chain {chain.uid!r} is running" for chain in chains if not chain.has_left()]
@@ -85,7 +85,7 @@ def _left(spark: SparkSession, chains: Collection[Chain], again: dict[str, threa
 
 
 def stop_query(query: Any) -> None:
-    """Stop a query; that it cannot be stopped is logged, and shows in that it stays active."""
+    """Stop a query; a failure is logged, and the query stays active."""
     try:
         query.stop()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Whether a chain has come to the end of its input when its query has ended."""
+"""Checks whether a chain's input had ended when its query ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class End(Protocol):
     """The end of a bounded source."""
 
     def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
-        """Return what a query has not read that it should have, one thing of it; None if it has come to the end.
+        """Return one thing that a query should have read but has not; None if it has come to the end.
 
         Args:
             checkpoint: Spark's checkpoint directory.
@@ -33,24 +33,24 @@ class End(Protocol):
 
 
 def read_end(value: Any) -> End:
-    """Read back an end from the form that manifests keep."""
+    """Parse the manifest's form of an end."""
     return KafkaEnd.from_json(value) if "offsets" in value else BoundedEnd.from_json(value)
 
 
 def check_that_all_is_read(
     chain: ChainUid, dataflow: Dataflow, checkpoint: Path, *, bounded: bool, channels_ended: bool
 ) -> None:
-    """Check what Spark does not: a query may end without an error before its end, such as when its thread dies.
+    """Check what Spark does not: a query may end before its input without an error, for example if its thread dies.
 
     Args:
         chain: the chain.
         dataflow: its query.
         checkpoint: Spark's checkpoint directory.
-        bounded: whether all its input ends.
-        channels_ended: whether it has read all that ever comes through its channels.
+        bounded: whether all its input is bounded.
+        channels_ended: whether it has consumed all future content of its channels.
 
     Raises:
-        QueryEndedEarly: there is more to read.
+        QueryEndedEarly: there is unread input.
     """
     if not bounded:
         raise QueryEndedEarly(f"The query of chain {chain!r} ended, though its input has no end")

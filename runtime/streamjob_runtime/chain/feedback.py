@@ -1,4 +1,4 @@
-"""The columns of feedback channels: declared where they are read, checked against what is written."""
+"""The columns of feedback channels: declared by the reader, checked against the written rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class OtherColumnsFedBack(InvalidInput):
-    """What an operator hands back into its loop does not have the columns that the feedback input declares."""
+    """An operator's feedback does not have the columns that the feedback input declares."""
 
 
 def declared(channel: ChannelPlan) -> StructType:
-    """Return the columns of a feedback channel, any of which may be null."""
+    """Return the columns of a feedback channel, all of them nullable."""
     from pyspark.sql.types import StructType
 
     return cast("StructType", StructType.fromDDL(channel.schema_ddl or ""))
 
 
 def check_declared(channel: ChannelPlan, schema: StructType) -> None:
-    """Check that what is written into a feedback channel has the columns that its reader expects, in their order.
+    """Check that rows for a feedback channel have the columns that its reader declares, in order.
 
     Raises:
-        OtherColumnsFedBack: it has not.
+        OtherColumnsFedBack: they do not.
     """
     if _columns(declared(channel)) != _columns(schema):
         written = ", ".join(f"{name} {kind.upper()}" for name, kind in _columns(schema))

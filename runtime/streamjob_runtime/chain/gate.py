@@ -1,4 +1,4 @@
-"""Decides which batches of a chain may begin: one that drains ends behind a whole batch, not in the middle of one."""
+"""Decides which batches of a chain may begin, so that a drained chain ends after a whole batch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from streamjob.ids import BatchId, OperatorUid
 
 
 class BatchRefused(RuntimeError):
-    """A batch came behind the last one that the chain is to run: its query ends with it, and nothing is lost."""
+    """A batch comes after the last one that the chain may run: its query ends, and nothing is lost."""
 
 
 class Gate:
-    """Open until it is closed; the emission lock guards it, so that a batch is let in or refused, never both."""
+    """Open until it is closed. The emission lock guards it, so a batch is either admitted or refused."""
 
     def __init__(self) -> None:
         self._last: BatchId | None = None
@@ -24,7 +24,7 @@ class Gate:
         return self._last is not None
 
     def close_behind(self, batch: BatchId) -> None:
-        """Let no batch begin behind this one; one that has begun goes on."""
+        """Let no batch begin after this one; a batch that has begun continues."""
         self._last = batch
 
     def open_for(self, batch: BatchId) -> None:
@@ -32,7 +32,7 @@ class Gate:
         self._last, self.refused = batch, False
 
     def enter(self, batch: BatchId) -> None:
-        """Let a batch begin. Raises BatchRefused if it comes behind the last one."""
+        """Let a batch begin. Raises BatchRefused if it comes after the last one."""
         if self._last is not None and batch > self._last:
             self.refused = True
             raise BatchRefused(
@@ -41,16 +41,16 @@ class Gate:
 
 
 class EventTime:
-    """How far event time had come in a chain's inputs when the drain began, in ms since 1970.
+    """The event time of a chain's inputs when the drain began, in ms since 1970.
 
-    A drain takes event time to its end. Who goes on from its snapshot goes on with the event time from before, or
-    everything that still comes would be late. All chains freeze at one moment: the inputs of a chain come to their end
-    one after the other, which takes its readers further than the chain itself would go on from. An input at its end by
-    then has ended for good, and stays there.
+    A drain raises event time to its end. A job that starts from its snapshot continues with the event time from before,
+    or all later rows would be late. All chains freeze at one moment: a chain's inputs end one after the other, so its
+    readers' event time would otherwise be ahead of the chain's own. An input that has ended by then has ended for good,
+    and stays at its end.
 
     Args:
-        inputs: those that have event time.
-        watermarks: where they begin.
+        inputs: the inputs with event time.
+        watermarks: their initial watermarks.
     """
 
     def __init__(self, inputs: Mapping[OperatorUid, object], watermarks: Mapping[OperatorUid, int]) -> None:
@@ -59,12 +59,12 @@ class EventTime:
         self._last: BatchId | None = None
 
     def freeze_behind(self, batch: BatchId) -> None:
-        """Let the watermarks of later batches be those of the drain."""
+        """Replace the watermarks of later batches by those of the drain."""
         if self._last is None:
             self._last = batch
 
     def note(self, batch: BatchId, watermarks: Mapping[OperatorUid, int]) -> None:
-        """Take in the watermarks behind a batch."""
+        """Record the watermarks after a batch."""
         if self._last is None or batch <= self._last:
             for uid, at in watermarks.items():
                 self._watermarks[uid] = max(at, self._watermarks.get(uid, at))
@@ -74,5 +74,5 @@ class EventTime:
         return dict(self._watermarks)
 
     def query(self) -> int | None:
-        """Return the watermark that holds for all inputs; None as long as one has had none."""
+        """Return the watermark for all inputs together; None as long as one has had none."""
         return min(self._watermarks.values()) if self._inputs and self._inputs <= self._watermarks.keys() else None

@@ -1,4 +1,4 @@
-"""Where a chain's batches go: each batch is computed once, staged in every sink, and handed to the chain's readers."""
+"""The outputs of a chain: each batch is computed once, staged in every sink, and handed to the chain's readers."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True)
 class Written:
-    """What a batch left: committables of the sinks that have something to commit, and segments for the readers."""
+    """The result of a batch: committables of sinks that have something to commit, and segments for the readers."""
 
     staged: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
     segments: tuple[Segment, ...] = ()
 
 
 class ChainOutput:
-    """What one chain writes to; used on its query's thread.
+    """The outputs of one chain; used on its query's thread.
 
     Args:
         sinks: the chain's sinks by uid, opened.
-        stream: what other chains read; None if none does.
-        meters: counts what the sinks do.
+        stream: the stream for other chains; None if there are none.
+        meters: count the work of the sinks.
 
-    `rows` counts what was written; it is None once nothing could tell for a batch.
+    `rows` counts the written rows; it is None once the number was unknown for a batch.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ChainOutput:
 
     @property
     def has_readers(self) -> bool:
-        """Whether other chains read what is written."""
+        """Whether other chains read the output."""
         return self._stream is not None
 
     def check(self, rows: DataFrame) -> None:
-        """Let the sinks that can tell say whether they can take such rows. Raises what they raise."""
+        """Let the sinks check, if they can, whether they accept such rows. Raises their errors."""
         for sink in self._sinks.values():
             if isinstance(sink, ChecksSchema):
                 sink.check_schema(rows.schema)
@@ -88,11 +88,11 @@ class ChainOutput:
 
 
 class Outputs:
-    """All sinks of a job, to commit in and to close; used beside the queries.
+    """All sinks of a job, for commits and for closing; used on other threads than the queries'.
 
     Args:
         sinks: by uid, opened.
-        meters: counts what they do.
+        meters: count their work.
     """
 
     def __init__(self, sinks: Mapping[OperatorUid, Sink], meters: SinkMeters | None = None) -> None:
@@ -107,12 +107,12 @@ class Outputs:
         return {uid: self._sinks[uid] for uid in sinks}
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Commit what a completed checkpoint covers in a sink."""
+        """Commit the output that a completed checkpoint covers in a sink."""
         here = self._sinks[sink]
         self.meters.of(sink).commit(lambda: here.commit(checkpoint, committables), checkpoint, committables)
 
     def abort(self, sink: OperatorUid) -> None:
-        """Discard what earlier epochs staged in a sink and nobody will commit."""
+        """Discard output that earlier epochs staged in a sink and no process will commit."""
         self.meters.of(sink).abort(self._sinks[sink].abort)
 
     def close(self) -> None:
@@ -122,12 +122,12 @@ class Outputs:
 
 
 class FormerOutputs:
-    """The sinks of a completed checkpoint, for its commit: the job's own where they have stayed the same.
+    """The sinks for the commit of a completed checkpoint: the job's own if they are unchanged.
 
     Args:
         outputs: the job's sinks.
-        unchanged: uids of those that are what they were.
-        former: builds a sink of the checkpoint that the job no longer has, or has otherwise; None if it had none.
+        unchanged: uids of the unchanged ones.
+        former: builds a sink of the checkpoint that the job has no longer or has changed; None if there was none.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class FormerOutputs:
         self._former = former
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Commit what a completed checkpoint covers in a sink."""
+        """Commit the output that a completed checkpoint covers in a sink."""
         if sink in self._unchanged:
             self._outputs.commit(sink, checkpoint, committables)
         elif committables and (former := self._former(sink)) is not None:
@@ -151,7 +151,7 @@ class FormerOutputs:
                 former.close()
 
     def abort(self, sink: OperatorUid) -> None:
-        """Discard what earlier epochs staged in a sink; in a former one everything that is left."""
+        """Discard output that earlier epochs staged in a sink; in a former one, all remaining output."""
         if sink in self._outputs:
             self._outputs.abort(sink)
         if sink in self._unchanged:
@@ -159,7 +159,7 @@ class FormerOutputs:
         try:
             former = self._former(sink)
         except InvalidInput as error:
-            # Nothing is due there, or its commit would have failed before: what is left is rubbish.
+            # Nothing is due there, or its commit would have failed before, so the rest is garbage.
             log.warning("What a former sink staged and never committed stays where it is: %s", error.what)
             return
         if former is not None:

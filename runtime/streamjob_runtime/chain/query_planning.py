@@ -1,4 +1,4 @@
-"""Plans a streaming query as its next batch would, without starting it: Spark describes its state, and judges it."""
+"""Plans a streaming query like its next batch, without starting it: Spark describes its state, and checks it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def describe_state(spark: SparkSession, dataflow: Dataflow, checkpoint: Path) ->
 
 
 def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> tuple[StateForm, ...]:
-    """Return in which forms a query keeps its state, in the order in which Spark numbers its stateful operators.
+    """Return the forms of a query's state, in the order of Spark's numbers of its stateful operators.
 
     Args:
         spark: the session.
@@ -36,13 +36,13 @@ def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> t
     forms = our_java(spark).StateForms
     if not forms.mayKeep(analyzed_plan(frame)):
         return ()
-    # Nothing is read or written there: state is looked for when the plan is made, behind the optimizer.
+    # Nothing is read or written there: state is accessed when the physical plan is made.
     planned = execution_of_batch(spark, frame, output_mode, Path("/nowhere"), 0, _first_batch(spark))
     return _FORMS.validate_json(forms.describe(planned.optimizedPlan()))
 
 
 def what_spark_refuses(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
-    """Return why Spark would not go on with a query from a restored checkpoint; None if it would.
+    """Return why Spark would not continue a query from a restored checkpoint; None if it would.
 
     Args:
         spark: the session.

@@ -1,8 +1,8 @@
-"""The watermark of each input of a running query, which Spark keeps in memory only.
+"""Reads and restores the watermark of each input of a running query, which Spark keeps in memory only.
 
-Spark persists one watermark a query, the smallest. After a restart an input that has ended, or is silent, has none, and
-holds the query's watermark where it was: windows that were about to close stay open. So each input's own watermark is
-in the manifest, and is put back inside the first batch after a restore.
+Spark persists one watermark per query, the smallest. After a restart, an ended or idle input has none and holds the
+query's watermark back, so windows that were about to close stay open. So each input's own watermark is in the manifest,
+and is restored inside the first batch after a restore.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructField, StructType
 
-_DELAY = "spark.watermarkDelayMs"  # by this key in a column's metadata Spark knows event time
-_NEVER = "9000000000000 seconds"  # the longest delay there is: what Spark observes in rows moves no watermark
+_DELAY = "spark.watermarkDelayMs"  # the key in a column's metadata by which Spark recognises event time
+_NEVER = "9000000000000 seconds"  # the maximum delay: the rows that Spark observes never advance the watermark
 
 
 class InputWatermarks:
     """Reads and raises the watermarks of a query's inputs.
 
     Args:
-        spark: the session that the query runs in.
+        spark: the session of the query.
         nodes: the id of each input's watermark node, see `spark.gateway.watermark_node`.
     """
 
@@ -41,23 +41,23 @@ class InputWatermarks:
         return self._by_input(self._watermarks.read(java_query(query))) if self._nodes else {}
 
     def preview(self, query: StreamingQuery) -> dict[OperatorUid, int]:
-        """Return the watermarks, in milliseconds since 1970, as they will be behind the batch that runs.
+        """Return the watermarks after the running batch, in milliseconds since 1970.
 
-        Call it inside a batch of the query, after the action that read all of its rows.
+        Call it inside a batch of the query, after the action that has read all its rows.
         """
         return self._by_input(self._watermarks.preview(java_query(query))) if self._nodes else {}
 
     def output(self, query: StreamingQuery) -> int | None:
-        """Return the watermark that the rows of later batches obey, in milliseconds since 1970; None without one.
+        """Return the minimum event time of later rows, in milliseconds since 1970; None without a watermark.
 
-        Call it as `preview`. Without state it is the query's watermark behind this batch; with state, what its
-        operators make of the watermark that this batch runs with.
+        Call it like `preview`. Without state, this is the query's watermark after this batch; with state, the watermark
+        that its operators output for the watermark of this batch.
         """
         milliseconds: int | None = self._watermarks.output(java_query(query))
         return milliseconds
 
     def advance(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
-        """Raise watermarks to the given ones, in milliseconds since 1970; call it inside a batch of the query only."""
+        """Raise watermarks to the given ones, in milliseconds since 1970; call it only inside a batch of the query."""
         for uid, milliseconds in watermarks.items():
             if uid in self._nodes:
                 self._watermarks.advance(java_query(query), self._nodes[uid], milliseconds)
@@ -71,20 +71,20 @@ class InputWatermarks:
 
 
 def event_time_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the columns that carry event time, in their order."""
+    """Return the columns with event time, in order."""
     return tuple(column.name for column in schema.fields if _DELAY in column.metadata)
 
 
 def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]) -> tuple[DataFrame, str | None]:
-    """Return a DataFrame some of whose columns carry event time, under a watermark that its rows never move.
+    """Return a DataFrame in which some columns have event time, with a watermark that its rows never advance.
 
     Args:
         frame: rows without a watermark.
-        schema: their schema; where it marks a column as event time, it tells the delay as well.
-        columns: the columns that are to carry event time.
+        schema: their schema; if it marks a column as event time, it also contains the delay.
+        columns: the columns with event time.
 
     Returns:
-        The DataFrame and its watermark node, None if no column carries event time.
+        The DataFrame and its watermark node, None if no column has event time.
     """
     if not columns:
         return frame, None
@@ -93,8 +93,8 @@ def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]
     watermarked = frame.withWatermark(quoted(columns[0]), _NEVER)
 
     def column(field: StructField) -> Column:
-        # Spark's withWatermark marks one column, and with the delay that it was given; the producer's delay counts
-        # where duplicates are dropped within it.
+        # Spark's withWatermark marks one column, with its given delay; but the producer's delay counts for
+        # deduplication within the watermark.
         plain = functions.col(quoted(field.name))
         return plain.alias(field.name, metadata={_DELAY: 0, **field.metadata}) if field.name in columns else plain
 
@@ -102,7 +102,7 @@ def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]
 
 
 def without_event_time(schema: StructType) -> StructType:
-    """Return a schema none of whose columns carries event time."""
+    """Return a schema without event time columns."""
     from pyspark.sql.types import StructField, StructType
 
     def plain(column: StructField) -> StructField:

@@ -1,4 +1,4 @@
-"""A chain's way from its cut to its acknowledgement: committed by Spark, held by hard links, uploaded."""
+"""Takes a chain from its cut to its acknowledgement: waits for Spark's commit, holds files by hard links, uploads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What is fused into a chain: all uids, those of native sources, and those of sinks."""
+    """The operators of a chain: all uids, those of native sources, and those of sinks."""
 
     all: tuple[OperatorUid, ...]
     sources: tuple[OperatorUid, ...]
@@ -62,18 +62,18 @@ class Acknowledges(Protocol):
         target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:
-        """Store what the cut consists of; blocks."""
+        """Store the content of the cut; blocks."""
         ...
 
 
 class Acknowledger:
-    """Takes the part of a chain that runs.
+    """The part of a running chain.
 
     Args:
         chain: the chain.
-        nodes: what is fused into it.
+        nodes: its operators.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
-        emission: lets go of in-flight segments once they are held.
+        emission: releases in-flight segments once they are held.
     """
 
     def __init__(
@@ -107,18 +107,19 @@ class Acknowledger:
 
         Args:
             checkpoint: the checkpoint.
-            cut: where it cut the chain.
-            directory: where to hold them; on the file system of the chain's checkpoint, and not there yet.
-            target: where its files go.
-            progress: to watch and cancel.
-            clock: seconds, for the figures.
+            cut: its cut of the chain.
+            directory: the directory for the hold, on the file system of the chain's checkpoint; it must not exist yet.
+            target: the store for its files.
+            progress: reports progress, and cancels.
+            clock: the time in seconds, for the figures.
 
         Raises:
             UploadCancelled: `progress.cancel` was called.
             StoreError: the store failed.
-            CheckpointError: the chain's Spark checkpoint lacks what the cut needs.
+            CheckpointError: the chain's Spark checkpoint lacks files of the cut.
         """
-        # Separate at first: the hold of Spark's files creates the directory, again whenever a file has vanished.
+        # Separate at first: the hold of Spark's files creates the directory, and creates it again if a file has
+        # vanished.
         in_flight = directory.with_name(f".{directory.name}")
         begun = clock()
         segments = self._hold_in_flight(checkpoint, cut, in_flight)
@@ -223,16 +224,16 @@ class Acknowledger:
 
 
 class FinishedChain:
-    """Takes the part of a chain whose work was done before this epoch: it is never run again.
+    """The part of a chain that was finished before this epoch: it never runs again.
 
     Args:
-        state: the chain as the restored snapshot has it.
-        nodes: what is fused into it.
-        sources: where its sources ended.
+        state: the chain in the restored snapshot.
+        nodes: its operators.
+        sources: the ends of its sources.
     """
 
     def __init__(self, state: ChainState, nodes: Nodes, sources: Iterable[SourceState]) -> None:
-        # Nothing reads its state any more.
+        # Its state has no readers any more.
         self._state = state.model_copy(update={"files": ()})
         self._nodes = nodes
         self._sources = tuple(each for each in sources if each.uid in nodes.sources)
@@ -246,7 +247,7 @@ class FinishedChain:
         target: Target,
         progress: Progress,
     ) -> ChainAcknowledgement:
-        """Return the acknowledgement: what the restored snapshot says of the chain."""
+        """Return the acknowledgement: the chain's part of the restored snapshot."""
         return ChainAcknowledgement(
             state=self._state,
             operators=_operator_states(self._nodes, self._state.uid, finished=True),
@@ -262,6 +263,6 @@ def _operator_states(nodes: Nodes, chain: ChainUid, *, finished: bool) -> tuple[
 
 
 def _with_segments(held: Hold | None, directory: Path, segments: tuple[str, ...]) -> Hold:
-    """Add segments, whose names are unique, to the files of a cut."""
+    """Add segments, which have unique names, to the files of a cut."""
     files = CutFiles(NO_BATCH, (), ()) if held is None else held.files
     return Hold(directory, replace(files, unique=(*files.unique, *segments)))

@@ -1,4 +1,4 @@
-"""Executes what the coordinator decides about checkpoints, beside the stream, and reports back by events."""
+"""Executes the coordinator's decisions about checkpoints while the stream runs, and reports back by events."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ log = logging.getLogger("streamjob")
 
 
 class CheckpointListener(Protocol):
-    """Hears of the checkpoints, from other threads than the coordinator's."""
+    """Is notified about checkpoints, from other threads than the coordinator's."""
 
     def post(self, event: m.Event) -> None:
-        """Hand an event to the coordinator."""
+        """Pass an event to the coordinator."""
         ...
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
@@ -66,14 +66,14 @@ class Checkpoints:
     """The checkpoints of one epoch; methods are called by the coordinator's thread and return at once.
 
     Args:
-        acknowledgers: of all chains.
-        emission: the emission lock and what it guards.
+        acknowledgers: those of all chains.
+        emission: the emission lock and the state that it guards.
         ledger: the job's log and store in this epoch.
         outputs: the sinks.
-        manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
-        holds: directory in which the chains hold their files.
+        manifest_of: creates the manifest of a checkpoint that all chains have acknowledged.
+        holds: directory for the files that the chains hold.
         clock: seconds since 1970.
-        listener: hears of them.
+        listener: is notified about checkpoints.
     """
 
     def __init__(
@@ -101,17 +101,17 @@ class Checkpoints:
         self._last_held: CheckpointId | None = None
         self._closing = threading.Event()
         self._chains_pool = ThreadPoolExecutor(max(1, len(acknowledgers)), thread_name_prefix="acknowledge")
-        # One thread: the claim is not for several, and completing, committing and deleting have an order.
+        # One thread: the claim is not thread-safe, and completing, committing and deleting have an order.
         self._log_pool = ThreadPoolExecutor(1, thread_name_prefix="log")
         emission.on_cut = self._on_cut
 
     @property
     def held(self) -> Path | None:
-        """The files of the last completed checkpoint of this epoch, a directory per chain; None if there is none."""
+        """The files of this epoch's last completed checkpoint, with a directory per chain; None if there is none."""
         return None if self._last_held is None else self._hold(self._last_held)
 
     def start(self, action: m.StartCheckpoint) -> None:
-        """Cut the chains that wait for no barrier at once, and let each chain acknowledge once it is cut."""
+        """Cut the chains that wait for no barrier at once; each chain acknowledges after its cut."""
         properties = action.properties
         self._ledger.begin(action.id)
         self._under_way[action.id] = under_way = _UnderWay({chain: Progress() for chain in self._acknowledgers})
@@ -139,7 +139,7 @@ class Checkpoints:
             under_way.acknowledging.append(task)
 
     def _hold(self, checkpoint: CheckpointId) -> Path:
-        """Return where a checkpoint's files are held, a directory per chain."""
+        """Return the directory of a checkpoint's held files, with a subdirectory per chain."""
         return self._holds / str(checkpoint)
 
     def _target(self, checkpoint: CheckpointId, chain: ChainUid) -> Target:
@@ -176,7 +176,7 @@ class Checkpoints:
         )
 
     def abort(self, action: m.AbortCheckpoint) -> None:
-        """Forget a checkpoint: what it uploaded is garbage now, unless its outcome is unknown."""
+        """Forget a checkpoint: its uploads are garbage now, unless its outcome is unknown."""
         under_way = self._under_way.pop(action.id, None)
         self._emission.abort(action.id)
         if under_way is None:
@@ -189,7 +189,7 @@ class Checkpoints:
         release_all.add_done_callback(_report)
 
     def _release(self, checkpoint: CheckpointId, under_way: _UnderWay, keep_files: bool) -> None:
-        # What acknowledges may be linking files there still. It began before this did: the pool keeps the order.
+        # An acknowledgement may still be linking files there. It began before this task; the pool keeps the order.
         wait(under_way.acknowledging)
         release(self._hold(checkpoint))
         savepoint = under_way.savepoint
@@ -216,7 +216,7 @@ class Checkpoints:
         except Superseded as error:
             self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
         except Exception as error:
-            # To go on as if there were no record when there may be one could commit its output twice.
+            # Treating a record that may exist as missing could commit its output twice.
             unknown = self._ledger.may_name(action.id)
             failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
             self._completion_failed(action.id, failure, error)
@@ -229,7 +229,7 @@ class Checkpoints:
         return under_way.savepoint if under_way else None
 
     def _complete_in_log(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
-        """Complete, and if the store cannot tell whether that was done, go on asking until the epoch ends."""
+        """Complete; if the store cannot tell whether that was done, keep asking until the epoch ends."""
         if savepoint is not None:
             savepoint.write(manifest)
         while True:
@@ -274,16 +274,16 @@ class Checkpoints:
         except Superseded as error:
             self._listener.post(m.OwnershipLost(now=self._clock(), message=error.what))
         except StoreError as error:
-            # Nothing is lost: the next completion's collection goes on where this one stopped.
+            # Nothing is lost: the collection of the next completion continues here.
             log.warning("Superseded checkpoints were not deleted yet: %s", error.what)
         else:
             for checkpoint in discarded:
                 self._listener.discarded(checkpoint)
 
     def close(self) -> None:
-        """Cancel what is under way and wait for it to end; the last completed checkpoint stays held."""
+        """Cancel running work and wait for its end; the last completed checkpoint stays held."""
         self._closing.set()
-        # A copy: a commit that is under way takes its checkpoint out.
+        # A copy: a running commit removes its checkpoint.
         for under_way in list(self._under_way.values()):
             for progress in under_way.progress.values():
                 progress.cancel()
@@ -296,6 +296,6 @@ class Checkpoints:
 
 
 def _report(task: Future[None]) -> None:
-    """Log what a task raised: whatever the coordinator must know of, the task has handed in itself."""
+    """Log a task's exception. Whatever the coordinator must know, the task has posted itself."""
     if (error := task.exception()) is not None:
         log.error("Background work failed: %s", describe(error), exc_info=error)

@@ -1,7 +1,7 @@
 """The job's log and store in one epoch: the pure protocol, driven on the real store.
 
-Uploads ask for keys and files to reuse from their own threads; completing, committing and collecting happen on one.
-One lock guards what they share.
+Uploads request keys and reusable files from their own threads; completing, committing and collecting happen on one
+thread. One lock guards the shared state.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True, slots=True)
 class RestoreFrom:
-    """Which snapshot a job starts from.
+    """The snapshot that a job starts from.
 
     Args:
         snapshot: `latest`, `none`, or a manifest's key or URI.
         mode: whether the job claims it, or leaves it to its owner.
         require_snapshot: refuse to start fresh.
-        allow_non_restored_state: give up state of operators that the job does not have.
+        allow_non_restored_state: discard the state of operators that the job does not have.
     """
 
     snapshot: str = "latest"
@@ -57,25 +57,25 @@ class RestoreFrom:
 
 
 class Committer(Protocol):
-    """Commits and discards in any sink that the log knows of."""
+    """Commits and aborts in any sink in the log."""
 
     def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Commit what a completed checkpoint covers; idempotent."""
+        """Commit the output that a completed checkpoint covers; idempotent."""
         ...
 
     def abort(self, sink: OperatorUid) -> None:
-        """Discard what earlier epochs staged and nobody will commit."""
+        """Discard output that earlier epochs staged and no process will commit."""
         ...
 
 
 class Ledger:
-    """A claimed log, with the registry of its epoch; made by `Ledger.claim`.
+    """A claimed log, with the registry of its epoch; created by `Ledger.claim`.
 
     Args:
         store: at the job's root.
         claim: the claim of the epoch.
         clock: seconds since 1970.
-        num_retained: checkpoints that are kept.
+        num_retained: number of retained checkpoints.
     """
 
     def __init__(self, store: Store, claim: Claim, clock: Clock, num_retained: int) -> None:
@@ -99,14 +99,14 @@ class Ledger:
         Raises:
             Superseded: the last claim has a higher attempt, or with `again` another owner.
             ForeignLog, LogDamaged, UnknownRecordVersion: the log cannot be used.
-            StoreError: the store does not let it be claimed now.
+            StoreError: the store does not allow the claim now.
         """
         claim = drive(store, claim_log(identity, clock(), num_retained=num_retained, again=again))
         return Ledger(store, claim, clock, num_retained)
 
     @property
     def job(self) -> JobId:
-        """The job whose log it is."""
+        """The log's job."""
         return self._claim.identity.job
 
     @property
@@ -121,7 +121,7 @@ class Ledger:
 
     @property
     def last_id(self) -> CheckpointId:
-        """The id that new checkpoints must be above."""
+        """The last used id; ids of new checkpoints are higher."""
         return self._last_id
 
     @property
@@ -130,11 +130,11 @@ class Ledger:
         return None if self._claim.newest is None else self._claim.newest.epoch
 
     def resolve(self, wanted: RestoreFrom) -> Resolution:
-        """Decide what the epoch starts from.
+        """Decide which snapshot the epoch starts from.
 
         Raises:
-            Superseded: another owner holds the log, and may have deleted what is missing.
-            CannotRestore: that cannot be used, or not be claimed.
+            Superseded: another owner holds the log, and may have deleted missing files.
+            CannotRestore: the snapshot cannot be used or claimed.
         """
         program = unless_superseded(self._claim, self._start_from(wanted))
         resolution = self._read(program)
@@ -169,7 +169,7 @@ class Ledger:
         return drive(self.store, unless_superseded(self._claim, read_completed(newest)), fetch=self._fetch)
 
     def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
-        """Commit the newest completion again, and discard what was staged behind it: first thing in an epoch.
+        """Commit the newest completion again, and discard output staged after it: the first step of an epoch.
 
         Raises:
             Superseded: another owner holds the log, and may have deleted the newest completion.
@@ -186,7 +186,7 @@ class Ledger:
         return drive(self.store, program, fetch=self._fetch, perform=perform)
 
     def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
-        """Return the error for a newest completion whose files turned out to be unusable; None for another snapshot.
+        """Return the error for a newest completion with unusable files; None for another snapshot.
 
         Raises:
             Superseded: another owner holds the log, and may have deleted the files.
@@ -198,24 +198,24 @@ class Ledger:
         return self._read(unusable(self._claim.below, record, [problem]))
 
     def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
-        """Return what finds the objects of a resolved snapshot: its references are relative to its own job's root."""
+        """Return a function that finds a resolved snapshot's objects; references start at its own job's root."""
         home = home_of(resolution, self.store)
         return self.references.find if home is self.store else References(home).find
 
     def begin(self, checkpoint: CheckpointId) -> None:
-        """Let a checkpoint begin to upload."""
+        """Let a checkpoint start to upload."""
         with self._lock:
             self._registry.begin(checkpoint)
 
     def reusable_files(self, checkpoint: CheckpointId, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:
-        """Return the files of a chain that need no upload; whatever is looked up there is kept for the checkpoint."""
+        """Return a chain's files that need no upload; files that are looked up are kept for the checkpoint."""
         with self._lock:
             known = self._builds_on if self.incremental else None
             files = list(known.files_of(chain)) if known is not None else []
         return _Reusable(self, checkpoint, known_files(files))
 
     def reuse(self, checkpoint: CheckpointId, file: FileRef) -> FileRef | None:
-        """Return where a file is in the store, kept for the checkpoint; None if it must be uploaded."""
+        """Return the location of a stored file, kept for the checkpoint; None if it must be uploaded."""
         with self._lock:
             found = self._registry.reuse(checkpoint, file.sha256, file.length)
         if found is None:
@@ -230,20 +230,20 @@ class Ledger:
             return self._registry.allocate(checkpoint, sha256)
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """Let what a checkpoint uploaded become garbage."""
+        """Turn a checkpoint's uploads into garbage."""
         with self._lock:
             self._registry.aborted(checkpoint)
 
     def complete(self, manifest: Manifest, savepoint: str | None = None) -> None:
-        """Make a snapshot real, all of whose files are in the store.
+        """Make a snapshot real; all its files must be in the store.
 
         Args:
             manifest: the snapshot.
-            savepoint: for a savepoint, how the log is to name its manifest, which is in the store, too.
+            savepoint: for a savepoint, the log's reference to its manifest, which must be in the store, too.
 
         Raises:
             Superseded: another owner holds the log.
-            OutcomeUnknown: whether it is completed is not known yet; call again, or end the epoch.
+            OutcomeUnknown: it is not known yet whether it is completed; call again, or end the epoch.
             StoreError: it is not completed.
         """
         program = complete_snapshot(self._claim, self._registry, manifest, self._clock(), savepoint_uri=savepoint)
@@ -258,21 +258,21 @@ class Ledger:
         return self.store.uri + keys.manifest(manifest.epoch, manifest.id)
 
     def may_name(self, checkpoint: CheckpointId) -> bool:
-        """Return whether the log names a checkpoint, or may come to; if not, it is certainly not completed."""
+        """Return whether the log names a checkpoint or may do so; if not, it is certainly not completed."""
         with self._lock:
             return self._claim.may_name(checkpoint)
 
     def committed(self, checkpoint: CheckpointId) -> None:
-        """Note that every sink has committed a completed checkpoint."""
+        """Record that every sink has committed a completed checkpoint."""
         with self._lock:
             self._claim.committed(checkpoint)
 
     def collect(self) -> tuple[CheckpointId, ...]:
-        """Delete what nothing needs any longer; return the checkpoints that are no longer retained.
+        """Delete objects that are no longer needed; return the checkpoints that are no longer retained.
 
         Raises:
             Superseded: another owner holds the log.
-            StoreError: not everything was deleted; the next call continues.
+            StoreError: the deletion is incomplete; the next call continues.
         """
         if self._completion is None:
             return ()
@@ -307,7 +307,7 @@ class Ledger:
 
 
 class _Reusable(Mapping[FileIdentity, FileRef]):
-    """Files by identity; a look-up protects what it returns from deletion."""
+    """Files by identity; a look-up protects its result from deletion."""
 
     def __init__(self, ledger: Ledger, checkpoint: CheckpointId, files: Mapping[FileIdentity, FileRef]) -> None:
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""Puts the manifest of a checkpoint together from what its chains have acknowledged."""
+"""Assembles the manifest of a checkpoint from the acknowledgements of its chains."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from streamjob.snapshot.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class ManifestAssembler:
-    """Makes the manifests of an epoch.
+    """Creates the manifests of an epoch.
 
     Args:
         namespace: the job's namespace.
         name: the job's name in the store.
         epoch: the epoch.
-        graph: the job's graph as it runs.
+        graph: the running job's graph.
         clock: seconds since 1970.
     """
 

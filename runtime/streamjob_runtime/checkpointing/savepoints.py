@@ -1,4 +1,4 @@
-"""A savepoint while it is written: a directory of its own, with copies of all files, that a user may move elsewhere."""
+"""Writes a savepoint: a separate directory with copies of all files, which a user may move elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Savepoint:
     """The place of one savepoint.
 
     Args:
-        directory: nothing else is there, nor comes there.
+        directory: its directory, for its files only.
         root: the absolute URI of the job's root, with a slash at its end.
 
     Raises:
@@ -27,19 +27,19 @@ class Savepoint:
         self._uploader = Uploader(self._store)
         self.uri = directory.uri + MANIFEST_NAME
         self.reference = self.uri.removeprefix(root)
-        """How the log names it: by a key if it is below the job's root."""
+        """The log's reference: a key if it is below the job's root."""
 
     @property
     def target(self) -> Target:
-        """Where its files go: all of them, for it refers to none of any other snapshot."""
+        """The target of its files: all of them, since it shares none with other snapshots."""
         return Target(uploader=self._uploader, known={}, key_of=keys.savepoint_file)
 
     def write(self, manifest: Manifest) -> None:
-        """Write the manifest; all files are there. Raises StoreError."""
+        """Write the manifest; all files must be there. Raises StoreError."""
         self._store.put(Key(MANIFEST_NAME), encode_manifest(manifest))
 
     def discard(self) -> None:
-        """Delete what was written; nothing writes any more. Raises StoreError if something may be left."""
+        """Delete its files; all writers have ended. Raises StoreError if some may remain."""
         discard_savepoint(self._store)
 
     def close(self) -> None:
@@ -53,13 +53,13 @@ def savepoint_location(root: str, location: str | None, job: str, checkpoint: Ch
 
     Args:
         root: the absolute URI of the job's root, with a slash at its end.
-        location: a directory for savepoints: a URI or path; None for the job's own.
+        location: a directory for savepoints, as URI or path; None for the job's own.
         job: the job's name.
         checkpoint: the savepoint's id.
         suffix: random.
 
     Raises:
-        InvalidInput: the location names no place.
+        InvalidInput: the location is invalid.
     """
     parent = Location(root + keys.SAVEPOINTS_PREFIX) if location is None else open_location(location)
     return parent.below(keys.savepoint_prefix(job, checkpoint, suffix))

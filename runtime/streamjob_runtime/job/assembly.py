@@ -1,4 +1,4 @@
-"""Builds the chains of an epoch: restored files, streams between chains, queries, and acknowledgers."""
+"""Assembles the chains of an epoch: restored files, streams between them, queries, and acknowledgers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class ColumnsOfOneName(InvalidInput):
-    """What a chain hands to others has two columns of one name."""
+    """A chain's output for other chains has two columns with the same name."""
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """The chains of an epoch, ready to start; `finished` are those whose work was done before."""
+    """The chains of an epoch, ready to start; `finished` are those that were finished before."""
 
     chains: Mapping[ChainUid, Chain]
     finished: frozenset[ChainUid]
@@ -44,18 +44,18 @@ class Assembled:
     streams: Mapping[ChainUid, Stream]
 
     def close(self) -> None:
-        """Forget the streams; the chains have been stopped."""
+        """Remove the streams; the chains must have been stopped."""
         for stream in self.streams.values():
             stream.close()
 
 
 class Assembler:
-    """Builds what runs in an epoch.
+    """Builds the running parts of an epoch.
 
     Args:
         loaded: the job.
         plan: its chains.
-        restoration: what the chains take over from a snapshot; its files were brought.
+        restoration: the state that the chains take over; its files must have been downloaded.
         workdir: the epoch's directory.
         clock: seconds since 1970.
     """
@@ -75,11 +75,11 @@ class Assembler:
         Args:
             spark: the session.
             outputs: the job's sinks, opened.
-            listener: hears from the chains.
+            listener: is notified by the chains.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
-            CannotRestore: what a bounded source is to read is gone.
+            CannotRestore: unread data of a bounded source is gone.
         """
         plan, restoration = self._plan, self._restoration
         emissions = Emissions(
@@ -119,15 +119,15 @@ class Assembler:
     def judge(
         self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]
     ) -> tuple[Finding, ...]:
-        """Return what Spark finds of the state that the chains take over; the epoch is of no use then.
+        """Return Spark's findings about the state that the chains take over; the epoch is unusable afterwards.
 
         Args:
             spark: the session.
-            preview: what the sinks of a chain find in the columns of its rows.
+            preview: returns the sinks' findings about the columns of a chain's rows.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
-            CannotRestore: what a bounded source is to read is gone.
+            CannotRestore: unread data of a bounded source is gone.
         """
         restoration = self._restoration
         try:
@@ -168,7 +168,7 @@ class Assembler:
         log = self._restoration.log(chain.uid)
         base = 0 if log is None else log.next - len(log.entries)
         directory = self._workdir.segments(chain.uid)
-        # A segment is read by one task as a whole: a batch that is to be small has to find small ones, for every slot.
+        # One task reads a whole segment, so small batches need small segments, at least one for each slot.
         share = self._loaded.spec.channels.max_batch_records // self._loaded.spec.parallelism
         records = max(1, min(SEGMENT_RECORDS, share))
         stream = Stream(spark, str(directory), directory, base, segment_records=records)
@@ -176,7 +176,7 @@ class Assembler:
         return stream
 
     def _feedback_readings(self, chain: ChainPlan, stream: Stream) -> dict[tuple[ChainUid, str], Reading]:
-        """Return how chains read what comes back to them, before it is known what makes it."""
+        """Return the readers of the chains' feedback, before its producers are known."""
         return {
             (channel.target, channel.name): stream.reader(channel.target, declared(channel))
             for channel in self._plan.channels

@@ -1,4 +1,4 @@
-"""The coordinator of a job, and what is known of the job over its epochs: everything that the state lock guards."""
+"""The coordinator of a job, and the job's state across its epochs: everything that the state lock guards."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class JobStatus:
 
     Args:
         lifecycle: its state, since when, and its restarts.
-        failure: why it failed last; None if it never did.
+        failure: its last failure; None if it has never failed.
         policy: the checkpointing policy in force.
         epoch: the epoch of its claim; None before the first.
-        finished: its log has the final record.
+        finished: whether its log has the final record.
         checkpoints: counts, summary, the latest of each kind, and the history.
-        last: the newest completed snapshot of this process, with its tasks if the history holds it; None if there is
+        last: the newest completed snapshot of this process, with its tasks if the history has it; None if there is
             none.
-        requests: the requests that were asked for and are known to the coordinator.
+        requests: the status of those requests that the coordinator knows.
     """
 
     lifecycle: Lifecycle
@@ -51,12 +51,12 @@ class JobStatus:
 class Coordination:
     """Coordinates the checkpoints of a job from epoch to epoch; any thread may call it.
 
-    An epoch `begin`s, lets the coordinator `handle` its events, and `end`s. Requests reach the epoch that runs by
-    `post` and `stop`.
+    An epoch calls `begin`, lets the coordinator `handle` its events, and calls `end`. Requests reach the running epoch
+    by `post` and `stop`.
 
     Args:
         chains: the job's chains.
-        policy: its checkpointing policy, until it is changed.
+        policy: its initial checkpointing policy.
         clock: seconds since 1970.
     """
 
@@ -81,7 +81,7 @@ class Coordination:
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """The job's state, since when, and its restarts."""
+        """The job's state, the time of its last change, and the number of restarts."""
         return self._lifecycle
 
     @property
@@ -96,13 +96,13 @@ class Coordination:
 
     @property
     def stop_completed(self) -> bool:
-        """Whether the job was stopped behind the log's newest completion, so that only its commit is left to do."""
+        """Whether the job was stopped with the log's newest completion, so that only its commit is left."""
         return self._stop_completed
 
     def status(self, requests: Collection[TriggerId] = ()) -> JobStatus:
-        """Return what is known of the job, and of some requests, all of one moment."""
+        """Return the status of the job and of some requests, all of the same moment."""
         with self._lock:
-            # Before the checkpoints: the log has its final record before the coordinator hears of it.
+            # Before the checkpoints: the log has its final record before the coordinator knows it.
             finished = self._ledger is not None and self._ledger.finished
             checkpoints = self._statistics.overview()
             known = {each: self._triggers.status(each) for each in requests}
@@ -125,17 +125,17 @@ class Coordination:
         return newest if details is None or details.class_name != "completed" else details
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointStatistics | None:
-        """Return one checkpoint with its tasks, or None if the history does not hold it."""
+        """Return one checkpoint with its tasks, or None if it is not in the history."""
         with self._lock:
             return self._statistics.details(checkpoint)
 
     def request(self, trigger_id: TriggerId) -> TriggerStatus | None:
-        """Return what became of a request, or None if the coordinator does not know it."""
+        """Return the status of a request, or None if the coordinator does not know it."""
         with self._lock:
             return self._triggers.status(trigger_id)
 
     def post(self, event: m.Event) -> bool:
-        """Hand an event to the epoch that runs; return False if none does."""
+        """Pass an event to the running epoch; return False if there is none."""
         with self._lock:
             if self._deliver is None:
                 return False
@@ -143,10 +143,10 @@ class Coordination:
             return True
 
     def stop(self, request: m.StopRequested) -> bool:
-        """Stop the job; return False if no epoch runs that could take the savepoint that is asked for.
+        """Stop the job; return False if a savepoint is requested and no epoch runs that could take it.
 
-        Without a savepoint the job stops behind a last checkpoint; if none can be taken, such as between restarts, it
-        stops at once.
+        Without a savepoint the job stops with a last checkpoint; if none can be taken, as between restarts, it stops at
+        once.
         """
         with self._lock:
             if must_succeed(request):
@@ -158,7 +158,7 @@ class Coordination:
             return True
 
     def stop_now(self, trigger_id: TriggerId) -> None:
-        """Ask for a plain stop."""
+        """Request a plain stop."""
         self.stop(m.StopRequested(now=self._clock(), trigger_id=trigger_id))
 
     def change_policy(self, policy: CheckpointingPolicy) -> None:
@@ -174,7 +174,7 @@ class Coordination:
         self._on_completed = on_completed
 
     def claimed(self, ledger: Ledger) -> None:
-        """Note the claim of the epoch that begins."""
+        """Record the claim of the starting epoch."""
         with self._lock:
             self._ledger, self._deliver = ledger, None
 
@@ -184,29 +184,29 @@ class Coordination:
             self._lifecycle = self._lifecycle.enter(state, self._clock())
 
     def enter_if_possible(self, state: JobState) -> None:
-        """Enter a state if it can follow the one that the job is in."""
+        """Enter a state if it can follow the current one."""
         with self._lock:
             if state in TRANSITIONS[self._lifecycle.state]:
                 self.enter(state)
 
     def failed(self, message: str) -> None:
-        """Note why the job failed."""
+        """Record the job's last failure."""
         with self._lock:
             self._failure = message
 
     def end(self, state: JobState, message: str | None) -> None:
-        """Enter the job's last state; a message says why, if that is not as asked."""
+        """Enter the job's last state; a message gives the reason if it is unexpected."""
         with self._lock:
             if message is not None:
                 self._failure = message
             self.enter(state)
 
     def wait_for_stop(self, seconds: float) -> bool:
-        """Wait between two epochs; return whether a stop was asked for meanwhile."""
+        """Wait between two epochs; return whether a stop was requested meanwhile."""
         return self._stop_asked.wait(seconds)
 
     def resolve_stops(self, message: str) -> None:
-        """Resolve the requests for a stop that came while no epoch ran: the job stopped without a last checkpoint."""
+        """Resolve stop requests that came while no epoch ran: the job stopped without a last checkpoint."""
         with self._lock:
             for trigger_id in self._stop_ids:
                 status = self._triggers.status(trigger_id)
@@ -214,7 +214,7 @@ class Coordination:
                     self._triggers.resolve(trigger_id, TriggerOutcome(state=TriggerState.COMPLETED, failure=message))
 
     def restored(self, restored: Restored | None) -> None:
-        """Note that an epoch is ready to run, and the snapshot that it was restored from."""
+        """Record that an epoch is ready to run, and the snapshot that it was restored from."""
         with self._lock:
             self._has_run = True
             if restored is not None:
@@ -226,10 +226,10 @@ class Coordination:
                 )
 
     def begin(self, last_id: CheckpointId, deliver: Callable[[m.Event], None]) -> None:
-        """Make the coordinator of an epoch.
+        """Create the coordinator of an epoch.
 
         Args:
-            last_id: the id that its checkpoints must be above.
+            last_id: the last used id; ids of its checkpoints are higher.
             deliver: queues an event for the epoch, which lets the coordinator handle it.
         """
         with self._lock:
@@ -246,21 +246,22 @@ class Coordination:
                 deliver(self._stop)
 
     def handle(self, event: m.Event) -> Sequence[m.Action]:
-        """Let the coordinator handle an event; return what is to be done."""
+        """Let the coordinator handle an event; return the actions."""
         assert self._coordinator is not None
         with self._lock:
             return self._coordinator.handle(event)
 
     def is_stopping(self) -> bool | None:
-        """Return whether the coordinator stops the job; None once it has ended the epoch."""
+        """Return whether the coordinator is stopping the job; None once it has ended the epoch."""
         assert self._coordinator is not None
         return None if self._coordinator.ended else self._coordinator.stopping
 
     def end_epoch(self, rest: Iterable[m.Event]) -> None:
-        """End an epoch: from here on nothing is delivered to it.
+        """End an epoch: it receives no more events.
 
         Args:
-            rest: events that are still queued, such as a completion that was under way; read under the state lock.
+            rest: returns the events that are still queued, such as the outcome of a completion; called under the state
+                lock.
         """
         assert self._coordinator is not None
         with self._lock:
@@ -270,14 +271,14 @@ class Coordination:
             self._deliver = None
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        """Note a completed checkpoint."""
-        # Once the log names the snapshot that the job may stop behind, the job ends with it, even if its commit needs
-        # a restart.
+        """Record a completed checkpoint."""
+        # Once the log names the snapshot with which the job stops, the job ends with it, even if its commit needs a
+        # restart.
         properties = action.properties
         self._stop_completed = properties.stopping and (properties.is_savepoint or properties.drained)
         self._on_completed(action, manifest)
 
     def discarded(self, checkpoint: CheckpointId) -> None:
-        """Note a checkpoint that is no longer retained."""
+        """Record that a checkpoint is no longer retained."""
         with self._lock:
             self._statistics.discarded(checkpoint)

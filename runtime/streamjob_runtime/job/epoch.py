@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 _STOP_SECONDS = 30.0
 _LONGEST_WAIT = 86_400.0
 _SCRATCH = ".sinks"
-"""Directory for files of sinks; no chain has such a name."""
+"""Directory for sinks' files; no chain has this name."""
 
 log = logging.getLogger("streamjob")
 
 
 class EpochEnd(StrEnum):
-    """How an epoch ended."""
+    """The ways in which an epoch ends."""
 
     FINISHED = "FINISHED"
     STOPPED = "STOPPED"
@@ -63,7 +63,7 @@ class EpochEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EpochOutcome:
-    """How an epoch ended, and why if that was not as asked."""
+    """The end of an epoch, with the reason if it is unexpected."""
 
     end: EpochEnd
     message: str = ""
@@ -71,7 +71,7 @@ class EpochOutcome:
 
 @dataclass(frozen=True)
 class Job:
-    """What all epochs of a job in this process share.
+    """The parts of a job that all its epochs in this process share.
 
     Args:
         loaded: the job.
@@ -80,9 +80,9 @@ class Job:
         name: the job's name in the store.
         workdir: its local directory.
         clock: seconds since 1970.
-        spark: starts Spark with that many state partitions, once; later calls return the same session.
-        sink_meters: counts what the sinks do.
-        offset_reports: counts what could not be reported to Kafka.
+        spark: returns the Spark session with the given number of state partitions; the first call starts it.
+        sink_meters: count the work of the sinks.
+        offset_reports: counts failed reports to Kafka.
     """
 
     loaded: LoadedJob
@@ -98,13 +98,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class EpochView:
-    """What an epoch runs; nothing before its chains are put together.
+    """The running parts of an epoch; empty until its chains are assembled.
 
     Args:
-        chains: the chains that run in it.
-        emission: what they have emitted, their cuts and channels.
+        chains: its chains.
+        emission: their emissions, cuts and channels.
         restored: the snapshot that it was restored from; None for a fresh start.
-        rewriting: while the state is rewritten, the number of its partitions and the one to come; None at other times.
+        rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
     """
 
     chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
@@ -114,14 +114,14 @@ class EpochView:
 
 
 class Epoch(ChainListener, CheckpointListener):
-    """One epoch. `run` blocks until it ends; everything else may be called from other threads meanwhile.
+    """One epoch. `run` blocks until it ends; all other methods may be called from other threads meanwhile.
 
     Args:
-        job: what the epochs share.
+        job: the job.
         ledger: the claimed log.
-        restore_from: which snapshot to start from.
-        held: files that the epoch before still holds locally, a directory per chain; None if there are none.
-        coordination: the job's coordinator, and what is known of the job.
+        restore_from: the snapshot to start from.
+        held: files that the previous epoch still holds locally, with a directory per chain; None if there are none.
+        coordination: the job's coordinator and state.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class Epoch(ChainListener, CheckpointListener):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What is left running of it and could not be stopped; no other epoch may begin before that has ended."""
+        """The parts of it that could not be stopped; no other epoch may begin before they have ended."""
         return self._left
 
     def view(self) -> EpochView:
-        """Return what it runs."""
+        """Return its running parts."""
         return self._view
 
     def run(self) -> EpochOutcome:
@@ -170,7 +170,7 @@ class Epoch(ChainListener, CheckpointListener):
         surroundings = self._surroundings()
         max_parallelism = self._job.loaded.spec.max_parallelism
         if resolution.manifest is not None and not finished and not self._coordination.stop_completed:
-            # Before the sinks: a job that is refused takes no sink's place.
+            # Before the sinks: a refused job must not claim a sink's path.
             max_parallelism = self._compare(resolution)
         outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
@@ -189,12 +189,12 @@ class Epoch(ChainListener, CheckpointListener):
             outputs.close()
 
     def _compare(self, resolution: Resolution) -> int:
-        """Compare the job with the snapshot that it starts from; return the number of state partitions to run with."""
+        """Compare the job with its snapshot; return the number of state partitions to use."""
         assert resolution.manifest is not None
         restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
         allow = self._restore_from.allow_non_restored_state
         compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
-        # Where nothing has changed, a start is not to wait for Spark's planning.
+        # If nothing has changed, a start must not wait for Spark's planning.
         undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
         restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
         self._view = replace(self._view, restored=restored)
@@ -219,7 +219,7 @@ class Epoch(ChainListener, CheckpointListener):
         job, restored, workdir = self._job, self._view.restored, Workdir(self._directory, self._held)
         restoration = Restoration(job.plan, restored, workdir)
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
-            # Spark takes seconds to start; the files come meanwhile.
+            # Spark takes seconds to start; download the files meanwhile.
             files = pool.submit(self._download, restoration, resolution)
             spark = job.spark(max_parallelism)
             files.result()
@@ -278,7 +278,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._events.put(event)
 
     def status_changed(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
-        """Let the coordinator know the status of a chain."""
+        """Pass the status of a chain to the coordinator."""
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
 
     def has_output(self) -> None:
@@ -288,13 +288,13 @@ class Epoch(ChainListener, CheckpointListener):
             self.post(m.TriggerRequested(now=self._job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT))
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        """Note a completed checkpoint, and report its positions."""
+        """Record a completed checkpoint, and report its positions."""
         self._coordination.completed(action, manifest)
         if self._reporter is not None:
             self._reporter.note(manifest)
 
     def discarded(self, checkpoint: CheckpointId) -> None:
-        """Note a checkpoint that is no longer retained."""
+        """Record that a checkpoint is no longer retained."""
         self._coordination.discarded(checkpoint)
 
     def _download(self, restoration: Restoration, resolution: Resolution) -> None:
@@ -328,7 +328,7 @@ class Epoch(ChainListener, CheckpointListener):
         stopping = self._coordination.is_stopping()
         if stopping is not None and stopping != self._stopping:
             self._stopping = stopping
-            # A savepoint that failed leaves the job running.
+            # A failed savepoint leaves the job running.
             self._coordination.enter_if_possible(JobState.STOPPING if stopping else JobState.RUNNING)
 
     def _note_status(self, event: m.ChainStateChanged) -> None:
@@ -346,7 +346,7 @@ class Epoch(ChainListener, CheckpointListener):
             yield self._events.get()
 
     def _next_event(self) -> m.Event:
-        # A Tick that comes too early does no harm, and Python cannot wait for centuries.
+        # An early Tick does no harm, and Python cannot wait for centuries.
         timeout = None if self._wake_at is None else min(max(0.0, self._wake_at - self._job.clock()), _LONGEST_WAIT)
         try:
             return self._events.get(timeout=timeout)

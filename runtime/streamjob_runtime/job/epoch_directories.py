@@ -20,5 +20,5 @@ def drop_epochs(workdir: Path, kept: Collection[int]) -> None:
 
 
 def epoch_of(path: Path, workdir: Path) -> int:
-    """Return the epoch that a path in the work directory belongs to."""
+    """Return the epoch of a path in the work directory."""
     return int(path.relative_to(workdir).parts[0])

@@ -1,4 +1,4 @@
-"""First thing in an epoch: commit what the log's last completion left to be committed, and drop what is behind it."""
+"""The first step of an epoch: commits the rest of the log's last completion, and discards later output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("streamjob")
 
 
 def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters) -> Outputs:
-    """Return the sinks of all chains, opened and counted. Raises what `build_sink` raises."""
+    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`."""
     sinks = {sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks}
     return Outputs(sinks, meters)
 
@@ -33,14 +33,14 @@ def recover_output(
     surroundings: SinkSurroundings,
     resolution: Resolution,
 ) -> None:
-    """Commit the newest completion, also in sinks that the job has otherwise now, or no longer.
+    """Commit the newest completion, even in sinks that have changed or been removed since.
 
     Args:
         ledger: the claimed log.
         outputs: the job's sinks.
-        sinks: how its graph describes them.
+        sinks: their descriptions in its graph.
         surroundings: for building sinks of the completion that the job has changed or removed.
-        resolution: what the job starts from. In a fork an unreadable newest completion is given up.
+        resolution: the job's starting point. In a fork, an unreadable newest completion is given up.
 
     Raises:
         CannotRestore: the newest completion cannot be read.

@@ -28,10 +28,10 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job is run.
+    """The options of a run.
 
     Args:
-        restore_from: the snapshot of the first epoch; later ones go on from what this process has completed.
+        restore_from: the snapshot of the first epoch; later ones continue from this process's completions.
         attempt: the controller's number for this pod.
         restarts: the restart strategy.
     """
@@ -42,12 +42,12 @@ class RunOptions:
 
 
 class Runner:
-    """One job in one process. `run` blocks; everything else may be called from other threads.
+    """One job in one process. `run` blocks; all other methods may be called from other threads.
 
     Args:
         job: the job.
         store: the store at the job's root.
-        options: how it is run.
+        options: the options of the run.
     """
 
     def __init__(self, job: Job, store: Store, options: RunOptions) -> None:
@@ -79,26 +79,26 @@ class Runner:
 
     @property
     def started(self) -> float:
-        """When the runner was made, in seconds since 1970."""
+        """When the runner was created, in seconds since 1970."""
         return self._started
 
     @property
     def coordination(self) -> Coordination:
-        """What is known of the job, and what can be asked of it."""
+        """The job's coordinator and state."""
         return self._coordination
 
     @property
     def epoch(self) -> EpochView | None:
-        """What the newest epoch runs; None before the first."""
+        """The running parts of the newest epoch; None before the first."""
         epoch = self._epoch
         return None if epoch is None else epoch.view()
 
     def run(self) -> ExitCode:
-        """Run the job to its end; return how the process is to exit.
+        """Run the job to its end; return the process's exit code.
 
         Raises:
             CannotRestore: the snapshot cannot be restored.
-            InvalidInput: the job cannot run, and never ran in this process.
+            InvalidInput: the job cannot run, and has never run in this process.
             Superseded: another owner holds the log.
         """
         first_epoch: int | None = None
@@ -116,7 +116,8 @@ class Runner:
                 if isinstance(error, CannotRestore) or not self._coordination.has_run:
                     self._coordination.end(JobState.FAILED, error.what)
                     raise
-                # The same job was valid when it ran: what it needs, such as a sink's path, is not there at the moment.
+                # The same job was valid when it ran, so something that it needs, such as a sink's path, is temporarily
+                # missing.
                 outcome = EpochOutcome(EpochEnd.FAILED, error.what)
             except Superseded as error:
                 self._coordination.end(JobState.SUPERSEDED, error.what)
@@ -162,7 +163,7 @@ class Runner:
         epoch = Epoch(self._job, ledger, restore_from, held, self._coordination)
         self._ledger, self._epoch = ledger, epoch
         self._coordination.claimed(ledger)
-        # Also one of the same number, of another location's log; and what failed restores have left on a full disk.
+        # Including one with the same number of another location's log, and remains of failed restores on a full disk.
         drop_epochs(self._job.workdir, () if held is None else (epoch_of(held, self._job.workdir),))
         return epoch.run(), epoch.held
 

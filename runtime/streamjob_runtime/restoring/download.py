@@ -17,33 +17,33 @@ from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
 
 READ_BYTES = 8 * 1024 * 1024
-"""Bytes of one read: what a download holds in memory per thread."""
+"""Bytes of one read, which a download holds in memory per thread."""
 
 MERGE_GAP = 256 * 1024
-"""Files of one object with less than this between them are read at once; the bytes between are thrown away.
+"""Files of one object with gaps below this size are read together; the bytes in the gaps are dropped.
 
-They take a few milliseconds, and a request of its own would take some tens before its first byte.
+Reading the gap takes a few milliseconds, while a separate request would take tens before its first byte.
 """
 
 Locate = Callable[[str], tuple[Store, Key]]
-"""Gives the store and key of a file reference's `object`: a key of the job's own store, or an absolute URI."""
+"""Returns the store and key for a file reference's `object`: a key of the job's own store, or an absolute URI."""
 
 
 class SnapshotFileMissing(CannotRestore):
-    """An object that a snapshot refers to is not in the store, or is too short."""
+    """An object of a snapshot is missing in the store, or too short."""
 
 
 class SnapshotFileCorrupt(CannotRestore):
-    """An object's bytes are not the ones that were uploaded."""
+    """An object's bytes differ from the uploaded ones."""
 
 
 class UnsafePath(CannotRestore):
-    """A snapshot names a file outside the checkpoint directory, or two files at one place."""
+    """A snapshot names a file outside the checkpoint directory, or two files with the same path."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadStatistics:
-    """What a restore took: files and bytes from the store, and files that were still held locally."""
+    """The work of a restore: files and bytes from the store, and files that were still held locally."""
 
     files: int
     downloaded_bytes: int
@@ -59,22 +59,22 @@ def download(
     threads: int = 8,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DownloadStatistics:
-    """Create the files of a snapshot's chain below `target`, each, or each piece of it, verified by its SHA-256.
+    """Create a chain's files below `target`; each file or piece is verified by its SHA-256.
 
-    A file that a local candidate has with the same content is hard-linked instead.
+    If a local candidate has the same content, it is hard-linked instead.
 
     Args:
-        refs: the files; one that is stored in pieces is as many of them.
-        locate: finds the store that has an object.
-        target: a directory that does not exist yet or is empty; after an error it holds some of the files.
+        refs: the files; a file stored in pieces has several entries.
+        locate: finds the store of an object.
+        target: a directory that does not exist yet or is empty; after an error it contains some of the files.
         local_candidates: directories of holds on the same file system that may have some of the files.
-        threads: reads at a time.
+        threads: number of simultaneous reads.
         progress: called with the bytes of each finished read from the store, by several threads.
 
     Raises:
-        SnapshotFileMissing: an object is not in the store, or is too short.
-        SnapshotFileCorrupt: a file's content is not what was uploaded.
-        UnsafePath: a path leads out of `target`, or what has the same path is not one file in pieces.
+        SnapshotFileMissing: an object is missing in the store, or too short.
+        SnapshotFileCorrupt: a file's content differs from the upload.
+        UnsafePath: a path leads out of `target`, or entries with the same path are not pieces of one file.
         StoreUnavailable: the store gave no usable answer.
         StoreDenied: the store refused.
     """
@@ -105,7 +105,7 @@ def download(
 def merge_reads(
     refs: Iterable[FileRef], *, read_bytes: int = READ_BYTES, gap: int = MERGE_GAP
 ) -> Iterator[tuple[FileRef, ...]]:
-    """Yield groups of files that one read brings: neighbours in one object, `read_bytes` long together at most."""
+    """Yield groups of files for one read each: neighbours in one object, at most `read_bytes` long in total."""
     group: list[FileRef] = []
     end = 0
     for ref in sorted(refs, key=lambda ref: (ref.object, ref.offset, ref.length)):
@@ -121,7 +121,7 @@ def merge_reads(
 
 
 def _files(refs: Sequence[FileRef]) -> dict[str, list[FileRef]]:
-    """Return the pieces of each file by its path, in their order; most files are one."""
+    """Return the pieces of each file by path, in order; most files have one."""
     files: dict[str, list[FileRef]] = {}
     for ref in sorted(refs, key=lambda ref: ref.at):
         path = PurePosixPath(ref.path)
@@ -159,7 +159,7 @@ def _is_content(pieces: Sequence[FileRef], file: Path) -> bool:
 
 
 class _Directory:
-    """Where the files are created; those in pieces, which are written in any order, are made here.
+    """The directory of the files; files in pieces, which are written in any order, are created here.
 
     Args:
         path: the directory.

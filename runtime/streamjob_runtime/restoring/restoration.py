@@ -1,4 +1,4 @@
-"""What the chains of an epoch begin with: their part of a snapshot, brought, rewritten, and put where each looks."""
+"""Prepares the start of an epoch's chains: downloads their part of a snapshot, rewrites it, and puts it in place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Workdir:
 
     Args:
         root: the epoch's own directory.
-        held: the files that the epoch before still holds of the snapshot, a directory per chain; None if there are
+        held: the snapshot's files that the previous epoch still holds, with a directory per chain; None if there are
             none.
     """
 
@@ -43,7 +43,7 @@ class Workdir:
 
     @property
     def holds(self) -> Path:
-        """Where checkpoints hold their files."""
+        """The directory in which checkpoints hold their files."""
         return self.root / "holds"
 
     def checkpoint(self, chain: ChainUid) -> Path:
@@ -51,7 +51,7 @@ class Workdir:
         return self.root / chain / "checkpoint"
 
     def beside(self, chain: ChainUid) -> Path:
-        """Return the directory for what a chain takes over from other chains of a snapshot."""
+        """Return the directory for state that a chain takes over from other chains of a snapshot."""
         return self.root / chain / "beside"
 
     def segments(self, chain: ChainUid) -> Path:
@@ -59,12 +59,12 @@ class Workdir:
         return self.root / chain / "stream"
 
     def candidates(self, chain: ChainUid) -> list[Path]:
-        """Return where files of a chain may be found locally."""
+        """Return the local directories that may contain files of a chain."""
         return [self.held / chain] if self.held else []
 
 
 class Restoration:
-    """What the chains of a plan take over from a snapshot.
+    """The state that a plan's chains take over from a snapshot.
 
     Args:
         plan: the job's chains.
@@ -85,14 +85,14 @@ class Restoration:
         self._logs = {chain.uid: self._log(chain.uid) for chain in plan.chains}
 
     def download(self, locate: Locate, wanted: Wanted | None = None) -> None:
-        """Bring the files of the snapshot into the epoch's directory.
+        """Download the snapshot's files to the epoch's directory.
 
         Args:
             locate: finds the objects of the snapshot.
-            wanted: only these files of Spark's checkpoints, and nothing of what is in flight; None for all.
+            wanted: selects files of Spark's checkpoints, and excludes in-flight data; None for everything.
 
         Raises:
-            SnapshotFileMissing, SnapshotFileCorrupt: the snapshot cannot be used.
+            SnapshotFileMissing, SnapshotFileCorrupt: the snapshot is unusable.
             StoreError: the store failed.
         """
         for chain in self._plan.chains:
@@ -106,21 +106,21 @@ class Restoration:
                 download(files, locate, self._workdir.segments(chain.uid), candidates)
 
     def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
-        """Give the state that was brought that many partitions; nothing is done if it has them.
+        """Rewrite the downloaded state for the given number of partitions; do nothing if it has that number.
 
         Raises:
-            StateNotRewritable: state of some operator cannot be rewritten; nothing was.
-            StateRewrittenWrongly: what was rewritten is not what it was.
+            StateNotRewritable: the state of an operator cannot be rewritten; nothing was rewritten.
+            StateRewrittenWrongly: rewritten state differs from the original.
         """
         running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
         for uid, batch in rewrite_state(spark, self._to_rewrite(), partitions).items():
             self._states[uid] = self._takeovers[uid].state = running[uid].model_copy(update={"batch": batch})
 
     def check_rewriting(self, partitions: int) -> None:
-        """Check whether the state could be given that many partitions, by what describes it alone.
+        """Check from the descriptions alone whether the state could be rewritten for the given number of partitions.
 
         Raises:
-            StateNotRewritable: state of some operator could not.
+            StateNotRewritable: the state of an operator could not be rewritten.
         """
         check_beforehand(self._to_rewrite(), partitions)
 
@@ -131,16 +131,16 @@ class Restoration:
     def match_state(
         self, spark: SparkSession, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
     ) -> tuple[Finding, ...]:
-        """Put what a chain takes over where its query looks for it; return the findings on state that may not fit.
+        """Put a chain's state where its query looks for it; return findings about state that may not fit.
 
         Args:
             spark: the session.
             graph: the job's graph.
-            chain: the chain, whose files were brought.
+            chain: the chain; its files must have been downloaded.
             dataflow: its query.
 
         Raises:
-            CannotRestore: an input cannot be read on.
+            CannotRestore: an input cannot be continued.
         """
         takeover, restored = self._takeovers.get(chain.uid), self._restored
         if takeover is None or takeover.state is None or restored is None:
@@ -152,19 +152,19 @@ class Restoration:
         return match_state(spark, graph, restored, takeover.state, chain, dataflow, checkpoint)
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
-        """Return whether state has to be compared with what the query keeps: mostly nothing has changed."""
+        """Return whether state has to be compared with the query's: usually nothing has changed."""
         if chain in restored.undecided or restored.origin(chain).state is not None:
             return True
-        # This process has run the same job: what it held, it made.
+        # This process has run the same job, and has created the held files itself.
         return self._workdir.held is None and bool(state.forms) and not same(state.forms, dataflow.forms)
 
     def start(self, chain: ChainUid, dataflow: Dataflow) -> ChainStart:
-        """Return where a chain begins."""
+        """Return the starting point of a chain."""
         takeover = self._takeovers.get(chain)
         return ChainStart(self._workdir.checkpoint(chain)) if takeover is None else takeover.start(dataflow)
 
     def restore(self, emissions: Emissions, chain: ChainUid) -> None:
-        """Let a chain and its stream begin where the snapshot has them."""
+        """Let a chain and its stream start as in the snapshot."""
         state, log, restored = self._states[chain], self._logs[chain], self._restored
         if restored is None:
             return
@@ -180,7 +180,7 @@ class Restoration:
         return self._logs[chain]
 
     def begin(self, consumer: ChainUid, producer: ChainUid) -> int:
-        """Return where a consumer reads from that has never read the stream."""
+        """Return the position of a consumer that has never read the stream."""
         return 0 if self._restored is None else self._restored.origin(consumer).consumed.get(producer, 0)
 
     def is_finished(self, chain: ChainUid) -> bool:
@@ -193,12 +193,12 @@ class Restoration:
 
     @property
     def sources(self) -> tuple[SourceState, ...]:
-        """How far the sources were read."""
+        """The positions of the sources."""
         return () if self._restored is None else self._restored.manifest.sources
 
     def sources_before(self, chain: ChainPlan) -> SourcesBefore:
-        """Return what the snapshot says of the sources of a chain."""
-        # What comes from another chain may have the uid of a source, too, but is not read as one here.
+        """Return the snapshot's data about a chain's sources."""
+        # An input from another chain may have the uid of a source, but is not read as one here.
         uids = {source.uid for source in chain.sources}
         sources = [each for each in self.sources if each.uid in uids]
         finished = self.is_finished(chain.uid)
@@ -233,7 +233,7 @@ class Restoration:
         if channels:
             return restored_log(channels)
         if self.is_finished(chain) and self._plan.readers(chain):
-            # Whoever reads it only from here on finds that it has ended.
+            # A reader that starts here finds that it has ended.
             return RestoredLog(entries=(Entry(index=0, kind=EntryKind.END),), next=1, ended=True, files=())
         return None
 

@@ -1,9 +1,9 @@
-"""Rewrites the state of restored chains for another number of partitions, and verifies it before it is used.
+"""Rewrites the state of restored chains for another number of partitions, and verifies it before use.
 
-Spark's own offline repartitioning does the work: it appends a batch without data, whose state has the new partitions.
-It runs in the epoch's fresh directory, so one that is interrupted is begun anew, from the snapshot. Spark's word is not
-taken for it: rows and checksums of every state store are compared with those from before, and each row has to be in the
-partition in which the query will look for its key.
+Spark's own offline repartitioning does the work: it appends a batch without data whose state has the new partitions. It
+runs in the epoch's fresh directory, so an interrupted rewrite starts again from the snapshot. Its success is verified:
+the rows and checksums of every state store are compared with the previous ones, and each row must be in the partition
+in which the query will look for its key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True, slots=True)
 class RestoredChain:
-    """A chain whose checkpoint was restored, and whose query is not running.
+    """A chain with a restored checkpoint, whose query is not running.
 
     Args:
         uid: the chain.
@@ -61,18 +61,18 @@ class RestoredChain:
 
 
 def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitions: int) -> Mapping[ChainUid, BatchId]:
-    """Give the state of all chains that many partitions; return the batch behind which each rewritten one goes on.
+    """Rewrite the state of all chains; return the batch from which each rewritten one continues.
 
-    Nothing is written before it is known that all of it can be rewritten.
+    Nothing is written until it is known that all of it can be rewritten.
 
     Args:
         spark: the session.
-        chains: the chains; those whose state has that many partitions are left as they are.
+        chains: the chains; those with the right number of partitions stay unchanged.
         partitions: the number of partitions.
 
     Raises:
         StateNotRewritable: an operator's state cannot be rewritten.
-        StateRewrittenWrongly: rewritten state is not what it was.
+        StateRewrittenWrongly: rewritten state differs from the original.
     """
     states = [_State(spark, chain) for chain in chains if _recorded(chain) not in (None, partitions)]
     for state in states:
@@ -81,7 +81,7 @@ def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitio
 
 
 def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
-    """Check by what describes the state alone whether `rewrite_state` could be called.
+    """Check from the descriptions of the state alone whether `rewrite_state` could succeed.
 
     Raises:
         StateNotRewritable: an operator's state cannot be rewritten.
@@ -124,7 +124,7 @@ class _State:
         ]
 
     def rewrite(self, partitions: int) -> BatchId:
-        """Rewrite it; return the batch that has the new state."""
+        """Rewrite it; return the batch with the new state."""
         chain, had = self.chain, int(self._conf[PARTITIONS])
         if not self._metadata:
             _record(chain, partitions)
@@ -170,7 +170,7 @@ class _State:
         return all(_key(frame) for frame in stores)
 
     def _contents(self, number: int, batch: BatchId, partitions: int) -> dict[tuple[str, str], Contents]:
-        """Return what an operator's state stores hold, by store and column family."""
+        """Return the content of an operator's state stores, by store and column family."""
         return {
             (store, family): contents
             for store in self._metadata[number].stores
@@ -178,13 +178,13 @@ class _State:
         }
 
     def _read(self, number: int, store: str, batch: BatchId) -> DataFrame:
-        """Return a store's rows as they are stored, a partition of the frame for each of the state."""
+        """Return a store's rows as stored, with one partition of the frame per state partition."""
         reader = self._spark.read.format("statestore").option(read_as_stored(self._spark), True)
         return reader.options(operatorId=number, storeName=store, batchId=batch).load(str(self.chain.checkpoint))
 
 
 def _key(frame: DataFrame) -> list[str]:
-    """Return the columns by which rows are given to partitions; none for a store that has one row for everything."""
+    """Return the columns that decide a row's partition; none for a store with a single row for everything."""
     kind: Any = frame.schema["partition_key"].dataType
     names: list[str] = kind.names
     return names
@@ -195,7 +195,7 @@ def _measured(frame: DataFrame, partitions: int) -> dict[str, Contents]:
 
     row = frame.select(
         f.col("column_family_name").alias("family"),
-        # Sums of 64 bits do not fit into 64 bits.
+        # The sum of 64-bit numbers does not fit into 64 bits.
         f.xxhash64("key_bytes", "value_bytes").cast("decimal(20,0)").alias("hash"),
         f.expr(f"pmod(hash(partition_key.*), {partitions}) <> spark_partition_id()").alias("misplaced"),
     )
@@ -204,13 +204,13 @@ def _measured(frame: DataFrame, partitions: int) -> dict[str, Contents]:
 
 
 def _recorded(chain: RestoredChain) -> int | None:
-    """Return the number of partitions that a checkpoint is bound to."""
+    """Return the number of partitions fixed by a checkpoint."""
     found = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {}).get(PARTITIONS)
     return None if found is None else int(found)
 
 
 def _record(chain: RestoredChain, partitions: int) -> None:
-    """Bind the checkpoint of a chain without state to another number; a hard link to the old entry stays as it is."""
+    """Change the number fixed by the checkpoint of a stateless chain; a hard link to the old entry does not change."""
     entry = read_offsets(chain.checkpoint, chain.batch)
     conf = {**entry.metadata["conf"], PARTITIONS: str(partitions)}
     file = chain.checkpoint / "offsets" / str(chain.batch)

@@ -1,7 +1,7 @@
-"""Compares the state that a chain takes over with the state that its new query keeps; Spark plans it for that.
+"""Compares the state that a chain takes over with its new query's state, which Spark plans for this.
 
-Spark itself compares types and numbers. What it does not, and would take for the state of something else, is compared
-here: which operator a state is of, and by which names its columns go.
+Spark itself compares types and numbers. It does not compare the owners of state and the names of columns, and would
+accept the state of something else; these are compared here.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def match_state(
     dataflow: Dataflow,
     checkpoint: Path,
 ) -> tuple[Finding, ...]:
-    """Put the state of a restored checkpoint where the new query looks for it; return what came of whose state.
+    """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
 
     Args:
         spark: the session.
         graph: the job's graph.
         restored: the snapshot.
-        state: what the chain takes over.
+        state: the state that the chain takes over.
         chain: the chain.
         dataflow: its query.
-        checkpoint: its checkpoint directory, whose inputs are those of the query.
+        checkpoint: its checkpoint directory, which already has the query's inputs.
     """
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
@@ -93,7 +93,7 @@ def match_state(
 
 
 def _asked(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
-    """Ask Spark about a copy of what describes the state: it leaves a description of the next batch there."""
+    """Ask Spark, with a copy of the state's descriptions: Spark writes a description of the next batch there."""
     with tempfile.TemporaryDirectory(prefix="asked-", dir=checkpoint.parent) as scratch:
         for file in checkpoint.glob("**/*"):
             path = file.relative_to(checkpoint)
@@ -106,7 +106,7 @@ def _asked(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: Bat
 
 
 def describes(path: str) -> bool:
-    """Return whether a file of a checkpoint tells of positions or of the form of state, and holds none."""
+    """Return whether a checkpoint file describes positions or the form of state, and contains no state."""
     return not path.startswith("state/") or "/_metadata/" in path or "/_stateSchema/" in path
 
 

@@ -1,4 +1,4 @@
-"""What a chain takes over from a snapshot, also from other chains of it than the one of its name."""
+"""The state and positions that a chain takes over from a snapshot, possibly from chains with other names."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time
 
 Wanted = Callable[[str], bool]
-"""Whether a file of a chain is needed, by its path."""
+"""Decides by a file's path whether it is needed."""
 
 
 class SourceReadDifferently(CannotRestore):
-    """A source stood twice in a query, at two positions, and stands in the new one as often no more."""
+    """A source was read twice in a query, from two positions, and is read less often in the new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FormerInput:
-    """A line of the offset log of a chain of the snapshot: its number, its directory below `sources/`, its offset."""
+    """A line in the offset log of a snapshot's chain: its number, its directory below `sources/`, its offset."""
 
     line: int
     directory: int
@@ -39,13 +39,13 @@ class _FormerInput:
 
 
 class Takeover:
-    """What one chain of the job takes over.
+    """The take-over of one chain of the job.
 
     Args:
         restored: the snapshot.
         chain: the chain.
         checkpoint: its directory for Spark's checkpoint.
-        beside: a directory for what comes from other chains of the snapshot.
+        beside: a directory for files from other chains of the snapshot.
     """
 
     def __init__(self, restored: Restored, chain: ChainPlan, checkpoint: Path, beside: Path) -> None:
@@ -60,7 +60,7 @@ class Takeover:
         )
 
     def download(self, locate: Locate, candidates: Sequence[Path], wanted: Wanted | None = None) -> None:
-        """Bring the files. Raises like `streamjob_runtime.restoring.download.download`."""
+        """Download the files. Raises the errors of `streamjob_runtime.restoring.download.download`."""
         state = self.state
         if state is None:
             return
@@ -88,7 +88,7 @@ class Takeover:
     def files_read(
         self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]
     ) -> frozenset[str]:
-        """Return the files that a source had read, given the sources and directories of the new query."""
+        """Return the files that a source has read, given the sources and directories of the new query."""
         holder = self._holder(uid)
         if holder is None:
             return frozenset()
@@ -98,10 +98,10 @@ class Takeover:
         return frozenset.intersection(*each) if each else frozenset()
 
     def graft_inputs(self, dataflow: Dataflow) -> bool:
-        """Give the checkpoint the inputs of the new query, by their uids; return whether that changed anything.
+        """Give the checkpoint the inputs of the new query, by uid; return whether that changed anything.
 
         Raises:
-            SourceReadDifferently: a source stood at two positions, and has to be read from one.
+            SourceReadDifferently: a source was at two positions, but has to be read from one.
         """
         state = self.state
         if state is None or not self.needs_graft(dataflow):
@@ -125,11 +125,11 @@ class Takeover:
         return True
 
     def needs_graft(self, dataflow: Dataflow) -> bool:
-        """Return whether the query has other inputs, or other state, than the checkpoint that it would go on from."""
+        """Return whether the query has other inputs, or other state, than its checkpoint."""
         if self.state is None:
             return False
-        # What was read as a source may come from a chain of its own, under the same uid, and what the chain reads by a
-        # channel, another may have read up to another position.
+        # A former source may now be a chain with the same uid. And the chain's input channels may have been read by
+        # another chain, up to another position.
         before = inputs_read(self._restored.manifest, self.state)
         now = {uid: self._origin.consumed.get(producer, 0) for uid, producer in dataflow.channels.items()}
         same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources)
@@ -146,7 +146,7 @@ class Takeover:
         return lines[taken]
 
     def _holder(self, uid: OperatorUid) -> tuple[ChainState, Path] | None:
-        """Return the chain of the snapshot that had read a source, and where its files are."""
+        """Return the snapshot's chain that has read a source, and the location of its files."""
         chain = self._origin.positions.get(uid)
         if chain is None or self.state is None:
             return None
@@ -155,7 +155,7 @@ class Takeover:
         return next((other, self._beside / other.uid) for other in self._others() if other.uid == chain)
 
     def _others(self) -> Iterator[ChainState]:
-        """Yield the other chains of the snapshot whose sources the chain reads on."""
+        """Yield the snapshot's other chains whose sources the chain continues to read."""
         if self.state is None:
             return
         uids: dict[ChainUid, None] = dict.fromkeys(self._origin.positions.values())
@@ -170,7 +170,7 @@ class Takeover:
         sources: Sequence[OperatorUid] = (),
         directories: Sequence[int] = (),
     ) -> dict[OperatorUid, list[_FormerInput]]:
-        """Return the lines of a former offset log by uid."""
+        """Return the lines of a previous offset log by uid."""
         inputs = tuple(each.uid for each in chain.inputs)
         if inputs != tuple(sources):
             directories = _directories(checkpoint, inputs)
@@ -182,7 +182,7 @@ class Takeover:
 
 
 def _directories(checkpoint: Path, inputs: Sequence[OperatorUid]) -> list[int]:
-    """Return the directories of a query's sources: one that stands twice has one in a union, and two in a join."""
+    """Return the directories of a query's sources: a source read twice has one directory in a union, two in a join."""
     there = {int(each.name) for each in (checkpoint / "sources").glob("[0-9]*")}
     if len(set(inputs)) == len(inputs) or max(there, default=-1) >= len(set(inputs)):
         return list(range(len(inputs)))

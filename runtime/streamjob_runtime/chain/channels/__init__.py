@@ -1,1 +1,1 @@
-"""Streams between chains, on Spark: what a producer writes and its consumers read."""
+"""Streams between chains, on Spark: written by a producer, read by its consumers."""

@@ -1,4 +1,4 @@
-"""In-flight data in snapshots: what a consumer's cut had not read yet of what its producer's cut had emitted."""
+"""In-flight data in snapshots: the output up to the producer's cut that the consumer's cut had not read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FOLDER = "channels/"
 
 
 def segment_folder(producer: ChainUid) -> str:
-    """Return the folder of a stream's segments among the files of a chain: there is none like it in a checkpoint."""
+    """Return the folder of a stream's segments among the files of a chain; no checkpoint contains such a folder."""
     return f"{_FOLDER}{producer}"
 
 
 def segment_path(producer: ChainUid, name: str) -> str:
-    """Return what a snapshot calls a segment."""
+    """Return the path of a segment in snapshots."""
     return f"{segment_folder(producer)}/{name}"
 
 
@@ -31,7 +31,7 @@ def is_segment(path: str) -> bool:
 
 
 def names_in_flight(cut: ChainCut) -> dict[ChainUid, tuple[str, ...]]:
-    """Return the segments that a chain is to store for a cut, each once, by the chain that wrote them."""
+    """Return the segments that a chain must store for a cut, each once, by the chain that wrote them."""
     entries = {producer: list(left) for producer, left in cut.in_flight.items()}
     for fed_back in cut.fed_back.values():
         entries.setdefault(cut.chain, []).extend(fed_back.entries)
@@ -42,11 +42,12 @@ def names_in_flight(cut: ChainCut) -> dict[ChainUid, tuple[str, ...]]:
 
 
 def channel_states(cut: ChainCut, files: Iterable[FileRef]) -> tuple[ChannelState, ...]:
-    """Return what a snapshot says of the channels that a chain reads, and of the feedback channels that it writes.
+    """Return the snapshot's description of the channels that a chain reads, and of the feedback channels that it
+    writes.
 
     Args:
         cut: the chain's cut.
-        files: its files in the store, the segments in flight among them.
+        files: its files in the store, including the segments in flight.
     """
     stored = {file.path: file for file in files if is_segment(file.path)}
     forward = [
@@ -90,7 +91,7 @@ def _stored(producer: ChainUid, entry: Entry, stored: Mapping[str, FileRef]) -> 
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog:
-    """A producer's log as its consumers left it: entries that one of them has still to read, and what comes next."""
+    """A producer's log as its consumers left it: the entries that one of them still has to read, and the next index."""
 
     entries: tuple[Entry, ...]
     next: int
@@ -99,7 +100,7 @@ class RestoredLog:
 
 
 def restored_log(channels: Sequence[ChannelState]) -> RestoredLog:
-    """Return a producer's log from what a snapshot says of its channels, of which there is one at least."""
+    """Return a producer's log from a snapshot's description of its channels; there must be at least one."""
     entries: dict[int, Entry] = {}
     files: dict[str, FileRef] = {}
     for entry in (entry for channel in channels for entry in channel.entries):

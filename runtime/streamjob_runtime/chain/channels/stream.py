@@ -1,7 +1,7 @@
-"""The stream of one chain: the files of its batches, and the index in the JVM that its consumers read by.
+"""The stream of one chain: the files of its batches, and the index in the JVM by which its consumers read.
 
-Nothing is decided here: which entries there are, how far a consumer may read and what is no longer needed, the callers
-say. The index is in memory only, because no local state outlives an epoch.
+This module makes no decisions: the callers decide which entries exist, how far a consumer may read, and what is no
+longer needed. The index is in memory only, because no local state outlives an epoch.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Reading:
 
 
 class Stream:
-    """What one chain sends to the chains that read it.
+    """The output of one chain for the chains that read it.
 
     Args:
         spark: the session.
-        stream_id: names the stream within the JVM; no two open streams have the same.
-        directory: where the segments are; created if it is missing.
+        stream_id: the stream's name within the JVM; unique among open streams.
+        directory: the directory of the segments; created if it is missing.
         base: the index of the first entry.
-        segment_records: most records of a segment.
+        segment_records: maximum number of records per segment.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Stream:
         self._index.open(stream_id, base)
 
     def write(self, frame: DataFrame, batch: BatchId) -> tuple[Segment, ...]:
-        """Compute a batch in one Spark job and write its rows, without making them readable.
+        """Compute a batch in one Spark job and write its rows, but do not make them readable yet.
 
         Returns:
-            Its segments in the order of the rows; none if there are no rows.
+            Its segments in the order of the rows; empty if there are no rows.
         """
         prefix = f"{batch}-{self._token}"
         rows = java_frame(frame)
@@ -77,11 +77,11 @@ class Stream:
         return tuple(_parse(line) for line in lines.splitlines())
 
     def append(self, index: int, segments: Sequence[Segment]) -> None:
-        """Append an entry, of no records if it has no segments; `index` has to be that of the next one."""
+        """Append an entry, without records if it has no segments; `index` must be the next one."""
         self.extend(index, [segments])
 
     def extend(self, index: int, entries: Sequence[Sequence[Segment]]) -> None:
-        """Append several entries at once, the first of which gets `index`."""
+        """Append several entries at once; the first one gets `index`."""
         if entries:
             self._index.append(self._id, index, "\n".join(",".join(map(_text, segments)) for segments in entries))
 
@@ -96,14 +96,14 @@ class Stream:
             (self._directory / name).unlink(missing_ok=True)
 
     def reader(self, consumer: str, schema: StructType, event_time: Sequence[str] = (), *, begin: int = 0) -> Reading:
-        """Return what a consumer reads.
+        """Return a consumer's view of the stream.
 
         Args:
             consumer: the reader, as passed to `serve`.
-            schema: the producer's output.
-            event_time: the columns that carry event time, no others do; the delay is the producer's. The watermark
-                of the reading is moved by `InputWatermarks.advance` only, never by the rows.
-            begin: the index of the entry that the consumer reads first, if it has never read the stream.
+            schema: the schema of the producer's output.
+            event_time: exactly the columns that have event time; the delay is the producer's. Only
+                `InputWatermarks.advance` moves the watermark of the reading, never the rows.
+            begin: the index of the consumer's first entry, if it has never read the stream.
         """
         options = {
             "stream": self._id,
@@ -115,7 +115,7 @@ class Stream:
         return Reading(*with_event_time(frame, schema, event_time))
 
     def close(self) -> None:
-        """Forget the stream; its files stay."""
+        """Remove the stream from the JVM; its files stay."""
         self._index.close(self._id)
 
 

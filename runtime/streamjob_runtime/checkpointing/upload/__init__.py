@@ -1,4 +1,4 @@
-"""Brings the files of a cut into the store: incremental, packed, asynchronous."""
+"""Uploads the files of a cut: incrementally, in packs, asynchronously."""
 
 from streamjob_runtime.checkpointing.upload.packing import (
     HeldFile,

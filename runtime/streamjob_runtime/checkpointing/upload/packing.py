@@ -1,12 +1,12 @@
 """Decides how the files of a cut get into the store: reused, uploaded alone, or packed into one object.
 
 A checkpoint needs dozens of files of a few kilobytes (logs, schemas, changelogs), and a request costs more than their
-bytes; so the new small ones of a checkpoint are concatenated. An object stays as long as one file in it is referred to,
-so files that live long are packed apart from those that the next few checkpoints give up, and what lives on in too many
-packs is packed again (`repacking`).
+bytes. So the small new ones of a checkpoint are concatenated. An object stays as long as one of its files is referred
+to. So long-lived files are packed separately from those that the next few checkpoints give up, and files that survive
+in too many packs are packed again (`repacking`).
 
-A file that grows by appending, such as the log of the file source, would go up whole each time. It goes up in pieces
-whose bounds do not move as it grows, so that those behind which it grew are in the store already.
+A file that grows by appending, such as the log of the file source, would be uploaded whole each time. Instead it is
+uploaded in pieces whose bounds do not move as it grows, so the earlier pieces are in the store already.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from streamjob_runtime.spark.checkpoint_dir.files import is_uniquely_named
 from streamjob_runtime.spark.checkpoint_dir.sources import grows_by_appending
 
 Identity = NewType("Identity", str)
-"""What makes two files the same one: the path for files that are named uniquely, the content for others."""
+"""Equal for files that are the same: the path of uniquely named files, the content of others."""
 
 PACK_BELOW = 256 * 1024
 PACK_TARGET = 8 * 1024 * 1024
 LARGEST_PIECE = 256 * 1024
 LEAST_PIECE = 16 * 1024
 WHOLE_BELOW = 64 * 1024
-"""Files that grow by appending go up whole below this size, in bytes."""
+"""Files that grow by appending are uploaded whole below this size, in bytes."""
 
 FilePosition = tuple[str, int]
-"""A file's path, and where in the file a piece of it begins; 0 for a whole file."""
+"""A file's path, and the offset of a piece in it; 0 for a whole file."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """A file of a cut as it lies in its hold, or a piece of one.
+    """A file of a cut in its hold, or a piece of one.
 
     Args:
         path: relative to the chain's checkpoint directory.
         size: in bytes.
-        sha256: of its content; None where the path alone is its identity, so that it need not be read to know it.
-        at: where in the file the piece begins; 0 for a whole file.
+        sha256: the hash of its content; None if the path alone is its identity, so that it need not be read.
+        at: the offset of the piece in the file; 0 for a whole file.
     """
 
     path: str
@@ -53,25 +53,25 @@ class HeldFile:
 
     @property
     def position(self) -> FilePosition:
-        """What tells it from all others of its cut."""
+        """Its unique position within its cut."""
         return self.path, self.at
 
     @property
     def identity(self) -> Identity:
-        """What makes another file the same as this one."""
+        """Its identity, which equal files share."""
         return by_path(self.path) if self.sha256 is None else by_content(self.sha256, self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What is to be done for the files of a cut.
+    """The plan for uploading the files of a cut.
 
     Args:
-        reused: files that the store has, as the manifest is to refer to them.
-        alone: files that become an object each.
+        reused: files in the store, in the form of the manifest.
+        alone: files that become separate objects.
         packs: groups of files; each group becomes one object, in this order.
-        twins: files whose content another file of the plan has, by position, with the position of that file.
-        repacked: files among those that are packed which the store has, in packs that are to be given up.
+        twins: files with the same content as another file of the plan: by position, with the position of the other.
+        repacked: packed files that are already in the store, in packs to be given up.
     """
 
     reused: tuple[FileRef, ...]
@@ -87,22 +87,22 @@ class UploadPlan:
 
     @property
     def objects(self) -> int:
-        """Objects to create."""
+        """Number of objects to create."""
         return len(self.alone) + len(self.packs)
 
 
 def by_path(path: str) -> Identity:
-    """Return the identity of a file that is named uniquely."""
+    """Return the identity of a uniquely named file."""
     return Identity(f"path:{path}")
 
 
 def by_content(sha256: str, size: int) -> Identity:
-    """Return the identity of a file whose name may be used again for another content."""
+    """Return the identity of a file whose name may be reused for other content."""
     return Identity(f"sha256:{sha256}:{size}")
 
 
 def known_files(refs: Iterable[FileRef]) -> dict[Identity, FileRef]:
-    """Return the files of earlier completed checkpoints of a chain by identity, for `plan_upload`; later ones win."""
+    """Return the files of a chain's earlier completed checkpoints by identity, for `plan_upload`; later ones win."""
     known: dict[Identity, FileRef] = {}
     for ref in refs:
         known[by_content(ref.sha256, ref.length)] = ref
@@ -112,13 +112,14 @@ def known_files(refs: Iterable[FileRef]) -> dict[Identity, FileRef]:
 
 
 def pieces(size: int) -> Iterator[tuple[int, int]]:
-    """Yield where the pieces of a file that grows by appending begin, and how long they are.
+    """Yield offset and length of the pieces of a file that grows by appending.
 
-    Behind pieces of the largest size the rest is cut as its binary digits say. So a byte is in a new piece as often as
-    there are sizes, five times, however large the file becomes; but for the last ones, fewer than `LEAST_PIECE`.
+    After pieces of the maximum size, the rest is cut according to its binary digits. So a byte is part of a new piece
+    only once per size, five times, however large the file becomes. The exception are the last bytes, fewer than
+    `LEAST_PIECE`.
 
     Args:
-        size: of the file, in bytes.
+        size: the file's size in bytes.
     """
     if size < WHOLE_BELOW:
         yield 0, size
@@ -138,13 +139,13 @@ def plan_upload(
     pack_below: int = PACK_BELOW,
     pack_target: int = PACK_TARGET,
 ) -> UploadPlan:
-    """Return what is reused, what goes up alone and what is packed together.
+    """Return which files are reused, uploaded alone and packed together.
 
     Args:
-        files: the files of one cut; their positions differ.
-        known: files in the store that may be reused; a size that differs is not the same file.
+        files: the files of one cut, with different positions.
+        known: reusable files in the store; a file with another size is not the same.
         pack_below: files smaller than this are packed, in bytes.
-        pack_target: a pack is closed before it grows beyond this, in bytes; and so much is packed again at most.
+        pack_target: maximum size of a pack in bytes, and of the data that is packed again.
     """
     reused: list[tuple[HeldFile, FileRef]] = []
     fresh: list[HeldFile] = []
@@ -197,7 +198,7 @@ def _packs(files: Sequence[HeldFile], target: int) -> Iterator[tuple[HeldFile, .
 
 
 def _is_lasting(file: HeldFile) -> bool:
-    """Whether a file tends to outlive the next snapshot of its store: schemas, metadata and SSTs do."""
+    """Whether a file usually outlives the next snapshot of its store: schemas, metadata and SSTs do."""
     if grows_by_appending(file.path):
         return file.size >= (LEAST_PIECE if file.at else WHOLE_BELOW)
     return file.path == "metadata" or bool({"_metadata", "_stateSchema", "SSTs"} & set(file.path.split("/")))

@@ -1,4 +1,4 @@
-"""Uploads the files of a cut beside the stream."""
+"""Uploads the files of a cut while the stream runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 from streamjob_runtime.spark.checkpoint_dir.sources import grows_by_appending
 
 KeyOf = Callable[[str], Key]
-"""Gives the key of an object by the SHA-256 of its content, 64 hex digits."""
+"""Returns the key of an object from the SHA-256 of its content, 64 hex digits."""
 
 
 class UploadCancelled(StreamJobError):
@@ -36,18 +36,18 @@ class UploadCancelled(StreamJobError):
 
 
 class HeldFileChanged(StreamJobError):
-    """A file that is held for a checkpoint does not have the content that it is known by."""
+    """The content of a held file does not match its hash or size."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadStatistics:
-    """How far an upload is, and what it saved.
+    """The progress of an upload, and its savings.
 
     Args:
         files: files of the cut.
-        reused_files: those of them that the store had.
-        repacked_files: those that it had too, in packs of which too little is needed, and that go up once more.
-        objects: objects that are created.
+        reused_files: files that were in the store already.
+        repacked_files: files that were there too, but in packs with too little living data, and are uploaded again.
+        objects: created objects.
         uploaded_bytes: bytes uploaded so far.
         upload_bytes: bytes to upload: Flink's checkpointed size.
         total_bytes: bytes of all files of the cut: Flink's full size.
@@ -63,7 +63,7 @@ class UploadStatistics:
 
 
 class Progress:
-    """Lets other threads watch and cancel one upload."""
+    """Lets other threads observe and cancel one upload."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,12 +82,12 @@ class Progress:
         return self._cancelled.is_set()
 
     def statistics(self) -> UploadStatistics:
-        """Return how far the upload is."""
+        """Return the progress of the upload."""
         with self._lock:
             return replace(self._statistics, uploaded_bytes=self._uploaded)
 
     def objects(self) -> frozenset[Key]:
-        """Return the objects that the upload has created, or may have: named here before they are written."""
+        """Return the objects that the upload has created or may have: they are listed before they are written."""
         with self._lock:
             return frozenset(self._objects)
 
@@ -117,12 +117,12 @@ def _shared_key(epoch: Epoch, generation: int, sha256: str) -> Key:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the files of a snapshot go.
+    """The destination of a snapshot's files.
 
     Args:
         uploader: writes to its store.
         known: files that need no upload.
-        key_of: names new objects.
+        key_of: returns the keys of new objects.
     """
 
     uploader: Uploader
@@ -130,16 +130,16 @@ class Target:
     key_of: KeyOf
 
     def upload(self, hold: Hold, progress: Progress | None = None) -> tuple[FileRef, ...]:
-        """Bring the files of a cut there; see `Uploader.upload`."""
+        """Upload the files of a cut; see `Uploader.upload`."""
         return self.uploader.upload(hold, self.known, self.key_of, progress)
 
 
 class Uploader:
-    """Uploads cuts of any chain of a job with a bounded number of threads; every method may be called from any thread.
+    """Uploads cuts of any chain of a job with a limited number of threads; thread-safe.
 
     Args:
-        store: where the objects go; rooted at the job.
-        threads: objects that are uploaded at a time, over all checkpoints.
+        store: the store for the objects, at the job's root.
+        threads: number of objects uploaded at a time, over all checkpoints.
     """
 
     def __init__(self, store: Store, threads: int = 4) -> None:
@@ -156,15 +156,15 @@ class Uploader:
         pack_below: int = PACK_BELOW,
         pack_target: int = PACK_TARGET,
     ) -> tuple[FileRef, ...]:
-        """Upload what the store does not have; return the files of the cut in the manifest's form, by path.
+        """Upload the files that the store lacks; return the files of the cut in the manifest's form, by path.
 
-        Blocks until all is uploaded, or until a first object failed and the running ones have ended.
+        Blocks until everything is uploaded, or until an object has failed and running uploads have ended.
 
         Args:
-            hold: the cut; it must not be released before this returns.
-            known: files of earlier completed checkpoints that may be reused.
-            key_of: names new objects.
-            progress: to watch and cancel the upload.
+            hold: the cut; do not release it before this returns.
+            known: reusable files of earlier completed checkpoints.
+            key_of: returns the keys of new objects.
+            progress: reports progress, and cancels.
             pack_below: files smaller than this are packed, in bytes.
             pack_target: see `plan_upload`.
 
@@ -186,7 +186,7 @@ class Uploader:
                 total_bytes=sum(file.size for file in files),
             )
         )
-        # Large ones first: the last to end decides how long the upload takes.
+        # Large ones first: the last one to end decides the duration of the upload.
         alone = sorted(plan.alone, key=lambda file: file.size, reverse=True)
         tasks = [
             *(self._pool.submit(self._alone, hold.directory, file, key_of, progress) for file in alone),
@@ -198,7 +198,7 @@ class Uploader:
         return tuple(refs[position] for position in sorted(refs))
 
     def close(self) -> None:
-        """Wait for running uploads to end; uploads that have not begun are dropped."""
+        """Wait for running uploads to end; drop those that have not begun."""
         self._pool.shutdown(cancel_futures=True)
 
     def _alone(self, directory: Path, file: HeldFile, key_of: KeyOf, progress: Progress) -> list[FileRef]:
@@ -236,9 +236,9 @@ class Uploader:
 
 
 def held_files(hold: Hold) -> tuple[HeldFile, ...]:
-    """Return the files of a hold with their sizes, and with a hash where the name does not tell the content.
+    """Return the files of a hold with their sizes, and with a hash if the name does not identify the content.
 
-    What grows by appending comes in pieces.
+    Files that grow by appending are returned in pieces.
     """
     unique = (HeldFile(path, (hold.directory / path).stat().st_size) for path in hold.files.unique)
     return (*(held for path in hold.files.per_checkpoint for held in _hashed(hold.directory, path)), *unique)

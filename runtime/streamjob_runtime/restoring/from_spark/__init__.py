@@ -1,4 +1,4 @@
-"""Takes over the checkpoint of a plain Structured Streaming query: makes a savepoint of it that a job starts from."""
+"""Converts the checkpoint of a plain Structured Streaming query to a savepoint for a job."""
 
 from streamjob_runtime.restoring.from_spark.query_check import check_query
 from streamjob_runtime.restoring.from_spark.taking import take_over

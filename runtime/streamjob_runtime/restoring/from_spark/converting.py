@@ -1,8 +1,8 @@
-"""Gives state of checkpoint format 1 the names of format 2, in a local copy.
+"""Renames state files of checkpoint format 1 to the names of format 2, in a local copy.
 
-Where a version has a snapshot, the formats differ in names only: Spark loads `<version>_<id>.zip` if the commit log
-names the id, and looks at nothing else. A changelog carries its ancestors' ids in its head, so a version that ends with
-one cannot be renamed.
+For a version with a snapshot, the formats differ only in names: Spark loads `<version>_<id>.zip` if the commit log
+names the id, and reads nothing else. A changelog contains its ancestors' ids, so a version that ends with one cannot be
+renamed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 def give_ids(
     checkpoint: Path, batch: BatchId, operators: Mapping[int, OperatorMetadata], partitions: int, uri: str
 ) -> None:
-    """Rename the snapshots that a committed batch left, and name their ids in its commit.
+    """Rename the snapshots of a committed batch, and write their ids into its commit.
 
     Args:
         checkpoint: a local copy of the checkpoint.
         batch: the batch.
-        operators: the stateful operators by their numbers.
-        partitions: how many state partitions there are.
-        uri: what messages call the checkpoint.
+        operators: the stateful operators by number.
+        partitions: number of state partitions.
+        uri: the checkpoint's name in messages.
 
     Raises:
         UnsupportedState: a store has no snapshot of that version.

@@ -1,4 +1,4 @@
-"""Why a plain query's checkpoint cannot be taken over, one class per cause. Nothing was started or changed."""
+"""The reasons why a plain query's checkpoint cannot be taken over, one class per cause. Nothing was changed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from streamjob.errors import CannotRestore
 
 
 class NotTaken(CannotRestore):
-    """The job cannot go on from the query; `concerns` is what of the job does not fit."""
+    """The job cannot continue from the query; `concerns` names the parts of the job that do not fit."""
 
     concerns: ClassVar[Kind]
 
 
 class NoQueryThere(CannotRestore):
-    """The place holds no checkpoint of a Structured Streaming query."""
+    """The location has no checkpoint of a Structured Streaming query."""
 
 
 class QueryOutOfReach(CannotRestore):
-    """The place of the query's checkpoint does not exist, or may not be read."""
+    """The location of the query's checkpoint does not exist, or is not readable."""
 
 
 class NothingCommitted(CannotRestore):
@@ -27,15 +27,15 @@ class NothingCommitted(CannotRestore):
 
 
 class UnknownCheckpoint(CannotRestore):
-    """A file of the checkpoint has a form that Spark 4.3 does not write."""
+    """A file of the checkpoint does not have the format of Spark 4.3."""
 
 
 class IncompleteCheckpoint(CannotRestore):
-    """A file that the last committed batch needs is not in the checkpoint."""
+    """A file of the last committed batch is missing in the checkpoint."""
 
 
 class NotOneChain(NotTaken):
-    """The job runs as several Spark queries, and the checkpoint is of one."""
+    """The job runs as several Spark queries, but the checkpoint belongs to one."""
 
     concerns = Kind.JOB
 
@@ -53,6 +53,6 @@ class OtherState(NotTaken):
 
 
 class UnsupportedState(NotTaken):
-    """The query's state is kept in a way that a job cannot go on with."""
+    """The query keeps its state in a way that jobs do not support."""
 
     concerns = Kind.OPERATOR

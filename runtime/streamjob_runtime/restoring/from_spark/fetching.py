@@ -1,7 +1,7 @@
-"""Brings what a restart at the last committed batch needs of a plain query's checkpoint into a local directory.
+"""Downloads the files of a plain query's checkpoint that a restart at the last committed batch needs.
 
-The checkpoint is only read. State of checkpoint format 1, Spark's default, has no ids in its names; a version whose
-snapshot is there consists of that zip and of the files that it lists.
+The checkpoint is only read. State of checkpoint format 1, Spark's default, has no ids in its names; a version with a
+snapshot consists of that zip and the files listed in it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Listing:
         return sorted(int(match[2]) for match in matches if match is not None and match[1] == log)
 
     def logs(self, batch: BatchId) -> list[str]:
-        """Return the logs of a batch and of the one before it, the sources' own files, and what describes the state."""
+        """Return the logs of a batch and of the previous one, the sources' files, and descriptions of state."""
         wanted = {"metadata", *(f"{log}/{each}" for log in ("offsets", "commits") for each in (batch - 1, batch))}
         return sorted(
             key for key in self.keys if key in wanted or key.startswith("sources/") or _DESCRIPTION.fullmatch(key)
         )
 
     def snapshots(self, version: int) -> list[str]:
-        """Return the zips of a version, of state without ids."""
+        """Return the zips of a version, for state without ids."""
         return sorted(key for key in self.keys if key.startswith("state/") and key.endswith(f"/{version}.zip"))
 
     def state(self) -> list[str]:
@@ -54,11 +54,12 @@ class Fetching:
     """Downloads files of a checkpoint.
 
     Args:
-        store: the store that has it, at its root.
+        store: the store, at the checkpoint's root.
         listing: its files.
         target: the local directory.
-        uri: what messages call it.
-        tables: False to make empty files of RocksDB's tables, which hold the state and describe nothing.
+        uri: the checkpoint's name in messages.
+        tables: False to create empty files in place of RocksDB's tables, which contain the state and no description of
+            it.
     """
 
     def __init__(self, store: Store, listing: Listing, target: Path, uri: str, *, tables: bool) -> None:
@@ -72,7 +73,7 @@ class Fetching:
         """Download some files.
 
         Raises:
-            IncompleteCheckpoint: the checkpoint does not have one of them.
+            IncompleteCheckpoint: the checkpoint lacks one of them.
             StoreError: the store failed.
         """
         for key in keys:
@@ -89,11 +90,11 @@ class Fetching:
                 done.result()
 
     def fetch_snapshots(self, zips: Sequence[str]) -> None:
-        """Download zips and the files that they list.
+        """Download zips and the files listed in them.
 
         Raises:
             UnreadableCheckpointFile: a zip cannot be read.
-            IncompleteCheckpoint: the checkpoint does not have one of the files.
+            IncompleteCheckpoint: the checkpoint lacks one of the files.
             StoreError: the store failed.
         """
         self.fetch(zips)

@@ -1,4 +1,4 @@
-"""What `streamjob check` says of a plain query's checkpoint: what a start from there would do; nothing is written."""
+"""Checks a plain query's checkpoint for `streamjob check`: finds the effects of a start without writing anything."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
-"""Asks the sinks and Spark what the graphs do not tell: `streamjob_runtime.process.start_check.examine`."""
+"""Asks the sinks and Spark for problems beyond the graphs: `streamjob_runtime.process.start_check.examine`."""
 
 
 def check_query(
     named: str, loaded: LoadedJob, plan: Plan, job: JobId, allow: bool, examine: Examine | None, clock: Clock
 ) -> tuple[str, Comparison]:
-    """Compare a job with a plain query; return the checkpoint's URI, and what becomes of each part.
+    """Compare a job with a plain query; return the checkpoint's URI, and the findings for the parts.
 
-    Logs and what describes the state are brought into a scratch directory, not the state.
+    Downloads logs and descriptions of the state to a scratch directory, but not the state.
 
     Args:
         named: see `take_over`.
         loaded: the job.
         plan: its chains.
-        job: the job in its store.
-        allow: state that the job has no place for is given up.
-        examine: asks the sinks and Spark; None to leave that out.
+        job: the job's identity in the store.
+        allow: discard state for which the job has no operator.
+        examine: asks the sinks and Spark; None to skip this.
         clock: seconds since 1970.
 
     Raises:
-        CannotRestore: the checkpoint cannot be used for any job.
-        InvalidInput: the place cannot be opened, or Spark refuses a part of the job.
+        CannotRestore: the checkpoint is unusable for any job.
+        InvalidInput: the location cannot be opened, or Spark refuses a part of the job.
         StoreError: the store failed.
     """
     location = query_location(named)
@@ -84,7 +84,7 @@ def _files(hold: Hold) -> tuple[FileRef, ...]:
 
 
 def _refused(error: NotTaken, spec: JobSpec) -> Iterator[Finding]:
-    """Yield a finding for each part that the refusal is about."""
+    """Yield a finding for each part that the refusal concerns."""
     parts = {
         Kind.SOURCE: [each.uid for each in spec.sources],
         Kind.OPERATOR: [each.uid for each in spec.operators],

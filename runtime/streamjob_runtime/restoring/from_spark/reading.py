@@ -1,4 +1,4 @@
-"""Reads a plain query where it stopped, and describes it as a savepoint of the job that is to go on from there."""
+"""Reads a stopped plain query, and describes it as a savepoint of the job that will continue it."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A plain query where it stopped, in a local directory.
+    """A stopped plain query, in a local directory.
 
     Args:
         uri: its checkpoint.
         checkpoint: the local directory.
         batch: the last committed batch.
-        sources: what of the job its sources are, in its order.
-        operators: what Spark says of its stateful operators, by their numbers.
-        partitions: of its state; None if it keeps none.
+        sources: the job's sources that match the query's, in the query's order.
+        operators: Spark's metadata of its stateful operators, by number.
+        partitions: number of its state partitions; None if it has no state.
     """
 
     uri: str
@@ -74,23 +74,23 @@ class Query:
 
 
 def query_location(named: str) -> Location:
-    """Return the place of a query's checkpoint.
+    """Return the location of a query's checkpoint.
 
     Args:
-        named: a path, `file:///…`, `s3://…` or `s3a://…`; with or without `spark:` before it.
+        named: a path, `file:///…`, `s3://…` or `s3a://…`, with or without the prefix `spark:`.
 
     Raises:
-        InvalidInput: it names no place that can be read.
+        InvalidInput: it is not a readable location.
     """
     return open_location(named.removeprefix(FROM_SPARK).replace("s3a://", "s3://", 1))
 
 
 @contextmanager
 def reading(location: Location) -> Iterator[Store]:
-    """Yield the store that has a query's checkpoint.
+    """Yield the store with a query's checkpoint.
 
     Raises:
-        CannotRestore: for errors in the block that say that the checkpoint cannot be used.
+        CannotRestore: raised for errors in the block that mean that the checkpoint is unusable.
         StoreUnavailable: the store gave no usable answer.
     """
     store = location.store()
@@ -115,18 +115,18 @@ def reading(location: Location) -> Iterator[Store]:
 
 
 def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path, *, whole: bool) -> Query:
-    """Bring what a job needs of a query into a directory, once it is known that the job can go on from it.
+    """Download the files of a query that a job needs, after checking that the job can continue it.
 
     Args:
-        source: the store that has the checkpoint, at its root.
+        source: the store, at the checkpoint's root.
         loaded: the job.
-        chain: its one chain.
+        chain: its only chain.
         target: an empty directory.
-        whole: False to leave the contents of the state behind: of its tables there are empty files then.
+        whole: False to omit the content of the state: its tables are then empty files.
 
     Raises:
-        CannotRestore: the job cannot go on from there; the error says why.
-        CheckpointError: a file has a form that Spark 4.3 does not write.
+        CannotRestore: the job cannot continue from there; the error gives the reason.
+        CheckpointError: a file does not have the format of Spark 4.3.
         StoreError: the store failed.
     """
     uri = source.uri
@@ -154,7 +154,7 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
     """Return the manifest of a savepoint, still without files, and the files.
 
     Raises:
-        CheckpointError: a file is missing, or has a form that Spark 4.3 does not write.
+        CheckpointError: a file is missing, or does not have the format of Spark 4.3.
     """
     hold = Hold(query.checkpoint, files_for(query.checkpoint, query.batch))
     for path in hold.files:
@@ -162,7 +162,7 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
             raise CheckpointFileMissing(query.checkpoint, path, query.batch)
     watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms
     positions = _positions(query)
-    # What the query wrote to is not the job's: for the job's sinks all is new.
+    # The job does not own the query's output: for the job's sinks, everything is new.
     graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], TAKEN_FROM: f"{FROM_SPARK}{query.uri}"}
     if query.partitions is not None:
         graph["maxParallelism"] = query.partitions
@@ -172,7 +172,7 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
         operators=uids,
         batch=query.batch,
         watermark=watermark,
-        # Spark keeps one watermark for all of a query's sources, and so begins each of them there.
+        # Spark has one watermark for all of a query's sources, so each source starts with it.
         inputs=tuple(
             InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None else None)
             for source in query.sources
@@ -225,7 +225,7 @@ def _sources(checkpoint: Path, offsets: OffsetEntry) -> list[QuerySource]:
 
 
 def _files_read(directory: Path) -> Iterator[str]:
-    """Yield the files that the log of a file source names; other sources keep other things there."""
+    """Yield the files in the log of a file source; other sources store other content there."""
     for entry in sorted(directory.glob("*")):
         for line in entry.read_text("utf-8", "replace").splitlines()[1:] if entry.is_file() else ():
             try:

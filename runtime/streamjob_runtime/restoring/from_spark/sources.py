@@ -1,4 +1,4 @@
-"""Which source of a query is which of the job: by what it has read, and else by their order; pure functions."""
+"""Matches a query's sources with a job's, by the data that they have read or by their order; pure functions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class QuerySource:
     """A source of the query.
 
     Args:
-        offset: the JSON of its position, as the offset log has it.
-        files: some of the files that it has read, as its own log names them.
+        offset: its position as JSON, from the offset log.
+        files: some of the files that it has read, from its own log.
     """
 
     offset: str
@@ -35,7 +35,7 @@ class QuerySource:
 
     @property
     def kind(self) -> str:
-        """What it reads: `files`, `kafka`, or `any` if that cannot be told."""
+        """Its kind: `files`, `kafka`, or `any` if unknown."""
         value = self._value()
         if isinstance(value, dict) and value.keys() == {"logOffset"}:
             return "files"
@@ -66,16 +66,17 @@ def match_sources(
 ) -> tuple[SourceSpec, ...]:
     """Return the job's sources in the order of the query's.
 
-    What has been read tells them apart: directories of files, topics of Kafka. Where it does not, their order does.
+    They are told apart by the data that they have read: directories of files, topics of Kafka. Otherwise their order
+    decides.
 
     Args:
         found: the query's sources.
         sources: the job's.
-        options: their options as a connector gets them, by uid.
+        options: their options for connectors, by uid.
         uri: the checkpoint.
 
     Raises:
-        OtherSources: number or kinds differ, or the query has read what no source of the job reads.
+        OtherSources: numbers or kinds differ, or the query has read data that no source of the job reads.
     """
     names = ", ".join(source.uid for source in sources)
     if len(found) != len(sources):
@@ -91,7 +92,7 @@ def match_sources(
 def _assignments(
     found: Sequence[QuerySource], left: Sequence[SourceSpec], options: Mapping[OperatorUid, Mapping[str, str]]
 ) -> Iterator[tuple[SourceSpec, ...]]:
-    """Yield the ways to give each of the query's sources one of the job's, the one in the job's order first."""
+    """Yield the ways to assign the job's sources to the query's, starting with the job's order."""
     if not found:
         yield ()
         return
@@ -102,7 +103,7 @@ def _assignments(
 
 
 def _fits(found: QuerySource, source: SourceSpec, options: Mapping[str, str]) -> bool:
-    """Return whether nothing speaks against it."""
+    """Return whether nothing contradicts the assignment."""
     kind = _kind_of_format(source.format)
     if "any" not in (kind, found.kind) and kind != found.kind:
         return False
@@ -127,7 +128,7 @@ def _is_below(file: str, path: str) -> bool:
 
 
 def _place(path: str) -> str:
-    """Return a path or URI in one spelling, as `file:/x`, `file:///x` and `/x` are one."""
+    """Return a path or URI in canonical form: `file:/x`, `file:///x` and `/x` are the same."""
     match = _SCHEME.match(path)
     if match is None or match[1] == "file":
         return "/" + (path if match is None else path[match.end() :]).lstrip("/")
@@ -139,7 +140,7 @@ def _subscribes(options: Mapping[str, str], topic: str) -> bool:
         return topic in {name.strip() for name in names.split(",")}
     if (assigned := option(options, "assign")) is not None:
         return f'"{topic}"' in assigned
-    # A pattern is Java's, which Python may read in another way.
+    # It is a Java pattern, which Python may interpret differently.
     return True
 
 

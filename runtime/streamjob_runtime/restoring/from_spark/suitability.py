@@ -1,4 +1,4 @@
-"""Whether a job can go on where a plain query stopped, told from the query's small files; pure functions."""
+"""Decides from a plain query's small files whether a job can continue it; pure functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANEW = "start the job from nothing, with --from none"
 
 
 def the_chain(plan: Plan, uri: str) -> ChainPlan:
-    """Return the job's one chain.
+    """Return the job's only chain.
 
     Raises:
         NotOneChain: it has several.
@@ -35,17 +35,17 @@ def the_chain(plan: Plan, uri: str) -> ChainPlan:
 
 
 def check_state(chain: ChainPlan, operators: Sequence[str], offsets: OffsetEntry, uri: str) -> None:
-    """Check that the query's state is of the job's operators, and is kept as a job keeps it.
+    """Check that the query's state belongs to the job's operators, and is kept in a supported way.
 
     Args:
         chain: the job's chain.
-        operators: what Spark calls the stateful operators of the query.
-        offsets: the plan of its last batch, with the settings that are fixed in the checkpoint.
+        operators: Spark's names of the query's stateful operators.
+        offsets: the plan of its last batch, with the settings fixed by the checkpoint.
         uri: the checkpoint.
 
     Raises:
-        OtherState: the query keeps other state than the job's SQL does.
-        UnsupportedState: it is kept in another way.
+        OtherState: the query's state differs from that of the job's SQL.
+        UnsupportedState: it is kept in an unsupported way.
     """
     if operators:
         _check_settings(offsets.metadata.get("conf") or {}, uri)
@@ -84,7 +84,7 @@ def partitions_of(offsets: OffsetEntry, uri: str) -> int:
     """Return the number of state partitions.
 
     Raises:
-        UnsupportedState: the checkpoint does not say.
+        UnsupportedState: the checkpoint does not contain the number.
     """
     text = str((offsets.metadata.get("conf") or {}).get(_PARTITIONS, ""))
     if not text.isdigit():

@@ -1,4 +1,4 @@
-"""Makes a savepoint of a plain query's checkpoint, in the job's own store: a job starts from it as from any other."""
+"""Converts a plain query's checkpoint to a savepoint in the job's own store, from which a job starts as usual."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ log = logging.getLogger("streamjob")
 
 
 def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Store, clock: Clock) -> str:
-    """Make a savepoint of a plain query's checkpoint below the job's root; return its manifest's URI.
+    """Create a savepoint from a plain query's checkpoint below the job's root; return its manifest's URI.
 
-    The checkpoint is only read. What the query had planned and not committed is left out: the job reads it again.
+    The checkpoint is only read. A planned but uncommitted batch is left out: the job reads its input again.
 
     Args:
-        named: the checkpoint directory: a path, `file:///…` or `s3://…`; with or without `spark:` before it.
+        named: the checkpoint directory: a path, `file:///…` or `s3://…`, with or without the prefix `spark:`.
         loaded: the job.
         plan: its chains.
-        job: the job in its store.
+        job: the job's identity in the store.
         store: at the job's root.
         clock: seconds since 1970.
 
     Raises:
-        CannotRestore: the job cannot go on from there; the error says why.
-        InvalidInput: the place cannot be opened.
+        CannotRestore: the job cannot continue from there; the error gives the reason.
+        InvalidInput: the location cannot be opened.
         StoreError: a store failed.
     """
     location = query_location(named)
@@ -52,7 +52,7 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
 
 
 def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
-    # The same checkpoint gives the same place: a start that is repeated leaves no second copy.
+    # The same checkpoint leads to the same location, so a repeated start leaves no second copy.
     suffix = f"spark-{_query_id(query)}-{query.batch}"
     savepoint = Savepoint(savepoint_location(store.uri, None, manifest.job, manifest.id, suffix), store.uri)
     try:
