@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,9 @@ demo: $(READY) ## Run the flights job, kill it on the way, compare its output wi
 bench: $(READY) ## Measure cost, recovery, checkpoints and channels against plain Spark (ARGS="--help")
 	$(BIN)/python -m bench $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m bench.channels)
+
+bench-autoscaler: $(READY) ## Simulate automatic scaling over ten traces against Flink's (ARGS="--help")
+	$(BIN)/python -m bench.autoscaler $(ARGS)
 
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)

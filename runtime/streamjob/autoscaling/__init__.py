@@ -5,6 +5,7 @@ slots and the memory for the next decision. The memory is all of the state: a ca
 after a restart.
 """
 
+from streamjob.autoscaling.advising import advise
 from streamjob.autoscaling.deciding import Decision, Rule, State, decide
 from streamjob.autoscaling.load import ChainLoad, LoadReport, SourceLoad, read_load, write_load
 from streamjob.autoscaling.memory import Memory, Move, read_memory, write_memory
@@ -23,6 +24,7 @@ __all__ = [
     "Rule",
     "SourceLoad",
     "State",
+    "advise",
     "decide",
     "read_load",
     "read_memory",

@@ -109,7 +109,8 @@ def highest_mean(minutes: Sequence[float], length: int) -> float:
     highest = total
     for gone, new in zip(minutes, minutes[length:], strict=False):
         total += new - gone
-        highest = max(highest, total)
+        if total > highest:
+            highest = total
     return highest / length
 
 

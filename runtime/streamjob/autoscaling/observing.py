@@ -8,8 +8,11 @@ from math import ceil, exp, log, sqrt
 from streamjob.autoscaling.chain_model import ChainModel, first_model, fitted
 from streamjob.autoscaling.load import ChainLoad, LoadReport
 from streamjob.autoscaling.memory import MOVES_KEPT, PAUSES_KEPT, WIDTHS_KEPT, FullLoad, Knee, Memory, Move
+from streamjob.autoscaling.policy import Means
 
 DAY = 86_400.0
+EXTERNAL = "External"
+"""The rule of a move that somebody else made."""
 _HELPED = 0.4
 """Share of the expected gain below which a move has not helped."""
 _MEASURABLE = 0.15
@@ -107,11 +110,31 @@ def _width(new: Memory, load: LoadReport) -> None:
     if new.slots == load.slots:
         return
     if new.slots is not None:
+        _external(new, load, new.slots)
         factor = (new.slots / load.slots) ** new.alpha
         if new.knee is not None:
             factor = (min(new.slots, new.knee.slots) / min(load.slots, new.knee.slots)) ** new.alpha
         new.chains = tuple(chain.at_width(factor) for chain in new.chains)
     new.slots = load.slots
+
+
+def _external(new: Memory, load: LoadReport, before: int) -> None:
+    """Remember a change of the slots by somebody else as a move: it is measured and rested after like any other."""
+    if new.moves and new.moves[-1].after == load.slots:
+        return
+    row = sum(chain.row_seconds * chain.ratio for chain in new.chains)
+    same = new.seen is not None and new.seen.process == load.process
+    move = Move(
+        time=load.time,
+        before=before,
+        after=load.slots,
+        means=Means.IN_PLACE if same else Means.RESTART,
+        rule=EXTERNAL,
+        capacity=new.busy / row if row > 0 else 0.0,
+        expected=float((load.slots / before) ** new.alpha),
+        confirmed=True,
+    )
+    new.moves = (*new.moves, move)
 
 
 def _take_in(new: Memory, base: LoadReport, load: LoadReport, *, after_restart: bool) -> LoadReport:
@@ -232,6 +255,8 @@ def _judge(new: Memory, load: LoadReport) -> None:
         return
     before = known.get(move.before)
     rate_before = before.rate if before is not None else move.capacity
+    if rate_before <= 0:
+        return
     reached = after.rate / rate_before
     _replaced(new, move, reached=reached)
     expected = float((move.after / move.before) ** new.alpha)

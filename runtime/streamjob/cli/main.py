@@ -39,6 +39,7 @@ LAZY: dict[str, Lazy] = {
     "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
     "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
+    "advise": Lazy("Advise on the number of task slots of a job.", "streamjob.cli.advise:advise_command"),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
     "snapshots": Lazy(
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
@@ -140,6 +141,7 @@ _register("status", control.status)
 _register("checkpoint", control.checkpoint)
 _register("savepoint", control.savepoint)
 _register("stop", control.stop, cls=control.StopCommand)
+_register("advise", _placeholder, help=LAZY["advise"].help)
 _register("snapshots", _placeholder, help=LAZY["snapshots"].help)
 _register("log", _placeholder, help=LAZY["log"].help)
 

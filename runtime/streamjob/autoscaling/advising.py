@@ -1,0 +1,34 @@
+"""Advice for a job that somebody else scales: decisions that nobody has to carry out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob.autoscaling.deciding import Decision, decide
+from streamjob.autoscaling.load import LoadReport
+from streamjob.autoscaling.memory import Memory
+from streamjob.autoscaling.policy import Policy
+
+
+def advise(policy: Policy, memory: Memory, load: LoadReport) -> Decision:
+    """Return the decision for a job at the time of a report. Its memory does not expect that the move is made.
+
+    A move that is made is seen in the reports, whoever made it.
+
+    Args:
+        policy: limits and goals.
+        memory: the memory of the last advice.
+        load: the job.
+    """
+    decision = decide(policy, memory, load, load.time)
+    if decision.slots is None and len(decision.memory.moves) <= len(memory.moves):
+        return decision
+    moves = tuple(move for move in decision.memory.moves if move.rule != decision.rule or move.time != load.time)
+    unmoved = replace(
+        decision.memory,
+        moves=moves,
+        patience=memory.patience,
+        patience_since=memory.patience_since,
+        paused_until=memory.paused_until,
+    )
+    return replace(decision, memory=unmoved)

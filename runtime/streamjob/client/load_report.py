@@ -1,0 +1,68 @@
+"""The load of a running job, as automatic scaling takes it, from the answers of its control API."""
+
+from __future__ import annotations
+
+import re
+
+from streamjob.autoscaling import ChainLoad, LoadReport, SourceLoad
+from streamjob.client.models import ChainView, InputView, JobState, JobView
+from streamjob.durations import parse_duration
+
+_BATCHES = re.compile(r'^streamjob_batch_duration_seconds_(count|sum)\{chain="((?:[^"\\]|\\.)*)"\} (\S+)', re.MULTILINE)
+
+
+def load_of(job: JobView, metrics: str, *, now: float, slots: int | None = None) -> LoadReport:
+    """Return the load of a job.
+
+    Args:
+        job: the answer of `GET /v1/job`.
+        metrics: the answer of `GET /metrics`: number and duration of batches.
+        now: seconds since 1970.
+        slots: its task slots, if its graph does not contain them.
+    """
+    figures = {(chain, kind): float(value) for kind, chain, value in _BATCHES.findall(metrics)}
+    last = job.last_checkpoint
+    return LoadReport(
+        time=now,
+        slots=slots or int(job.graph.get("parallelism") or 1),
+        rows=job.records_in,
+        chains=tuple(
+            ChainLoad(
+                uid=chain.uid,
+                rows=chain.records_in,
+                batches=int(figures.get((chain.uid, "count"), 0)),
+                seconds=figures.get((chain.uid, "sum"), 0.0),
+                backpressured_seconds=chain.backpressured_seconds,
+            )
+            for chain in job.chains
+        ),
+        sources=tuple(_source(each) for chain in job.chains for each in _sources(chain)),
+        running=job.state is JobState.RUNNING,
+        process=f"{job.start_time:.3f}",
+        busy_with="a rewrite of its state" if job.rewriting is not None else "",
+        max_parallelism=job.graph.get("maxParallelism"),
+        state_bytes=last.state_size if last is not None else None,
+        checkpoint_age=max(0.0, now - last.completed) if last is not None else None,
+        checkpoint_interval=_interval(job),
+    )
+
+
+def _sources(chain: ChainView) -> list[InputView]:
+    return [each for each in chain.inputs if each.chain is None and not each.ended]
+
+
+def _source(source: InputView) -> SourceLoad:
+    parts = source.partitions
+    lags = [part.lag for part in parts if part.lag is not None]
+    return SourceLoad(
+        uid=source.uid,
+        lag=source.lag_records,
+        position=sum(part.position for part in parts) if parts else None,
+        partitions=len(parts) or None,
+        largest_lag=max(lags) if lags else None,
+    )
+
+
+def _interval(job: JobView) -> float | None:
+    written = job.graph.get("checkpointing", {}).get("interval")
+    return parse_duration(written) if isinstance(written, str) else written
