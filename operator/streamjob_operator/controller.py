@@ -137,8 +137,8 @@ class Controller:
     async def sweep_for_ever(self) -> None:
         """List everything now and then.
 
-        Behind an API server that was away, every object is looked at: each waits the longer the longer it was away, and
-        no watch tells of what went meanwhile.
+        After an outage of the API server, all objects are reconciled. Retries of an object grow with the length of the
+        outage, and no watch delivers events missed meanwhile.
         """
         away = False
         while True:

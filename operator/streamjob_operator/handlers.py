@@ -28,7 +28,7 @@ class Backoffs:
 
 
 class _NothingToCompare(kopf.DiffBaseStorage):
-    """Spares Kopf the copy of every object that it would find the changes by: nobody asks for them."""
+    """Saves Kopf the copy of every object from which it would compute changes that the controller does not use."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
         return cast("kopf.BodyEssence", {})

@@ -1,6 +1,6 @@
 """The Kubernetes API by few verbs over plain objects.
 
-The generated models of the client are left aside: they cost memory and time per object, and drop what they do not know.
+The client's generated models are not used: they cost memory and time per object, and drop unknown fields.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ async def connect(environment: Mapping[str, str]) -> ApiClient:
 
 
 class KubernetesCluster:
-    """The API server behind a client.
+    """The API server, accessed by a client.
 
     Args:
         client: how it is reached.

@@ -37,7 +37,7 @@ class CreateDriver:
 
     Args:
         attempt: handed to the process as `--attempt`.
-        revision: name of the revision that says what it runs.
+        revision: name of the revision to run.
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.
         allow_non_restored_state: `--allow-non-restored-state`.
@@ -70,7 +70,7 @@ class StopJob:
     Args:
         attempt: whose driver is asked.
         trigger_id: identity of the request.
-        savepoint: stop only behind a savepoint.
+        savepoint: stop only with a savepoint.
         location: URI of a directory for the savepoint; None for the job's own place.
         drain: flush the job first.
     """
@@ -113,9 +113,9 @@ class CreateSnapshot:
 
     Args:
         name: its name.
-        kind: of the snapshot that it takes or stands for.
+        kind: kind of the snapshot that it takes or represents.
         origin: the reason for it.
-        path: manifest of the savepoint that it stands for; None for one that takes its own.
+        path: manifest of the savepoint that it represents; None if it takes its own.
     """
 
     name: str

@@ -150,7 +150,7 @@ def _pod_rejected(s: Situation) -> Verdict | None:
 
 
 def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
-    """Return what is to be told because a condition has become what it is."""
+    """Return the events for changed conditions."""
     told = []
     for kind, types in _WORTH_AN_EVENT.items():
         old, new = (find_condition(each.conditions, kind) for each in (before, after))

@@ -63,7 +63,7 @@ def deleting(s: Situation) -> Step:
 
 
 def _recording(s: Situation) -> Step | None:
-    """See that the savepoint of the deletion has its StreamSnapshot; it is there without, so nobody waits for ever."""
+    """Create the StreamSnapshot for the deletion's savepoint, which exists without it: do not wait for ever."""
     missing = recordings(s)
     unknown = s.log is None and len(missing) < len(s.memory.recordings)
     if not (missing or unknown) or s.now > s.memory.since + s.limits.patience:

@@ -31,7 +31,7 @@ class Stop:
 
     Args:
         purpose: what comes after it.
-        mode: what it leaves behind.
+        mode: the result of the stop.
         trigger_id: identity of the request to the driver.
         attempt: the driver.
         since: when it was decided on.
@@ -83,7 +83,7 @@ class Memory:
         attempt: the newest driver that was decided on; 0 before the first.
         decided: when that was.
         driver: uid of its pod once it was seen.
-        revision: what it runs.
+        revision: the running revision.
         first_attempt: the first driver of that revision, or of its newest start from elsewhere than `latest`.
         revision_since: when that first driver was decided on, or the first one after the job had rested.
         stable_revision: the last revision that completed a snapshot.
@@ -147,5 +147,5 @@ def memory_of(status: StreamJobStatus) -> Memory:
 
 
 def remember(memory: Memory, status: StreamJobStatus) -> StreamJobStatus:
-    """Return the status with what is to be remembered; what it reports besides stays as it is."""
+    """Return the status with the memory's fields; its other fields stay unchanged."""
     return written(memory, status)

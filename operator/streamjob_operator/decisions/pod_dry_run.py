@@ -1,7 +1,7 @@
 """Whether the API server takes the next driver's pod.
 
-Nothing that runs is stopped for a pod that would be rejected: a dry run comes first, and is repeated until the pod is
-taken or nobody asks for it any more. Where nothing runs, the creation itself is the question.
+A running job is not stopped for a pod that would be rejected. A dry run comes first, and is repeated until the pod is
+accepted or no longer wanted. If no job runs, the creation itself is the test.
 """
 
 from __future__ import annotations

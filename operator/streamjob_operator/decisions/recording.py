@@ -1,8 +1,8 @@
 """StreamSnapshots for the savepoints of stops: what an upgrade, a suspension or a deletion took stays in sight.
 
-That a savepoint is to be recorded is stored in the same write that ends its stop, under a name that follows from the
-driver that took it: one that is made twice is the same one. Where the savepoint is, the log says; where only drivers
-can read that, the next driver, by what it was restored from.
+The intent to record a savepoint is stored in the same write that ends its stop, under a name derived from the driver
+that took it, so a repeated creation finds the same object. The log has the savepoint's location. If only drivers can
+read the log, the next driver reports the snapshot that it was restored from.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def noted(s: Situation, step: Step) -> Step:
         attempt=stop.attempt,
         path=path,
     )
-    # The next driver can tell of no savepoint but the last.
+    # The next driver can report only the last savepoint.
     known = tuple(each for each in step.memory.recordings if each.path is not None)
     return replace(step, memory=replace(step.memory, recordings=(*known, taken)))
 

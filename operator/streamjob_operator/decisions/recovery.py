@@ -185,7 +185,7 @@ def _last_words(pod: DriverPod) -> str:
 
 
 def _ended_well(s: Situation, pod: DriverPod) -> Ending:
-    """A driver that ends otherwise behind the final record may have published nothing of it; the next one does."""
+    """A driver that ends otherwise after the final record may not have committed its output; the next one does."""
     if pod.outcome is JobState.FINISHED or (pod.outcome is None and s.finished):
         return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
     if pod.outcome is None and s.log is None:

@@ -29,7 +29,7 @@ from streamjob_operator.resources.status import (
 _LONGEST = 1000
 _PURPOSES = {"nonce": TriggerPurpose.NONCE, "schedule": TriggerPurpose.SCHEDULE}
 _TAKEN = frozenset({"manual", *_PURPOSES})
-"""Origins of StreamSnapshots that take one of their own; others stand for what a stop has taken."""
+"""Origins of StreamSnapshots that take their own snapshot; others represent the savepoint of a stop."""
 
 
 SLOTS_LABEL = "streamjob.io/task-slots-of"
@@ -122,7 +122,7 @@ def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint 
     if last is not None and last.kind is SnapshotKind.SAVEPOINT and (completed is None or completed.path != last.path):
         completed = CompletedSavepoint(id=last.id, path=last.path, completed=last.completed)
     if completed is not None:
-        # The driver that took a savepoint to stop is gone, and the StreamSnapshot has what it left.
+        # The driver that took a savepoint to stop is gone; the StreamSnapshot has its data.
         resource = next((each for each in s.seen.snapshots if each.path == completed.path), None)
         sizes = [
             None if resource is None else resource.size,
@@ -146,7 +146,7 @@ def _savepoint(s: Situation, status: StreamJobStatus, last: CompletedCheckpoint 
 
 
 def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
-    """Return the savepoint that comes next: that of a stop under way, or else of the oldest StreamSnapshot."""
+    """Return the next savepoint: that of a stop under way, or else of the oldest StreamSnapshot."""
     stop = status.reconciliation.stop
     if stop is not None and stop.savepoint and stop.next_try is None:
         return PendingSavepoint(started=stop.started, purpose=stop.purpose)

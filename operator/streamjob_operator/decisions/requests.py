@@ -48,7 +48,7 @@ def superfluous(s: Situation) -> tuple[DeleteSnapshot, ...]:
         too_old = [each for each in completed[1:] if s.now - _age(each)[0] > retention.max_age]
     needed = _needed(s)
     doomed = {each.name for each in (*too_many, *too_old) if each.path is None or each.path not in needed}
-    # Its files go with it, so it stays while another one that stays stands for them, too.
+    # Its files are deleted with it, so it stays while another retained one represents the same files.
     needed |= {each.path for each in s.seen.snapshots if each.path is not None and each.name not in doomed}
     return tuple(
         DeleteSnapshot(name=each.name)

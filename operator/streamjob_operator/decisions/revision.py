@@ -78,7 +78,7 @@ def revision_of(job: str, spec: StreamJobSpec) -> Revision:
 
 
 def difference(deployed: Revision, wanted: Revision) -> Change:
-    """Return what it takes to get from the deployed revision to the wanted one."""
+    """Return the steps from the deployed revision to the wanted one."""
     if deployed.name == wanted.name:
         return Change.IGNORE
     before, after = _normal(deployed.content), _normal(wanted.content)

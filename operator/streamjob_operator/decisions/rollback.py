@@ -1,6 +1,6 @@
 """Going back to the last stable revision from one that does not get going.
 
-It is done only if the failed revision completed nothing, for what it completed may not fit the older one. Its driver
+It happens only if the failed revision completed nothing, since its completions may not fit the older one. Its driver
 may complete something up to its very end, so the log is read again once its process is gone.
 """
 
@@ -44,7 +44,7 @@ def roll_back(s: Situation, why: str) -> Step:
 def is_rejected(s: Situation) -> bool:
     """Return whether the API server has rejected the pod of the wanted revision for longer than a revision may take.
 
-    What runs is stable, and was not stopped.
+    The running revision is stable, and was not stopped.
     """
     trial, rollback = s.memory.trial(None if s.wanted is None else s.wanted.name), s.upgrade.rollback
     return (

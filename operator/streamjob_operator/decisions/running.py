@@ -1,7 +1,7 @@
 """A job that is meant to run: what its spec asks of it, and whether it is well.
 
-In this order: an end of the driver that is final counts before anything that the spec asks; what the spec asks counts
-before healing; and healing counts before what is done beside.
+The order: a final end of the driver comes before requests of the spec, those before healing, and healing before side
+tasks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def running(s: Situation) -> Step:
 
 
 def _leaving(s: Situation, pod: DriverPod) -> Step | None:
-    """Say that the driver is about to go, for nobody did but the cluster; its pod may be gone before the next look."""
+    """Report that the cluster is about to remove the driver; its pod may be gone at the next reconciliation."""
     if pod.deleting is None or pod.reason != EVICTED:
         return None
     return Step(memory=s.memory, requeue=s.limits.poll, reason=EVICTED, message=evicted(pod))

@@ -35,7 +35,7 @@ class Limits:
     Args:
         poll: until the next look while something is under way.
         patience: for a driver that does not answer, or is not able to take what is asked for.
-        refusal: for a driver that runs, and still has not taken what it was asked for.
+        refusal: for a running driver that still refuses a request.
         stop: for a stop that the driver says is under way, if that is longer than a checkpoint may take.
         lost: past the end of a pod's grace period, after which its node is taken for gone; the claim of the next
             attempt fences the process off.
@@ -63,11 +63,11 @@ class Limits:
     rejection: float = 30
 
     def retry_delay(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures."""
+        """Return the seconds to wait after the given number of failures."""
         return min(self.retry * 2.0 ** min(max(failures - 1, 0), 30), self.longest_retry)
 
     def rejection_delay(self, rejections: int) -> float:
-        """Return the seconds to wait after so many rejections of a pod."""
+        """Return the seconds to wait after the given number of rejections of a pod."""
         return self.rejections[min(rejections, len(self.rejections)) - 1]
 
 
@@ -142,8 +142,8 @@ class Situation:
     def compatibility(self) -> Compatibility | None:
         """Whether the wanted revision can go on from the state; None if that was not checked.
 
-        What was found for this spec counts as long as a later look finds nothing else: a store that does not answer
-        for a moment must not let a spec through that does not fit.
+        The result for this spec counts until a later check finds another one: a store that does not answer for a moment
+        must not let an incompatible spec through.
         """
         if self.wanted is None:
             return None

@@ -66,7 +66,7 @@ class NamedSavepoint:
     Args:
         id: its number in the log of its job.
         size_bytes: of all files that it refers to.
-        problem: why it cannot stand for a savepoint; None if it can.
+        problem: why it cannot represent a savepoint; None if it can.
         silent: whether that is because the store does not answer.
     """
 
@@ -226,7 +226,7 @@ def _complete(s: SnapshotSituation, trigger: TriggerView) -> SnapshotDecision:
 
 
 def _record(s: SnapshotSituation, path: str) -> SnapshotDecision:
-    """It stands for a savepoint that exists: whatever becomes of the job, there is nothing to wait for."""
+    """Record an existing savepoint; there is nothing to wait for, regardless of the job."""
     found = s.named or NamedSavepoint()
     if found.silent:
         return SnapshotDecision(status=s.status.replaced(error=(found.problem or "")[:4096]), requeue=_REST)
@@ -275,7 +275,7 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
         return SnapshotDecision(status=s.status)
     done = (RemoveFinalizer(),)
     if s.disposes and s.status.state is SnapshotState.IN_PROGRESS:
-        # Where it goes is known only when it is complete; it must not be left behind.
+        # Its location is known only when it is complete; it must not be left behind.
         decision = _in_progress(s)
         why = "the savepoint is being taken, and its files go once it is complete or has failed"
         waits = None if decision.status.state.terminal else ("InProgress", why)
@@ -302,7 +302,7 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
 
 
 def _with_waits(s: SnapshotSituation, decision: SnapshotDecision) -> SnapshotDecision:
-    """Return a deletion's decision with conditions that say for what it waits."""
+    """Return a deletion's decision with conditions that say what it waits for."""
     if decision.waits is None:
         return decision
     (reason, message), found = decision.waits, decision.status.conditions
@@ -321,7 +321,7 @@ def _with_waits(s: SnapshotSituation, decision: SnapshotDecision) -> SnapshotDec
 
 
 def _is_needed(s: SnapshotSituation, path: str) -> bool:
-    """Return whether the job may start from a savepoint; if nobody knows, it may."""
+    """Return whether the job may start from a savepoint; True if unknown."""
     if s.job is None:
         return False
     if s.seen is None or s.seen.log is None:

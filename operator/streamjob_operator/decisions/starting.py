@@ -1,4 +1,4 @@
-"""Which driver comes next: what it runs, what it starts from, and when its pod is made.
+"""Decides about the next driver: its revision, its snapshot, and when its pod is created.
 
 A driver continues from the newest completion in the log. The exception is a start from elsewhere on request (from
 nothing, or from a named snapshot), until that driver has completed something of its own: if it dies before, the next
@@ -50,7 +50,7 @@ def deploy_wanted(s: Situation, *, from_state: bool = True, event: Emit | None =
 
     Args:
         from_state: False to start from nothing, if the upgrade mode says so.
-        event: what is to be told.
+        event: the event to emit.
     """
     name = s.memory.revision
     if s.wanted is not None:
@@ -71,10 +71,10 @@ def deploy(
     """Decide on the next attempt.
 
     Args:
-        revision: what it runs.
-        restore: what it starts from; `first_attempt` 0 stands for the attempt itself.
+        revision: the revision to run.
+        restore: the snapshot to start from; a `first_attempt` of 0 means the attempt itself.
         at: when its pod may be made; None for at once.
-        event: what is to be told.
+        event: the event to emit.
     """
     if s.seen.revision(revision) is None:
         if s.wanted is None or s.wanted.name != revision:

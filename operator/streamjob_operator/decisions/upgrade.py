@@ -83,7 +83,7 @@ def once_admitted(s: Situation, revision: str, stop: Callable[[], Step]) -> Step
 
 
 def forget_trial(s: Situation) -> Step | None:
-    """Ask no longer about pods that nobody wants any more."""
+    """Stop asking about pods that are no longer wanted."""
     if not s.memory.trials:
         return None
     asked_for = _pods_asked_for(s)
@@ -92,7 +92,7 @@ def forget_trial(s: Situation) -> Step | None:
 
 
 def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
-    """Whether a stop that was put off is still wanted; while the spec cannot be used, nobody takes anything back."""
+    """Whether a postponed stop is still wanted; an unusable spec withdraws nothing."""
     if s.resource.deleted or purpose is TriggerPurpose.DELETE:
         return s.resource.deleted and purpose is TriggerPurpose.DELETE
     if s.spec is None:

@@ -1,7 +1,7 @@
 """The results of evaluating specs: each version of a question is asked once, and no reconcile waits for it.
 
-Only so many reconciles go on at a time. If they waited for specs that take long, twenty such specs would hold up all
-jobs.
+The number of simultaneous reconciliations is limited. If they waited for specs that take long, twenty such specs would
+delay all jobs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Question(Generic[_Result]):
         namespace: of the StreamJob.
         name: of the StreamJob.
         uid: of the StreamJob.
-        version: what the answer depends on, beside the function; an answer to another version is forgotten.
+        version: the version of the input besides the function; answers for other versions are forgotten.
         function: returns the answer; a function of a module.
         arguments: its arguments.
     """
@@ -58,7 +58,7 @@ class Evaluations:
         self._known: OrderedDict[tuple[str, str], tuple[object, Any]] = OrderedDict()
         self._under_way: dict[tuple[str, str, object], asyncio.Task[Any]] = {}
         self.wake: Callable[[str, str], None] = lambda _namespace, _name: None
-        """Has a StreamJob reconciled, by namespace and name: an answer is there that somebody did not wait for."""
+        """Reconciles a StreamJob, by namespace and name, when an answer arrives that no reconciliation waits for."""
 
     async def answer(self, question: Question[_Result]) -> _Result:
         """Return the answer to a question.

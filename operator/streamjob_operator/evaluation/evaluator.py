@@ -31,7 +31,7 @@ _START = 60.0
 
 
 class Evaluate(Protocol):
-    """Calls a function, and returns what it returns. Raises NotEvaluated and EvaluationUnavailable."""
+    """Calls a function and returns its result. Raises NotEvaluated and EvaluationUnavailable."""
 
     async def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call it."""

@@ -38,7 +38,7 @@ class Seen:
 
 
 def may_take(lease: Object, seen: Seen, identity: str, now: float) -> bool:
-    """Return whether a replica may write itself into a Lease: it holds it, nobody does, or its holder was silent."""
+    """Return whether a replica may take a Lease: it holds it, no one does, or its holder was silent."""
     spec = lease.get("spec") or {}
     holder = spec.get("holderIdentity")
     return not holder or holder == identity or now - seen.since >= float(spec.get("leaseDurationSeconds") or 0)
@@ -107,7 +107,7 @@ class Leadership:
                 return
 
     async def release(self) -> None:
-        """Let another replica take over at once; that it cannot be told costs only time."""
+        """Let another replica take over at once; a failure costs only time."""
         try:
             async with asyncio.timeout(self._settings.retry):
                 lease = await self._cluster.get(LEASE, self._settings.namespace, self._settings.name)

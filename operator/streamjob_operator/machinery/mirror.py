@@ -40,7 +40,7 @@ _OF_AN_ENTRY = ("type", "status", "reason", "message", "name", "state")
 
 
 class _Shelf:
-    """The objects of one kind; `behind` says of which a newer version is known to exist, and whose job's they are."""
+    """The objects of one kind; `behind` names those of which a newer version exists, with their jobs."""
 
     def __init__(self) -> None:
         self.listed = False
@@ -128,7 +128,7 @@ class Mirror:
         return {name: _version(shelf.objects[name]) for name in names}
 
     def listed(self, kind: Kind, things: Iterable[Object], before: Mapping[Name, int]) -> list[Object]:
-        """Note what a listing of all objects of a kind has shown, and return what it proved to be gone.
+        """Record a listing of all objects of a kind, and return the objects that are gone.
 
         Args:
             kind: what was listed.
@@ -280,7 +280,7 @@ class MirroredCluster:
 
 
 def _needed(kind: Kind, thing: Object) -> Object:
-    """Return what of an object is kept: who manages which field is read by nobody, nor is most of a pod."""
+    """Return the retained part of an object: managed fields and most of a pod are never read."""
     meta = {key: value for key, value in thing["metadata"].items() if key != "managedFields"}
     if kind != POD:
         shared: Object = _with_shared_strings({**thing, "metadata": meta})

@@ -37,7 +37,7 @@ class Pace:
     pause: float = 0.05
 
     def after_errors(self, errors: int) -> float:
-        """Return the seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after the given number of failures in a row."""
         return float(min(self.first_error * 2 ** min(errors - 1, 30), self.longest_error))
 
 
@@ -52,7 +52,7 @@ class _Object:
 class _Places:
     """Runs at most this many reconciliations at once. Objects with pending events take precedence over routine checks.
 
-    Otherwise, a changed spec would wait behind a thousand routine checks when these take long.
+    Otherwise, a changed spec would wait for a thousand routine checks when these take long.
     """
 
     def __init__(self, number: int) -> None:
@@ -83,7 +83,7 @@ class _Places:
 
     def give_back(self) -> None:
         self._given += 1
-        # Routine looks find what no event tells of: they wait longer, and not for ever.
+        # Routine checks find changes without events: they have lower priority, but do not wait for ever.
         first_routine = self._given % _ROUTINE_SHARE == 0
         for queue in (self._routine, self._urgent) if first_routine else (self._urgent, self._routine):
             while queue:

@@ -37,7 +37,7 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
     Args:
         owner: the StreamJob.
         revision: what is run.
-        action: which attempt it is, and what it goes on from.
+        action: its attempt, and the snapshot to start from.
         default_image: the image of the revisions that name none.
 
     Raises:

@@ -38,7 +38,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def by_key(below: Sequence[Any], above: Sequence[Any], key: str | None, *, merge: bool = False) -> list[Any]:
     """Return both lists as one; of elements with the same `key` the last counts, in the place of the first.
 
-    What has no such key stays as it is: the API server is to say what is wrong with it.
+    Elements without such a key stay unchanged; the API server reports their problem.
     """
     found: list[Any] = []
     places: dict[Any, int] = {}

@@ -69,7 +69,7 @@ class Actor:
     Args:
         cluster: the Kubernetes API.
         drivers: asks drivers.
-        tokens: knows what it takes to be let in there.
+        tokens: provides the tokens for drivers.
         stored: deletes from stores.
         events: records events.
         admissions: creates drivers.

@@ -77,7 +77,7 @@ def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
             return _EVICTED, condition.get("message") or condition.get("reason") or ""
     own = _waits_or_ended(state)
     if own is None or own[0] in PREPARED:
-        # As long as a pod is prepared, what it waits for may be a container that comes before its own.
+        # While a pod is being prepared, it may wait for an init container.
         for container in status.get("initContainerStatuses") or ():
             found = _waits_or_ended(container.get("state") or {})
             if found is not None and found[0] not in (*PREPARED, "Completed"):

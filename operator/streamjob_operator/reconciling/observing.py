@@ -145,7 +145,7 @@ class Observer:
     Args:
         cluster: the Kubernetes API.
         drivers: asks drivers.
-        tokens: knows what it takes to be let in there.
+        tokens: provides the tokens for drivers.
         stored: reads stores.
         index: the StreamSnapshots.
         admissions: asks the API server whether it takes a driver's pod.

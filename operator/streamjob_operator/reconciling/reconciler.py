@@ -1,7 +1,7 @@
 """One reconcile of a StreamJob: observe, decide, store the status, act.
 
-The status is stored first, on top of the version that was read: if somebody else has written meanwhile, nothing is
-done, and the next reconciliation observes again. So no action is ever taken for an intent that is not stored.
+The status is stored first, based on the version that was read: after a concurrent write nothing is done, and the next
+reconciliation reads again. So no action is ever taken for an intent that is not stored.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Change(StrEnum):
     PATCH = "PATCH"
     """The running job takes over its new checkpointing policy."""
     SCALE = "SCALE"
-    """A restart behind a savepoint, with another parallelism."""
+    """A restart from a savepoint, with another parallelism."""
     UPGRADE = "UPGRADE"
     """A restart by the upgrade mode."""
 

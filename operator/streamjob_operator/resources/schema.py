@@ -50,10 +50,10 @@ def structural_schema(model: type[BaseModel], *, with_defaults: bool, with_bound
 
     Args:
         model: the model; its field names are taken by alias.
-        with_defaults: whether the API server fills in the defaults. They go into stored objects then, and cannot be
-            told from what a person wrote.
-        with_bounds: whether each text, list and map has a most of what it may hold, also where the model knows none:
-            what people write goes through the controller again and again.
+        with_defaults: whether the API server fills in the defaults. Stored objects then contain them, indistinguishable
+            from user input.
+        with_bounds: whether each text, list and map has a maximum size even if the model has none: the controller
+            processes user input again and again.
 
     Raises:
         NotStructural: the model holds what a structural schema cannot say.

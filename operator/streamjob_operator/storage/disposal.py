@@ -42,9 +42,9 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
         now: seconds since 1970.
 
     Raises:
-        Superseded: somebody claims the log with a higher attempt.
+        Superseded: another process claims the log with a higher attempt.
         LogDamaged: the log is damaged; nothing was deleted.
-        CannotCollect: nobody knows what a checkpoint needs that another job has claimed; nothing was deleted.
+        CannotCollect: the files of a checkpoint that another job has claimed are unknown; nothing was deleted.
         StoreUnavailable, StoreDenied: not everything was deleted.
     """
     identity = Identity(job=job, owner=owner, attempt=attempt)
@@ -88,7 +88,7 @@ def find_claim(directory: str, namespace: str) -> Program[Marker | None]:
 
     Raises:
         NotDisposable: it is not theirs to delete, or cannot be read.
-        StoreUnavailable, StoreDenied: nobody knows.
+        StoreUnavailable, StoreDenied: the claim is unknown.
     """
     if (yield from _disposable(directory, namespace)) is None:
         return None
@@ -112,8 +112,8 @@ def why_claimed(job: JobId, directory: str) -> Program[str | None]:
         directory: URI of the savepoint.
 
     Raises:
-        LogDamaged, UnknownRecordVersion: nobody knows.
-        StoreUnavailable, StoreDenied: nobody knows.
+        LogDamaged, UnknownRecordVersion: the claim is unknown.
+        StoreUnavailable, StoreDenied: the claim is unknown.
     """
     view = yield from read(job)
     if view.last is None:
@@ -141,8 +141,8 @@ def why_claimed(job: JobId, directory: str) -> Program[str | None]:
 def void_claim(claim: Marker, directory: str, namespace: str) -> Program[None]:
     """Put the marker of a deletion in the place of a claim. May be repeated.
 
-    Whether the claimant needs the savepoint has to be looked at once more behind it: a start that met the old marker
-    shows in its log by then.
+    Afterwards check again whether the claimant needs the savepoint: a start that met the old marker shows in its log by
+    then.
 
     Args:
         claim: what the marker said.
@@ -188,7 +188,7 @@ def delete_savepoint(directory: str, namespace: str) -> Program[int]:
             yield from get(_MARKER)
         except ObjectMissing:
             return 0
-        # The manifest was deleted behind this marker, and the deletion was interrupted.
+        # The manifest was deleted after this marker was created, and the deletion was interrupted.
         files = [info.key for info in (yield from list_all(_FILES))]
         yield from delete(tuple(files))
         yield from delete((_MARKER,))

@@ -78,7 +78,7 @@ class S3Stores:
         if found is None:
             access, secret = environment.get(_ACCESS_KEY), environment.get(_SECRET_KEY)
             handed = S3Credentials(access, secret, environment.get(_SESSION_TOKEN)) if access and secret else None
-            # A reconcile that cannot read now reads the next time; it must not hold up others behind retries.
+            # A reconciliation that cannot read now reads the next time; its retries must not delay others.
             settings = dataclasses.replace(
                 S3Settings.from_environment(environment), connect_timeout=3.0, read_timeout=10.0, attempts=2
             )
@@ -182,7 +182,7 @@ class Snapshots:
         """Return which other job needs the savepoint whose manifest is at `path`, and why; None for none.
 
         Raises:
-            StreamJobError: that cannot be told now.
+            StreamJobError: the claim is unknown.
         """
         directory = path.removesuffix(MANIFEST_NAME)
         claim = await self._drive(directory, namespace, storage, lambda: find_claim(directory, namespace))

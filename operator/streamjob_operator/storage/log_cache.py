@@ -18,8 +18,8 @@ class RestingLogs:
     A deployment takes several looks, and a read of a log several requests.
 
     Args:
-        seconds: how long. A process on a lost node, or another cluster, may write to the log of a job that has no pod;
-            what it claims, the next driver finds in any case.
+        seconds: how long to cache. A process on a lost node, or in another cluster, may write to the log of a job
+            without a pod; the next driver finds its claim in any case.
         clock: in seconds.
     """
 
