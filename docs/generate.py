@@ -48,8 +48,8 @@ _HEAD = """\
 
 <!-- Written by docs/generate.py from the models in runtime/streamjob/job/spec.py; change it there. -->
 
-A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, or a [Python file](#in-python) that
-defines `job`. All three produce the same model. Unknown fields are errors.
+A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, a [SQL file](sql.md), or a
+[Python file](#in-python) that defines `job`. All of them produce the same model. Unknown fields are errors.
 
 ```yaml
 name: departures
@@ -109,8 +109,9 @@ the first file, too. Later files override earlier ones, `--set` overrides all fi
 | `$patch: delete` in a part or mapping | removes it |
 | `$patch: replace` in a part or mapping | replaces it, instead of merging |
 
-Paths in an overlay are relative to the first file. The first file may also be a Python file or a `StreamJob`; on a
-cluster, overlays of a `StreamJob` are made by [kustomize](../how-to/deploy-with-gitops.md).
+Paths in an overlay are relative to the first file, which may also be a SQL file, a Python file or a `StreamJob`. On a
+cluster, overlays of a `StreamJob` are made by [kustomize](../how-to/deploy-with-gitops.md). The command
+`streamjob convert --to yaml` prints the merged job.
 
 ## In Python
 

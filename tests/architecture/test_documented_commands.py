@@ -38,7 +38,7 @@ def test_the_command_line_takes(command: Command, tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     words = [_example(word) for word in command.words]
     for word in words:
-        if re.fullmatch(r"[\w-]+\.(yaml|py)|FILE", word):
+        if re.fullmatch(r"[\w-]+\.(yaml|sql|py)|FILE", word):
             (tmp_path / word).touch()
 
     parse(words, whole=command.whole)
@@ -54,6 +54,9 @@ def test_a_command_that_needs_no_job_does_what_it_says(
     (tmp_path / "data" / "flights").mkdir(parents=True)
     for name in (word for word in command.words if word.endswith(".yaml")):
         (tmp_path / name).write_text(job)
+    page = (ROOT / "docs" / "how-to" / "write-a-job-in-sql.md").read_text()
+    for name in (word for word in command.words if word.endswith(".sql")):
+        (tmp_path / name).write_text(re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0])
     monkeypatch.chdir(tmp_path)
 
     ended = CliRunner().invoke(app, [*command.words])

@@ -26,7 +26,7 @@ from streamjob_operator.resources.parts import (
 from streamjob_operator.resources.pods import DriverSpec, ExecutorSpec
 from streamjob_operator.resources.status import StreamJobStatus
 
-APPLICATION = r"^(local://|s3://[^/]+)?/.+\.(py|yaml|yml)$"
+APPLICATION = r"^(local://|s3://[^/]+)?/.+\.(py|yaml|yml|sql)$"
 
 _Application = Annotated[str, Field(max_length=2048, pattern=APPLICATION)]
 _Nonce = Annotated[int, Field(strict=True)]
@@ -42,8 +42,8 @@ class StreamJobSpec(SpecPart):
     )
     main_application_file: Annotated[_Application | None, Change.UPGRADE] = Field(
         default=None,
-        description="The job's file, as an alternative to `job`: Python that defines `job`, or YAML, at `local:///…` "
-        "in the image or `s3://…`.",
+        description="The job's file, as an alternative to `job`: Python that defines `job`, YAML or SQL, at "
+        "`local:///…` in the image or `s3://…`.",
     )
     deps: Annotated[Dependencies, Change.UPGRADE] = Field(
         default_factory=Dependencies, description="Dependencies of the job's code in addition to the image."

@@ -12,7 +12,8 @@ FileArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[FILE]",
-        help="A YAML file (a bare job or a StreamJob) or a Python file that defines `job`; or the first --file.",
+        help="A YAML file (a bare job or a StreamJob), a SQL file, or a Python file that defines `job`; or the first "
+        "--file.",
     ),
 ]
 FilesOption = Annotated[

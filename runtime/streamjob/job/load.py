@@ -1,11 +1,11 @@
-"""Loads a job from its file: YAML (a bare job or a StreamJob resource) or Python that defines `job`."""
+"""Loads a job from its file: YAML (a bare job or a StreamJob resource), SQL, or Python that defines `job`."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.stream_job import effective_job
 from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
+from streamjob.job.variables import parse_variables
 from streamjob.job.yaml_file import YamlError, read_documents
 from streamjob.savepoint_schedule import BadSchedule, next_time
 
@@ -105,7 +106,7 @@ def load_job(
     """Load and check a job.
 
     Args:
-        path: a YAML file (a bare job, or a StreamJob resource) or a Python file that defines `job`.
+        path: a YAML file (a bare job, or a StreamJob resource), a SQL file, or a Python file that defines `job`.
         overrides: overrides of the form `PATH=VALUE`, applied to the job with its overlays.
         overlays: YAML files that are merged into the job, in their order.
         variables: values of the form `NAME=VALUE`, for `${var:NAME}`.
@@ -118,26 +119,38 @@ def load_job(
     """
     file = Path(path)
     origin = " + ".join(str(each) for each in (path, *overlays))
-    source = _read_python(file, str(path)) if file.suffix == ".py" else _read_yaml(file, str(path))
     origins = Origins(Place(str(path)) if overlays else None)
+    if file.suffix == ".sql":
+        source = _read_sql(file, str(path), origins, str(path) if overlays else "", variables, spark_parser)
+    elif file.suffix == ".py":
+        source = _read_python(file, str(path))
+    else:
+        source = _read_yaml(file, str(path))
     changes = Changes({str(each): _read_overlay(Path(each), str(each)) for each in overlays}, overrides, variables)
     directory = file.absolute().parent
     assembled = assemble(source.data, changes, directory, origins, spark_parser, is_resource=source.is_resource)
     reading = read_spec(assembled.data)
-    problems = list(assembled.problems)
+    problems = [*source.problems, *assembled.problems]
     problems += [_placed(each, origins.of(reading.paths.get(each, ()))) for each in reading.problems]
     if reading.spec is None:
-        raise InvalidJob(origin, by_part(problems))
+        raise InvalidJob(origin, _sorted(problems))
     loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
-    subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread, reading.complete)
+    complete = reading.complete and source.complete
+    subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread | source.unread, complete)
     # A field that a part seems to lack may be among its fields that could not be read.
-    found = [each for each in examine(subject) if each.where not in reading.broken | assembled.broken]
+    broken = reading.broken | assembled.broken | source.broken
+    found = [each for each in examine(subject) if each.where not in broken]
     if environ is not None:
         found += loaded.missing_variables(environ)
     problems += [_placed(each, origins.about(each.where)) for each in found]
     if problems:
-        raise InvalidJob(origin, by_part(problems))
+        raise InvalidJob(origin, _sorted(problems))
     return loaded
+
+
+def _sorted(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems in the order of a SQL file's lines where they have lines, otherwise in the order of parts."""
+    return sorted(by_part(problems), key=lambda each: (each.place.line, each.place.column) if each.place else (0, 0))
 
 
 def _placed(problem: Problem, place: Place | None) -> Problem:
@@ -162,10 +175,14 @@ class _Content:
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
     is_resource: bool = False
+    problems: Sequence[Problem] = ()
+    broken: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+    complete: bool = True
 
 
 def _text(file: Path, origin: str) -> str:
-    return read_text(file, origin, "name the job's YAML or Python file")
+    return read_text(file, origin, "name the job's YAML, SQL or Python file")
 
 
 def _documents(file: Path, origin: str) -> list[Any]:
@@ -226,6 +243,21 @@ def _schedule_problems(spec: Any) -> list[Problem]:
     except BadSchedule as error:
         return [Problem("spec.savepoints.schedule", str(error), "write a duration like 6h, or cron's five fields")]
     return []
+
+
+def _read_sql(
+    file: Path,
+    origin: str,
+    origins: Origins,
+    name: str,
+    variables: Sequence[str],
+    spark_parser: SparkParser | None,
+) -> _Content:
+    # It needs sqlglot, which takes a moment to import.
+    from streamjob.job.sql_job import read_sql
+
+    read = read_sql(_text(file, origin), origins, name, parse_variables(variables)[0], spark_parser)
+    return _Content(read.data, problems=read.problems, broken=read.broken, unread=read.unread, complete=read.complete)
 
 
 def _read_python(file: Path, origin: str) -> _Content:

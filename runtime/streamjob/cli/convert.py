@@ -1,0 +1,58 @@
+"""`streamjob convert`: writes a job as YAML or SQL."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.errors import InvalidInput
+from streamjob.job.converting import converted
+from streamjob.job.load import load_job
+
+
+class FileForm(StrEnum):
+    """The form of a job file."""
+
+    YAML = "yaml"
+    SQL = "sql"
+
+
+class UnusableTarget(InvalidInput):
+    """The file to write exists, or cannot be written."""
+
+
+def convert_command(
+    file: FileArgument = None,
+    files: FilesOption = None,
+    overrides: SetOption = None,
+    variables: VarOption = None,
+    to: Annotated[
+        FileForm | None, typer.Option(help="The form to write. Default: YAML for a SQL file, otherwise SQL.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A new file to write to. Default: standard output."),
+    ] = None,
+) -> None:
+    """Write a job in another form, with overlays merged and variables replaced.
+
+    Comments outside of queries are lost.
+    """
+    path, overlays = files_of(file, files)
+    spec = load_job(path, overrides or (), overlays=overlays, variables=variables or ()).spec
+    form = to or (FileForm.YAML if path.endswith(".sql") else FileForm.SQL)
+    text = converted(spec, form.value)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as target:
+            target.write(text)
+    except OSError as error:
+        raise UnusableTarget(
+            f"{output}: cannot be written: {error.strerror}", "name a file that does not exist"
+        ) from None

@@ -1,0 +1,45 @@
+"""Writes a job in another form: YAML as SQL, and SQL as YAML."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from streamjob.errors import InvalidInput
+from streamjob.job.spec import JobSpec
+from streamjob.job.yaml_writing import write_yaml
+
+Form = Literal["yaml", "sql"]
+
+
+class NotConvertible(InvalidInput):
+    """A job has an operator that exists in its Python file only."""
+
+
+def converted(spec: JobSpec, form: Form) -> str:
+    """Return a job as the text of a file.
+
+    Args:
+        spec: the job.
+        form: the form of the file.
+
+    Raises:
+        NotConvertible: a function of an operator cannot be named.
+        NotExpressible: the job has something that SQL cannot say.
+    """
+    for operator in spec.operators:
+        if operator.python is not None and "<" in operator.python:
+            what = f"operator {operator.name!r} is the function {operator.python}, which no other file can name"
+            raise NotConvertible(what, "define it at the top level of its module, with `def`")
+    if form == "sql":
+        from streamjob.job.sql_job import write_sql
+
+        return write_sql(spec)
+    return write_yaml(content_of(spec))
+
+
+def content_of(spec: JobSpec) -> dict[str, Any]:
+    """Return a job as the content of a YAML file, without what is left to defaults."""
+    data: dict[str, Any] = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for operator in data.get("operators", ()):
+        operator["inputs"] = [each["from"] if set(each) == {"from"} else each for each in operator["inputs"]]
+    return data

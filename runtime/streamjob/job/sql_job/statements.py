@@ -1,0 +1,324 @@
+"""The statements of a SQL job, each read by itself from its tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamjob.job.sql_job.tokens import Cursor, NotSql, Token
+from streamjob.job.suggest import did_you_mean
+
+OPTION_PREFIX = "options."
+"""Before the name of an option that would otherwise be the name of a field."""
+FEEDBACK_PREFIX = "feedback."
+FIELDS: Mapping[str, Sequence[str]] = {
+    "sources": ("format", "uid", "bounded"),
+    "operators": ("uid", "inputs", "outputMode", "chain", "python"),
+    "sinks": ("format", "uid", "delivery"),
+}
+"""Fields that `WITH` takes, by the list of the job that a part is in."""
+
+_UNITS = "MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK"
+_INTERVAL = re.compile(rf"(?:\d+ (?:{_UNITS})S?)(?: \d+ (?:{_UNITS})S?)*", re.IGNORECASE)
+_FORMS = "CREATE SOURCE, CREATE VIEW, CREATE SINK, INSERT INTO and SET; put a query into CREATE VIEW name AS SELECT …"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An element of `WITH`, or a `SET`: its key, its value as text, and where it begins."""
+
+    key: str
+    value: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The watermark of a source: its column, its delay as text, and where it begins."""
+
+    column: str
+    delay: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query: its text, with all that is around it in the statement, and where that begins."""
+
+    text: str
+    at: int
+    tokens: Sequence[Token]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement.
+
+    Args:
+        kind: `SET`, `INSERT`, or the list of the job that gets a part: `sources`, `operators`, `sinks`.
+        name: of the part; of a sink for `INSERT`, of a field for `SET`.
+        at: where the name begins.
+        settings: the elements of `WITH`; for `SET`, one with the value.
+        schema: the columns of a source.
+        watermark: of a source.
+        query: of a view or an `INSERT`.
+        partitions: columns that a sink is partitioned by.
+    """
+
+    kind: str
+    name: str
+    at: int
+    settings: tuple[Setting, ...] = ()
+    schema: str | None = None
+    watermark: Column | None = None
+    query: Query | None = None
+    partitions: tuple[str, ...] | None = None
+
+
+def read_statement(cursor: Cursor) -> Statement:
+    """Return what a statement says.
+
+    Raises:
+        NotSql: it is none that a job can have.
+    """
+    if cursor.skip("SET"):
+        return _set(cursor)
+    if cursor.skip("INSERT"):
+        return _insert(cursor)
+    if cursor.skip("CREATE"):
+        for word, read in (("SOURCE", _source), ("VIEW", _view), ("SINK", _sink)):
+            if cursor.skip(word):
+                return read(cursor)
+        raise cursor.error("SOURCE, VIEW or SINK", "a job has CREATE SOURCE, CREATE VIEW and CREATE SINK")
+    raise cursor.error("a statement", f"the statements are {_FORMS}")
+
+
+def name_of(cursor: Cursor) -> tuple[str | None, str | None]:
+    """Return the kind and name of a statement that cannot be read as a whole, as far as they can be told."""
+    words = [token for token in cursor.rest[:3] if token.kind in ("word", "name")]
+    if len(words) == 3 and words[0].is_word("INSERT"):
+        return "sink", words[2].value
+    kinds = {"SOURCE": "source", "VIEW": "operator", "SINK": "sink"}
+    if len(words) == 3 and words[0].is_word("CREATE") and words[1].value.upper() in kinds:
+        return kinds[words[1].value.upper()], words[2].value
+    return None, None
+
+
+def _source(cursor: Cursor) -> Statement:
+    token = cursor.name("the source")
+    schema, watermark = _columns(cursor) if cursor.peek() is not None and cursor.skip("(") else (None, None)
+    settings = _with(cursor)
+    _ends(cursor)
+    return Statement(
+        kind="sources", name=token.value, at=token.start, settings=settings, schema=schema, watermark=watermark
+    )
+
+
+def _view(cursor: Cursor) -> Statement:
+    token = cursor.name("the view")
+    settings = _with(cursor, optional=True)
+    query = None
+    if cursor.skip("AS"):
+        query = _query(cursor)
+    elif not any(each.key == "python" for each in settings):
+        raise cursor.error("'AS'", f"write CREATE VIEW {token.value} AS SELECT …")
+    _ends(cursor)
+    return Statement(kind="operators", name=token.value, at=token.start, settings=settings, query=query)
+
+
+def _sink(cursor: Cursor) -> Statement:
+    token = cursor.name("the sink")
+    partitions = None
+    if cursor.skip("PARTITIONED"):
+        cursor.expect("BY", "(", fix="write PARTITIONED BY (column, …)")
+        partitions = tuple(_names(cursor, "a column"))
+        cursor.expect(")")
+    settings = _with(cursor)
+    _ends(cursor)
+    return Statement(kind="sinks", name=token.value, at=token.start, settings=settings, partitions=partitions)
+
+
+def _insert(cursor: Cursor) -> Statement:
+    cursor.expect("INTO", fix="write INSERT INTO sink SELECT …")
+    token = cursor.name("the sink")
+    settings = _with(cursor, optional=True)
+    return Statement(kind="INSERT", name=token.value, at=token.start, settings=settings, query=_query(cursor))
+
+
+def _set(cursor: Cursor) -> Statement:
+    fix = "write it like SET 'parallelism' = 4"
+    at = cursor.at
+    key = _key(cursor, fix)
+    cursor.expect("=", fix=fix)
+    if not cursor.rest:
+        raise cursor.error("a value", fix)
+    start = cursor.at
+    first = cursor.next()
+    value = first.value if first is not None and first.kind == "text" and not cursor.rest else None
+    while cursor.next() is not None:
+        pass
+    text = cursor.text[start : cursor.end].strip() if value is None else value
+    return Statement(kind="SET", name=key, at=at, settings=(Setting(key, text, at),))
+
+
+def _columns(cursor: Cursor) -> tuple[str | None, Column | None]:
+    """Return the schema and the watermark in a list of columns, after its parenthesis."""
+    elements: list[list[Token]] = [[]]
+    watermark: Column | None = None
+    depth = 0
+    while True:
+        token = cursor.peek()
+        if token is None:
+            raise cursor.error("')'", "close the list of columns")
+        if not depth and token.is_word("WATERMARK") and not elements[-1]:
+            following = cursor.peek(1)
+            if following is not None and following.is_word("FOR"):
+                if watermark is not None:
+                    raise NotSql("has a second watermark", "keep one", token.start)
+                watermark = _watermark(cursor)
+                elements[-1] = []
+                if not cursor.skip(",") and not _follows(cursor, ")"):
+                    raise cursor.error("',' or ')'")
+                continue
+        cursor.next()
+        if token.kind == "sign" and token.value == ")" and not depth:
+            break
+        if token.kind == "sign" and token.value == "," and not depth:
+            elements.append([])
+            continue
+        depth += _depth(token)
+        elements[-1].append(token)
+    columns = [_joined(cursor.text, each) for each in elements if each]
+    return (_between(cursor.text, elements, columns) if columns else None), watermark
+
+
+def _depth(token: Token) -> int:
+    if token.kind != "sign":
+        return 0
+    return sum(token.value.count(each) for each in "(<") - sum(token.value.count(each) for each in ")>")
+
+
+def _joined(text: str, tokens: Sequence[Token]) -> str:
+    """Return the text of some tokens; a line break or a comment between two of them becomes a space."""
+    parts = []
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        gap = text[before.end : token.start] if before is not None else ""
+        parts += [gap if not gap or set(gap) == {" "} else " ", text[token.start : token.end]]
+    return "".join(parts)
+
+
+def _between(text: str, elements: Sequence[Sequence[Token]], columns: Sequence[str]) -> str:
+    """Return columns as one schema, with the spaces between them where they are on one line."""
+    schema = columns[0]
+    present = [each for each in elements if each]
+    for before, after, column in zip(present[:-1], present[1:], columns[1:], strict=True):
+        gap = text[before[-1].end : after[0].start]
+        schema += (gap if set(gap) <= {",", " "} and gap.count(",") == 1 else ", ") + column
+    return schema
+
+
+def _watermark(cursor: Cursor) -> Column:
+    fix = "write it like WATERMARK FOR departed AS departed - INTERVAL 1 HOUR"
+    at = cursor.at
+    cursor.expect("WATERMARK", "FOR")
+    column = _column(cursor)
+    cursor.expect("AS", fix=fix)
+    start = cursor.at
+    if _column(cursor) != column:
+        raise NotSql(f"has a watermark for {column!r} that is computed from something else", fix, start)
+    if not cursor.skip("-"):
+        return Column(column, "0s", at)
+    cursor.expect("INTERVAL", fix=fix)
+    start, words = cursor.at, []
+    while (token := cursor.peek()) is not None and token.kind in ("text", "number", "word"):
+        words.append(token.value)
+        cursor.next()
+    delay = " ".join(" ".join(words).split())
+    if not _INTERVAL.fullmatch(delay):
+        raise NotSql("has a watermark without an interval of whole units of time", fix, start)
+    return Column(column, delay, at)
+
+
+def _column(cursor: Cursor) -> str:
+    parts = [cursor.name("a column").value]
+    while cursor.skip("."):
+        parts.append(cursor.name("a field").value)
+    return ".".join(parts)
+
+
+def _with(cursor: Cursor, *, optional: bool = False) -> tuple[Setting, ...]:
+    fix = "write WITH ('key' = 'value', …)"
+    if optional and not _follows(cursor, "WITH", "("):
+        return ()
+    cursor.expect("WITH", "(", fix=fix)
+    settings: list[Setting] = []
+    while True:
+        at = cursor.at
+        key = _key(cursor, fix)
+        cursor.expect("=", fix=fix)
+        if any(each.key == key for each in settings):
+            raise NotSql(f"has {key!r} twice", "keep one", at)
+        settings.append(Setting(key, _value(cursor, fix), at))
+        if cursor.skip(")"):
+            return tuple(settings)
+        cursor.expect(",", fix=fix)
+
+
+def _key(cursor: Cursor, fix: str) -> str:
+    token = cursor.peek()
+    if token is not None and token.kind == "text":
+        cursor.next()
+        return token.value
+    if token is None or token.kind != "word":
+        raise cursor.error("a key in quotes", fix)
+    return _column(cursor)
+
+
+def _value(cursor: Cursor, fix: str) -> str:
+    sign = "-" if cursor.skip("-") else ""
+    token = cursor.next()
+    if token is not None and token.kind == "number":
+        return sign + cursor.text[token.start : token.end]
+    if token is not None and not sign and token.kind == "text":
+        return token.value
+    if token is not None and not sign and token.is_word("TRUE", "FALSE"):
+        return token.value.lower()
+    at = token.start if token is not None else cursor.end
+    raise NotSql("has a value that is no text in quotes, number, true or false", fix, at)
+
+
+def _names(cursor: Cursor, of: str) -> list[str]:
+    names = [cursor.name(of).value]
+    while cursor.skip(","):
+        names.append(cursor.name(of).value)
+    return names
+
+
+def _query(cursor: Cursor) -> Query:
+    """Return the query in the rest of the statement; comments around it are part of it."""
+    if not cursor.rest:
+        raise cursor.error("a query", "write SELECT …")
+    tokens = cursor.rest
+    before = cursor.before
+    while cursor.next() is not None:
+        pass
+    return Query(cursor.text[before : cursor.end], before, tokens)
+
+
+def _follows(cursor: Cursor, *words: str) -> bool:
+    tokens = [cursor.peek(ahead) for ahead in range(len(words))]
+    return all(
+        token is not None and token.kind in ("word", "sign") and token.value.upper() == word
+        for token, word in zip(tokens, words, strict=True)
+    )
+
+
+def _ends(cursor: Cursor) -> None:
+    if cursor.rest:
+        raise cursor.error("the end of the statement", "separate statements by ';'")
+
+
+def unknown_field(key: str, fields: Sequence[str], at: int) -> NotSql:
+    """Return the problem of a key that a statement does not take."""
+    return NotSql(f"has no field {key!r}", did_you_mean(key, fields, "fields"), at)

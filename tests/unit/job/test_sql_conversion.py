@@ -1,0 +1,186 @@
+"""A job is the same in YAML and in SQL: each is converted into the other and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from streamjob.cli.main import app
+from streamjob.job import JobSpec, load_job
+from streamjob.job.converting import NotConvertible, content_of, converted
+from streamjob.job.origins import Origins
+from streamjob.job.reading import read_spec
+from streamjob.job.sql_job import NotExpressible, read_sql, write_sql
+from streamjob.job.yaml_file import read_documents
+
+_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+_some_texts = _texts.filter(bool) | st.sampled_from(
+    ["1", "01", "1e3", "-5", "true", "no", "~", "it's", "a\\b", 'say "x"', "a;b", "-- x", "/*", " x "]
+)
+_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True) | st.sampled_from(
+    ["select", "order", "from", "window", "values", "set", "create", "a-b", "with", "as"]
+)
+_uids = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,6}[A-Za-z0-9_])?", fullmatch=True)
+_keys = (
+    st.sampled_from(["path", "format", "Uid", "options.x", "delivery", "inputs", "kafka.a.b", "bounded"]) | _some_texts
+)
+_options = st.dictionaries(_keys, _some_texts | st.just("${env:A:-b}"), max_size=4)
+_columns = st.sampled_from(
+    [
+        *("a INT", "t TIMESTAMP", "d DECIMAL(10, 2)", "watermark TIMESTAMP", "`WATERMARK` ARRAY<ARRAY<INT>>"),
+        *("`b c` STRING NOT NULL COMMENT 'it''s, ; so'", "s STRUCT<x: INT, y: MAP<INT, STRING>>"),
+    ]
+)
+_schemas = st.builds(
+    lambda gap, columns: gap.join(columns), st.sampled_from([", ", ",", " , "]), st.lists(_columns, min_size=1)
+)
+_durations = st.integers(0, 10**9).map(lambda each: f"{each}ms") | st.sampled_from(["1h", "2d", "90s", "1h30m"])
+
+
+def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+_watermarks = st.fixed_dictionaries({"column": st.sampled_from(["t", "a b", "x.y", "it`s"]), "delay": _durations})
+_source = _some(uid=_uids, schema=_schemas, options=_options, bounded=st.booleans(), watermark=_watermarks)
+_operator = _some(uid=_uids, outputMode=st.sampled_from(["append", "update", "complete"]), chain=st.booleans())
+_sink = _some(uid=_uids, options=_options, delivery=st.sampled_from(["exactly-once", "at-least-once"]))
+_queries = st.sampled_from(
+    [
+        "SELECT * FROM {0}",
+        "-- first; a comment\nSELECT ';' AS x, '--' FROM {0} /* ; */ WHERE a > 1 -- last",
+        "SELECT `;`, 'it\\'s' FROM {0}\n\n  GROUP BY window(t, '1 hour')",
+    ]
+)
+
+
+def _joined(query: str, names: list[str]) -> str:
+    quoted = [f"`{each}`" for each in names]
+    joins = "".join(f" JOIN {each} ON true" for each in quoted[1:])
+    return query.replace("{0}", quoted[0] + joins)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> JobSpec:
+    """Return any job that YAML can describe and that has no part without a use for it."""
+    names = draw(st.lists(_names, min_size=3, max_size=8, unique_by=str.lower))
+    first, second = sorted(draw(st.tuples(st.integers(1, len(names) - 1), st.integers(1, len(names) - 1))))
+    sources, operators, sinks = names[:first], names[first:second], names[second:]
+    data: dict[str, Any] = {"name": draw(_uids.filter(lambda each: each[0] != "_" and each[-1] != "_"))}
+    data |= draw(_some(parallelism=st.integers(1, 99), maxParallelism=st.integers(1, 99)))
+    data |= draw(
+        _some(
+            checkpointing=_some(
+                timeout=_durations.filter(lambda each: each != "0ms"), numRetained=st.integers(1, 9),
+                incremental=st.booleans(), mode=st.sampled_from(["aligned", "unaligned"]), location=_some_texts,
+            ),
+            channels=_some(capacityBytes=st.integers(1, 10**12), capacityRecords=st.integers(1, 10**9)),
+            sparkConf=st.dictionaries(st.sampled_from(["spark.a", "spark.b.c", "other"]) | _some_texts, _texts),
+        )
+    )  # fmt: skip
+    data["sources"] = [{"name": each, "format": draw(_some_texts)} | draw(_source) for each in sources]
+    data["operators"] = []
+    for name in operators:
+        inputs = draw(st.lists(st.sampled_from(sources + operators), min_size=1, max_size=3, unique=True))
+        looped = draw(st.sets(st.sampled_from(inputs)))
+        schema = draw(_schemas)
+        edges = [{"from": each, "feedback": True, "schema": schema} if each in looped else each for each in inputs]
+        written = draw(st.permutations(inputs))
+        code = {"python": "m:f"} if draw(st.booleans()) else {"sql": _joined(draw(_queries), list(written))}
+        data["operators"].append({"name": name, "inputs": edges, **draw(_operator), **code})
+    for name in sinks:
+        by = draw(st.lists(st.sampled_from(["a", "b c", "it`s", "by"]), unique=True))
+        part = {"name": name, "format": draw(_some_texts), "input": draw(st.sampled_from(sources + operators))}
+        data.setdefault("sinks", []).append(part | draw(_sink) | ({"partitionBy": by} if by else {}))
+    reading = read_spec(data)
+    assert reading.spec is not None
+    assert reading.problems == ()
+    return reading.spec
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(jobs())
+def test_a_job_written_as_sql_and_read_again_is_the_same_job(spec: JobSpec) -> None:
+    read = read_sql(write_sql(spec), Origins())
+
+    again = read_spec(read.data).spec
+
+    assert read.problems == ()
+    assert again == spec
+    assert again.max_parallelism_is_given() == spec.max_parallelism_is_given()
+    assert write_sql(again) == write_sql(spec)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(jobs())
+def test_a_job_written_as_yaml_and_read_again_is_the_same_job(spec: JobSpec) -> None:
+    (data,) = read_documents(converted(spec, "yaml"))
+
+    assert read_spec(data).spec == spec
+    assert data == content_of(spec)
+
+
+JOB = """
+name: small
+sources: [{name: a, format: csv, schema: "x INT,\\n  y STRING", options: {path: in}}]
+operators: [{name: b, inputs: [a], sql: "SELECT x FROM a;"}]
+sinks: [{name: out, input: b, format: parquet, options: {path: out}}]
+"""
+
+
+def test_line_breaks_of_a_schema_and_a_last_semicolon_are_all_that_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    text = write_sql(load_job(tmp_path / "job.yaml").spec)
+
+    assert "(\n  x INT,\n  y STRING\n)" in text
+    assert text.count(";") == 5
+
+
+def test_the_command_converts_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.yaml").write_text(JOB.replace("path: out", "path: '${var:out}'"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    there = CliRunner().invoke(app, ["convert", "job.yaml", "--var", "out=there", "-o", "job.sql"])
+    back = CliRunner().invoke(app, ["convert", "job.sql"])
+    merged = CliRunner().invoke(app, ["convert", "job.sql", "--to", "sql", "--set", "parallelism=7"])
+    again = CliRunner().invoke(app, ["convert", "job.yaml", "--var", "out=there", "-o", "job.sql"])
+
+    assert (there.exit_code, there.output) == (0, "")
+    assert "path: there" in back.output
+    assert "SET 'parallelism' = 7;" in merged.output
+    assert (again.exit_code, "name a file that does not exist" in again.output) == (2, True)
+
+
+def test_a_function_that_only_its_file_has_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(
+        "from streamjob import Job\njob = Job('small')\na = job.source('a', format='rate')\n"
+        "b = job.operator(inputs=[a], name='b')(lambda a: a)\njob.sink('out', input=b, format='noop')\n",
+        encoding="utf-8",
+    )
+
+    with pytest.raises(NotConvertible, match="operator 'b' is the function jobs:<lambda>"):
+        converted(load_job(tmp_path / "jobs.py").spec, "sql")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"operators": [{"name": "b", "inputs": ["a"], "sql": "SELECT 'x"}]}, "operator 'b'"),
+        ({"operators": [{"name": "b", "inputs": ["a"], "sql": "SELECT 1 FROM a; SELECT 2 FROM a"}]}, "operator 'b'"),
+        ({"sources": [{"name": "a", "format": "rate", "schema": ""}]}, "source 'a'"),
+        ({"sinks": [{"name": "out", "format": "noop", "input": "nobody"}]}, "sink 'out'"),
+    ],
+)
+def test_a_part_that_sql_cannot_say_is_named(part: dict[str, Any], said: str) -> None:
+    data = {"name": "small", "sources": [{"name": "a", "format": "rate"}], "sinks": []} | part
+    spec = read_spec(data).spec
+    assert spec is not None
+
+    with pytest.raises(NotExpressible, match=said):
+        write_sql(spec)
