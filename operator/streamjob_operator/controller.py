@@ -32,7 +32,7 @@ WATCHED: Mapping[Kind, str | None] = {
 
 
 class OwnWrites:
-    """The versions of objects that this controller wrote: that a watch brings them is no news.
+    """The versions of objects that this controller wrote itself; their arrival in a watch is not a change.
 
     Args:
         most: how many are remembered.
@@ -72,7 +72,7 @@ class Controller:
         own_writes: the versions that the reconcilers wrote themselves.
         mirror: the watched objects, kept up to date here.
         namespaces: those that are handled; empty for all.
-        pace: how often objects are looked at.
+        pace: intervals between the reconciliations of objects.
         concurrency: how many at the same time.
         sweep_every: seconds between two listings of everything.
     """
@@ -159,7 +159,7 @@ class Controller:
             found: list[Object] = []
             before = self._mirror.versions(kind)
             for namespace in self._namespaces:
-                # The index takes what a listing brings, so of snapshots it must be all.
+                # The index is replaced by each listing, so a listing of snapshots must be complete.
                 found += await self._cluster.list(
                     kind, namespace, labels=labels, metadata_only=kind is not STREAM_SNAPSHOT
                 )

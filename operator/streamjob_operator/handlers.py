@@ -41,7 +41,7 @@ class _NothingToCompare(kopf.DiffBaseStorage):
 
 
 def registry_for(controller: Controller) -> kopf.OperatorRegistry:
-    """Return the handlers that tell a controller of all that is watched."""
+    """Return the handlers that pass all watched changes to a controller."""
     registry = kopf.OperatorRegistry()
     for kind in WATCHED:
         _watch(registry, kind, controller)
@@ -59,7 +59,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = _WATCH_SECONDS
     settings.watching.client_timeout = _WATCH_SECONDS + 30
     settings.watching.connect_timeout = _CONNECT_SECONDS
-    # A page is in memory as a whole, with all that is left out of what is kept.
+    # A page of a listing is in memory completely, including the parts that are dropped afterwards.
     settings.watching.chunk_size = 100
     settings.networking.error_backoffs = Backoffs()
     settings.posting.enabled = False

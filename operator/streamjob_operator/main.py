@@ -60,7 +60,7 @@ class DriverBuilder:
         self._metrics_from = [dict(each) for each in settings.driver_metrics_from]
 
     def __call__(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
-        """Return what a driver's pod mounts, who may reach it, and last the pod."""
+        """Return the objects of a driver: those that its pod mounts, the network policy, and last the pod."""
         owner = Metadata.model_validate(job["metadata"])
         made = [
             objects.token_secret(owner, secrets.token_urlsafe(32)),

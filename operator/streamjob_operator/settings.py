@@ -64,8 +64,8 @@ class Settings:
         image: of driver pods, for StreamJobs that name none.
         ambient_credentials: whether the controller's own credentials serve jobs that name none.
         own_namespace: where the controller's pods are.
-        own_labels: what selects them; with the namespace they say who may reach drivers. Without, no NetworkPolicy is
-            made.
+        own_labels: labels of the controller's pods; with the namespace they define who may reach drivers. Without
+            labels, no NetworkPolicy is created.
         driver_metrics_from: from where drivers' metrics may be read, as in a NetworkPolicy's `from`; empty for
             everywhere.
         probes_port: of `/healthz` and `/readyz`.

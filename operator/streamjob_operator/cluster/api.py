@@ -46,7 +46,7 @@ class AlreadyExists(ClusterError):
 
 
 class Conflict(ClusterError):
-    """The object has changed since it was read; what was to be written is out of date."""
+    """The object has changed since it was read, so the write is out of date."""
 
 
 class Refused(ClusterError):

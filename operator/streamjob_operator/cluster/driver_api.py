@@ -80,7 +80,7 @@ class Drivers:
         self._session: aiohttp.ClientSession | None = None
 
     async def report(self, driver: DriverAddress, triggers: Iterable[str] = ()) -> JobReport:
-        """Return the job with its checkpoints, its policy and what became of requests, all of one moment.
+        """Return the job with its checkpoints, its policy and the state of requests, all of the same moment.
 
         A runtime of an older version leaves all but the job out.
         """

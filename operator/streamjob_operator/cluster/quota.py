@@ -36,7 +36,7 @@ def excess(message: str) -> Excess | None:
 
 
 def fits_without(excess: Excess, pod: Object) -> bool:
-    """Return whether what was asked for fits once a pod, as the API has it, is gone."""
+    """Return whether requested resources fit once a given pod is gone."""
     freed = usage(pod)
     return all(
         name in excess.used
@@ -57,7 +57,7 @@ def usage(pod: Object) -> Mapping[str, Decimal]:
 
 
 def _of_pod(spec: Object, part: str) -> dict[str, Decimal]:
-    """Containers that go on count together; one that runs before them counts with the sidecars that it finds."""
+    """Long-running containers count together; an init container counts with the sidecars that run before it."""
     beside: dict[str, Decimal] = {}
     most: dict[str, Decimal] = {}
     for container in spec.get("initContainers") or ():

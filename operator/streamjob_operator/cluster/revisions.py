@@ -18,7 +18,7 @@ async def list_revisions(cluster: Cluster, job: Object) -> tuple[Revision, ...]:
 
 
 async def ensure_revision(cluster: Cluster, job: Object, revision: Revision) -> None:
-    """Store a revision unless it is stored; the name says what is in it."""
+    """Store a revision, unless it exists; the name identifies the content."""
     meta = job["metadata"]
     thing: Object = {
         "apiVersion": CONTROLLER_REVISION.api_version,

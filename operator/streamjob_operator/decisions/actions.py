@@ -1,8 +1,8 @@
 """The actions that a decision requests from the edge.
 
-All actions may be repeated: what is already so is success. None of them reports back; what became of it is seen in the
-next observation. They are carried out in order, after the decision's status was stored, and only if it could be; one
-that is known not to have been carried out ends them.
+All actions may be repeated: one that has no effect any more is a success. None of them reports back; the next
+observation shows the outcome. They are carried out in order, after the decision's status was stored, and only if that
+succeeded. An action that is known to have failed ends the sequence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CreateDriver:
     """Create the driver pod `<job>-driver-<attempt>`, with all that it mounts, from a stored revision.
 
     Args:
-        attempt: handed to the process as `--attempt`.
+        attempt: passed to the process as `--attempt`.
         revision: name of the revision to run.
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.

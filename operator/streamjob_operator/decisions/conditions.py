@@ -1,7 +1,8 @@
 """The conditions of a StreamJob, by the rules of kstatus.
 
-Ready is what the spec of this very generation asks for: it runs and has completed a checkpoint, or it has finished, or
-rests as asked. While Stalled is True, Reconciling is not: kstatus would call the resource in progress for ever.
+Ready means that the spec of the current generation is fulfilled: the job runs and has completed a checkpoint, has
+finished, or rests as requested. While Stalled is True, Reconciling is not: kstatus would report the resource as in
+progress for ever.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ def _state_compatible(s: Situation) -> Verdict:
 
 
 def _known(s: Situation, kind: ConditionType) -> Verdict | None:
-    """Return what a condition said so far: one request without an answer is no news."""
+    """Return a condition's previous value: a single request without an answer does not change it."""
     found = find_condition(s.resource.status.conditions, kind)
     if found is None or found.status != "True":
         return None

@@ -41,7 +41,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
 
     Args:
         resource: the StreamJob as it was read, before the observation was made.
-        seen: what one look at the world gave.
+        seen: the result of one observation.
         limits: how long to be patient.
     """
     before = memory_of(resource.status)

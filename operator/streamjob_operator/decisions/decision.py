@@ -20,10 +20,10 @@ class Resource:
         uid: its identity.
         generation: of the spec.
         deleted: whether its deletion was asked for.
-        spec: what is asked for; None if it cannot be read as a spec at all.
+        spec: the wanted spec; None if it cannot be parsed at all.
         problems: why the spec cannot be used, in the words of `streamjob validate`; empty if it can.
         status: as it is stored.
-        revision: what the spec asks for, if that was worked out before: it takes longer than a decision.
+        revision: the demands of the spec, if computed before: this takes longer than a decision.
     """
 
     name: str

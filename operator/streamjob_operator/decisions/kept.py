@@ -25,7 +25,7 @@ class Kept:
 
     Args:
         place: names of the status' fields, with dots between them.
-        reported: the field follows from what was seen. The controller reports it there in its own time.
+        reported: the field is derived from observations. The controller fills it in itself.
     """
 
     place: str
@@ -65,7 +65,7 @@ def _places(kind: Any) -> tuple[_Place, ...]:
 
 
 def reported(kind: Any) -> frozenset[str]:
-    """Return the names of the fields that follow from what was seen."""
+    """Return the names of the fields that are derived from observations."""
     return frozenset(place.field.name for place in _places(kind) if place.reported)
 
 

@@ -11,7 +11,7 @@ from streamjob_operator.resources.change import Change
 
 
 def adopt(s: Situation) -> Step | None:
-    """Take over a revision that differs in nothing but the checkpointing policy; None if there is none."""
+    """Adopt a revision that differs only in the checkpointing policy; None if there is none."""
     wanted = s.wanted
     if wanted is None or s.difference is not Change.PATCH or wanted.name == s.memory.failed_revision:
         return None
@@ -34,7 +34,7 @@ def changes(s: Situation) -> CheckpointingChanges | None:
 
 
 def beside(s: Situation) -> Step:
-    """Return what is left for a job that runs and is as asked: to see that its policy is in force."""
+    """Return the remaining step for a running job without changes: ensure that its policy is in force."""
     patch = changes(s)
     if patch is None:
         return Step(memory=s.memory)

@@ -30,12 +30,12 @@ class Stop:
     """How the driver is being stopped, or, once `next_try` is set, how that failed.
 
     Args:
-        purpose: what comes after it.
+        purpose: the step after it.
         mode: the result of the stop.
         trigger_id: identity of the request to the driver.
         attempt: the driver.
         since: when it was decided on.
-        revision: what is to run next, None if nothing is.
+        revision: the revision to run next, None if there is none.
         failures: how often the same purpose failed before.
         next_try: when it is tried again; the job runs on until then.
         silent_since: since when the driver does not answer.
@@ -59,7 +59,7 @@ class Trial:
     """Whether the API server takes the pod of a revision; asked until it does, or nothing asks for the pod any more.
 
     Args:
-        revision: what the pod would run.
+        revision: the pod's revision.
         since: when it was asked first.
         next_try: when it is asked again.
         rejections: how often it did not.
@@ -78,7 +78,7 @@ class Memory:
     """The decisions that a StreamJob's status records.
 
     Args:
-        lifecycle: where the job stands.
+        lifecycle: the job's state.
         since: when it came there.
         attempt: the newest driver that was decided on; 0 before the first.
         decided: when that was.
@@ -88,7 +88,7 @@ class Memory:
         revision_since: when that first driver was decided on, or the first one after the job had rested.
         stable_revision: the last revision that completed a snapshot.
         failed_revision: the revision that was rolled back and is not tried again.
-        restore: what the current attempt starts from.
+        restore: the snapshot that the current attempt starts from.
         completed_attempt: the driver of the newest completion that is known of; None before the first.
         stop: see Stop.
         trials: see Trial; one for each revision.
@@ -133,7 +133,7 @@ class Memory:
 
 
 def intends_otherwise(before: Memory, after: Memory) -> bool:
-    """Return whether what is to be done has changed, so that it must be stored before anything is done for it."""
+    """Return whether the intent has changed, so that it must be stored before any action."""
     return any(
         getattr(before, field.name) != getattr(after, field.name)
         for field in fields(Memory)

@@ -1,8 +1,8 @@
 """One observation of the cluster: the values that decisions use.
 
-An observation may be stale or partial. A value that could not be queried is None, which never means that there is
-nothing: a store that does not answer has no empty log, and a control API that does not answer has no stopped job. Times
-are in seconds since 1970.
+An observation may be stale or partial. A value that could not be queried is None, which never means that it is empty:
+an unreachable store is not an empty log, and an unreachable control API is not a stopped job. Times are in seconds
+since 1970.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DriverPod:
         outcome: the job's last state as the driver left it in its termination message, None if it left none.
         completion: the newest snapshot that it completed, as the driver left it there.
         reason: why it waits or failed, in Kubernetes' word: ImagePullBackOff, Unschedulable, OOMKilled, Evicted, …
-        message: the same for people; for an ended driver, what its termination message says.
+        message: the reason for people; for an ended driver, the text of its termination message.
     """
 
     name: str
@@ -93,10 +93,10 @@ class DriverPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLog:
-    """The upper end of the job's log: who claimed it last, and its newest completion.
+    """The upper end of the job's log: its last claim and its newest completion.
 
-    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log. `remembered`: it was not read, for
-    only drivers can, and this is what the job's status holds of it.
+    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log. `remembered` means that it comes
+    from the job's status, because only drivers can read the log.
     """
 
     attempt: int | None = None
@@ -116,7 +116,7 @@ class StoredLog:
 
 
 class Reach(StrEnum):
-    """Whether the controller gets at a job's snapshots itself; where it does not, it knows what drivers say of them."""
+    """Whether the controller can read a job's snapshots itself; otherwise it relies on the reports of drivers."""
 
     STORE = "store"
     VOLUME = "volume"
@@ -183,18 +183,18 @@ class Observation:
     Args:
         now: when it was made.
         pods: all driver pods of the job, of any attempt.
-        job: what the control API of the current attempt's pod says; None if there is no such pod or no answer.
+        job: the report of the control API in the current attempt's pod; None without such a pod or an answer.
         checkpoints: its statistics, likewise.
         policy: its checkpointing policy in force, likewise.
-        triggers: what became of the requests that `decisions.wanted_triggers` names; one that the running process does
-            not know is left out.
+        triggers: the state of the requests that `decisions.wanted_triggers` names; requests unknown to the running
+            process are omitted.
         log: the job's log at the location of the deployed revision (before the first, of the spec), read after the
             pods were listed; None if the store was not reachable.
-        log_damage: what is wrong with the log and what to do, if it is damaged; empty if not. `log` is None then.
+        log_damage: the problem with a damaged log and its fix; empty if it is intact. `log` is None then.
         reach: whether that log can be read at all.
         snapshots: the StreamSnapshots that refer to the job.
         revisions: the revisions of the job that are stored.
-        initial: the StreamSnapshot that `spec.initialSnapshotRef` names, of whatever job; None if there is none.
+        initial: the StreamSnapshot in `spec.initialSnapshotRef`, of any job; None if there is none.
         compatibility: of the spec's revision with the newest completion; None if it was not checked.
         admissions: the API server's answers to the dry runs that `decisions.wanted_trials` names, and to the last
             creation of a driver if that was rejected and no dry run was of the same revision.

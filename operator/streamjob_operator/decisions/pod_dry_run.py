@@ -23,7 +23,7 @@ def wanted_trials(memory: Memory, now: float) -> frozenset[str]:
 
 
 def try_pod(s: Situation, revision: str) -> Step | None:
-    """Return what has to be stored before the driver may be stopped for a pod of a revision; None for nothing."""
+    """Return the step before a driver may be stopped for a revision's pod; None if there is none."""
     if not s.driver_is_live:
         return None
     trial = s.memory.trial(revision)
@@ -43,7 +43,7 @@ def is_admitted(s: Situation, revision: str) -> bool:
 
 
 def hindered(s: Situation) -> Step | None:
-    """Return what follows from a rejection of the newest attempt's own pod; None if it may be created."""
+    """Return the reaction to a rejection of the newest attempt's own pod; None if it may be created."""
     memory = s.memory
     assert memory.revision is not None
     known = memory.trial(memory.revision)
@@ -75,7 +75,7 @@ def lasts(s: Situation) -> bool:
 
 
 def _answer(s: Situation, trial: Trial) -> Admission | None:
-    """Return what the API server said, unless it was counted already."""
+    """Return the API server's message, unless it was counted already."""
     found = next((each for each in s.seen.admissions if each.revision == trial.revision), None)
     return None if found is None or int(found.time) < trial.next_try else found
 

@@ -1,4 +1,4 @@
-"""StreamSnapshots for the savepoints of stops: what an upgrade, a suspension or a deletion took stays in sight.
+"""Creates StreamSnapshots for the savepoints of stops, so that they stay visible after an upgrade or suspension.
 
 The intent to record a savepoint is stored in the same write that ends its stop, under a name derived from the driver
 that took it, so a repeated creation finds the same object. The log has the savepoint's location. If only drivers can
@@ -48,7 +48,7 @@ def noted(s: Situation, step: Step) -> Step:
 
 
 def settled(s: Situation) -> Step | None:
-    """Return what is remembered once recordings are done, or where they are is known; None if nothing changes."""
+    """Return the memory after recordings are done or their locations are known; None if nothing changes."""
     kept = []
     for each in s.memory.recordings:
         if each.path is None:
@@ -94,7 +94,7 @@ def _newest_savepoint(s: Situation, attempt: int) -> str | None:
 
 
 def _found(s: Situation, taken: TakenSavepoint) -> TakenSavepoint | None:
-    """Return what is known of a savepoint whose place was not; None if there was none."""
+    """Return the data of a savepoint whose location was unknown; None if there was none."""
     path = _newest_savepoint(s, taken.attempt)
     if path is not None:
         return taken.model_copy(update={"path": path})

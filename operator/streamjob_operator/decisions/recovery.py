@@ -1,4 +1,4 @@
-"""Decides what follows the unexpected end of a driver, from its exit code and the log.
+"""Decides how to react to the unexpected end of a driver, from its exit code and the log.
 
 A failed driver is replaced after an exponential delay, as long as the restart policy allows. The attempts end at once
 for a cause that a restart cannot remove: an invalid job, a state that does not fit, another owner of the log.
@@ -33,10 +33,10 @@ _LAST_WORDS = 300
 
 
 class End(Enum):
-    """How a driver ended, as far as it matters for what follows."""
+    """The end of a driver, as far as the reaction depends on it."""
 
     UNKNOWN = auto()
-    """It ended well, and only the log, which cannot be read, tells whether the job is done."""
+    """It ended well, but only the log, which cannot be read, shows whether the job is done."""
     FINISHED = auto()
     """All work of the job is done."""
     FAILED = auto()
@@ -88,7 +88,7 @@ def evicted(pod: DriverPod) -> str:
 
 
 def recover(s: Situation) -> Step:
-    """Decide what follows the end of the driver."""
+    """Decide on the reaction to the end of the driver."""
     how = ending(s)
     if how.end is End.UNKNOWN:
         return Step(memory=s.memory, requeue=s.limits.store, reason=how.reason, message=how.message)

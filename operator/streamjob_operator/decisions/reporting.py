@@ -162,7 +162,7 @@ def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
 
 
 def _newest(s: Situation, known: CompletedCheckpoint | None) -> CompletedCheckpoint | None:
-    """Return the newest completion, with what the driver says of it if it is the same."""
+    """Return the newest completion, with the driver's data if it reports the same one."""
     candidates = [] if known is None else [known]
     log = s.seen.log
     if log is not None and log.newest is not None:

@@ -54,7 +54,7 @@ class Revision:
     def policy(self) -> Mapping[str, Any]:
         """The part of its checkpointing policy that can be changed while the job runs, as JSON.
 
-        For an application's file only what the spec says is known.
+        For an application's file, only the spec's own fields are known.
         """
         effective = _effective(self.content)
         policy = _policy_of(effective.get("checkpointing", {}))

@@ -35,7 +35,7 @@ def is_overdue(s: Situation) -> bool:
 
 
 def roll_back(s: Situation, why: str) -> Step:
-    """Decide on a rollback: what still runs of the failed revision goes first."""
+    """Decide on a rollback: the rest of the failed revision is stopped first."""
     message = f"{s.memory.revision} is rolled back to {s.memory.stable_revision}: {why}"
     step = begin(s, TriggerPurpose.ROLLBACK, Emit(type="Warning", reason="Rollback", message=message), mode="stateless")
     return replace(step, memory=replace(step.memory, failure=message[:1000], failure_reason="RolledBack"))
@@ -58,7 +58,7 @@ def is_rejected(s: Situation) -> bool:
 
 
 def stay(s: Situation) -> Step:
-    """Decide that a revision whose pod is rejected is not tried again, and what runs is kept."""
+    """Decide that a revision with a rejected pod is not tried again, and the running one is kept."""
     assert s.wanted is not None
     trial = s.memory.trial(s.wanted.name)
     assert trial is not None
@@ -79,7 +79,7 @@ def stay(s: Situation) -> Step:
 
 
 def rolled_back(s: Situation) -> Step:
-    """Decide what follows once no process of the failed revision is left."""
+    """Decide on the next step once no process of the failed revision is left."""
     if s.log is None:
         return Step(
             memory=s.memory,

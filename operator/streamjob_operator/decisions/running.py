@@ -1,4 +1,4 @@
-"""A job that is meant to run: what its spec asks of it, and whether it is well.
+"""Decides about a job that should run: the demands of its spec, and its health.
 
 The order: a final end of the driver comes before requests of the spec, those before healing, and healing before side
 tasks.

@@ -1,4 +1,4 @@
-"""A StreamJob, what is remembered of it and what was seen, put together: what a decision is made from."""
+"""The input of decisions about a StreamJob: resource, memory and observation together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Limits:
 
     Args:
         poll: until the next look while something is under way.
-        patience: for a driver that does not answer, or is not able to take what is asked for.
+        patience: for a driver that does not answer, or cannot fulfil a request.
         refusal: for a running driver that still refuses a request.
         stop: for a stop that the driver says is under way, if that is longer than a checkpoint may take.
         lost: past the end of a pod's grace period, after which its node is taken for gone; the claim of the next
@@ -45,7 +45,7 @@ class Limits:
         longest_retry: no repetition takes longer.
         store: until the next look at a store that does not answer.
         silence: for a running driver that does not answer, before the job is no longer taken for ready.
-        rejections: between two tries of a pod that the API server rejects; the last one goes on for ever.
+        rejections: between two tries of a rejected pod; the last delay is repeated for ever.
         rejection: for a pod that the API server rejects, before nothing is expected to change by itself.
     """
 
@@ -140,7 +140,7 @@ class Situation:
 
     @property
     def compatibility(self) -> Compatibility | None:
-        """Whether the wanted revision can go on from the state; None if that was not checked.
+        """Whether the wanted revision can continue from the state; None if that was not checked.
 
         The result for this spec counts until a later check finds another one: a store that does not answer for a moment
         must not let an incompatible spec through.
@@ -224,12 +224,12 @@ class Situation:
 
     @property
     def revision_completed(self) -> bool:
-        """Whether what is deployed is known to have completed a snapshot."""
+        """Whether the deployed revision is known to have completed a snapshot."""
         return self.memory.attempt > 0 and self.completed_since(self.memory.first_attempt)
 
     @property
     def finished(self) -> bool:
-        """Whether the log says that all work of what is deployed is done."""
+        """Whether all work of the deployed revision is done, according to the log."""
         log = self.seen.log
         if log is None or log.newest is None or not log.finished:
             return False
@@ -253,7 +253,7 @@ class Situation:
 
 
 def newest_attempt(known: int | None, job: JobView | None, log: StoredLog | None) -> int | None:
-    """Return the driver of the newest completion, given what was known before."""
+    """Return the driver of the newest completion, given the previous knowledge."""
     attempts = [] if known is None else [known]
     if log is not None and log.newest is not None:
         attempts.append(log.newest.attempt)

@@ -50,7 +50,7 @@ class SnapshotDecision:
         status: of the StreamSnapshot; stored first, if it differs.
         actions: executed then.
         requeue: seconds until the next look; None if only an event changes anything.
-        waits: for what a deletion waits, in a word, and for people with the way to its end; empty if for nothing.
+        waits: the reason why a deletion waits, in a word, and for people with the way out; empty if it does not wait.
     """
 
     status: StreamSnapshotStatus
@@ -83,12 +83,13 @@ class SnapshotSituation:
     Args:
         snapshot: as it was read.
         job: its StreamJob; None if there is none.
-        seen: what was seen of the job; None with it.
+        seen: the observation of the job; None without a job.
         finalizer: whether the snapshot carries the controller's finalizer.
         now: the time.
         reach: whether the controller can delete its files.
-        named: what is stored at the path that its spec names; None if it names none, or only drivers can tell.
-        claimed: which other job needs its files, and why; None for none. Only looked at where they are to be deleted.
+        named: the snapshot at the path in its spec; None if there is no path, or only drivers can read it.
+        claimed: the other job that needs its files, and why; None if there is none. Checked only before files are
+            deleted.
     """
 
     snapshot: StreamSnapshot
@@ -143,7 +144,7 @@ class SnapshotSituation:
 
 
 def decide_snapshot(s: SnapshotSituation) -> SnapshotDecision:
-    """Return what is to be stored and done next for a StreamSnapshot."""
+    """Return the next status and actions for a StreamSnapshot."""
     if s.snapshot.metadata.deletion_timestamp is not None:
         return _with_waits(s, _deleted(s))
     if s.disposes and not s.finalizer and not s.status.state.terminal:
@@ -344,7 +345,7 @@ _VERDICTS: Mapping[SnapshotState, Mapping[str, ConditionStatus]] = {
 
 
 def _waits_for_job(s: SnapshotSituation, status: StreamSnapshotStatus) -> str | None:
-    """Return what of its job a StreamSnapshot waits for; None if it does not wait for the job."""
+    """Return the event of its job for which a StreamSnapshot waits; None if it does not wait for the job."""
     asked = s.snapshot.spec.savepoint
     if status.state is not SnapshotState.PENDING or (asked is not None and asked.path is not None):
         return None

@@ -46,7 +46,7 @@ def asks_for_redeployment(s: Situation) -> bool:
 
 
 def deploy_wanted(s: Situation, *, from_state: bool = True, event: Emit | None = None) -> Step:
-    """Decide on a driver for what the spec asks for; for a spec that cannot be acted on, for what was decided before.
+    """Decide on a driver for the spec, or for the last decision if the spec cannot be acted on.
 
     Args:
         from_state: False to start from nothing, if the upgrade mode says so.
@@ -129,12 +129,12 @@ def next_attempt(s: Situation) -> int:
 
 
 def go_on(s: Situation) -> Restore:
-    """Return what another driver of the same revision starts from."""
+    """Return the snapshot for another driver of the same revision."""
     return _settled(s, s.memory.restore)
 
 
 def create(s: Situation) -> Step:
-    """Make the pod of the newest attempt, which was never seen, once nothing stands in its way."""
+    """Create the pod of the newest attempt, which was never observed, once nothing prevents it."""
     memory = s.memory
     older = tuple(pod for pod in s.live_pods if pod.attempt != memory.attempt)
     if older:

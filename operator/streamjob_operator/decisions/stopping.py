@@ -29,14 +29,14 @@ _LIFECYCLE = {
 _BETWEEN_TWO_LIVES = frozenset({JobState.RESTARTING, JobState.RESTORING})
 _GRACE_OF_A_FAILED_REVISION = 1
 _SAVEPOINTS_ON_DELETION = 3
-"""Tries after which a deletion goes on with the last checkpoint: a savepoint that fails must not block it for ever."""
+"""Tries after which a deletion uses the last checkpoint: a failing savepoint must not block it for ever."""
 _DIGITS = 10
 _LONGEST = 1000
 """Most characters of a driver's message that the status keeps."""
 
 
 def mode_of(s: Situation, purpose: TriggerPurpose) -> UpgradeMode | None:
-    """Return how the driver is to be stopped; None if it must go on until it can take the savepoint that is needed.
+    """Return how to stop the driver; None if it must run until it can take the required savepoint.
 
     The driver of a revision that completed nothing has nothing to lose.
     """
@@ -83,7 +83,7 @@ def begin(s: Situation, purpose: TriggerPurpose, event: Emit, *, mode: UpgradeMo
 def is_due(s: Situation, purpose: TriggerPurpose) -> bool:
     """Return whether a stop may be tried: it was not, or the time to try it again has come, or it is another one.
 
-    Where no driver is left, there is no savepoint that could fail once more.
+    Without a driver, no savepoint can fail any more.
     """
     stop = s.memory.stop
     if stop is None or stop.next_try is None or stop.purpose is not purpose or not s.driver_is_live:
@@ -93,7 +93,7 @@ def is_due(s: Situation, purpose: TriggerPurpose) -> bool:
 
 
 def under_way(s: Situation, stop: Stop) -> Step | None:
-    """Return what brings the stop on; None once no process of the job is left."""
+    """Return the next step of the stop; None once no process of the job is left."""
     live = s.live_pods
     if not live:
         return None
@@ -111,7 +111,7 @@ def under_way(s: Situation, stop: Stop) -> Step | None:
 
 
 def may_go_on(s: Situation, stop: Stop) -> bool | None:
-    """Return whether what comes after the stop may come; None if the log has to be read for it.
+    """Return whether the step after the stop may begin; None if the log has to be read first.
 
     It may not if a savepoint was insisted on and the process ended without one.
     """

@@ -1,7 +1,7 @@
 """An upgrade, from the changed spec to the next driver; a suspension, a redeployment and a deletion begin the same way.
 
-`asked` compares the spec with the driver that runs. It stops that driver only for a pod that the API server takes.
-`stopping` carries the stop out. `stopped` decides what follows when no process is left.
+`asked` compares the spec with the running driver. It stops that driver only for a pod that the API server accepts.
+`stopping` carries out the stop. `stopped` decides on the next step when no process is left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 
 def asked(s: Situation) -> Step | None:
-    """Return what the spec asks of a driver that runs, or is about to; None if it is as asked."""
+    """Return the step that the spec requires for a running or starting driver; None if nothing has changed."""
     put_off = s.memory.stop
     if put_off is not None and not _is_asked_for(s, put_off.purpose):
         return Step(memory=replace(s.memory, stop=None), requeue=0)
@@ -47,7 +47,7 @@ def asked(s: Situation) -> Step | None:
 
 
 def stopped(s: Situation, stop: Stop) -> Step:
-    """No process of the job is left: go on to what the resource asks for at this moment."""
+    """No process of the job is left: continue with the resource's current demands."""
     if s.resource.deleted:
         memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
         return Step(memory=memory, requeue=0)

@@ -1,4 +1,4 @@
-"""Has specs evaluated in processes of their own, by a deadline: no spec holds up the event loop, or what waits in it.
+"""Evaluates specs in separate processes with a deadline, so that no spec blocks the event loop.
 
 A thread would not do: it cannot be ended, and holds the interpreter's lock. Most specs take milliseconds, one after the
 other in one process. One that takes longer is given up there, and begins again in a second process, where it is waited
@@ -63,7 +63,7 @@ class Evaluator:
         self._quick, self._patient = _Lane(quick), _Lane(patient)
 
     async def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """Return what a function returns.
+        """Call a function, and return its result.
 
         Raises:
             NotEvaluated: it raises, or takes too much time or memory; the message says which.
@@ -88,7 +88,7 @@ class Evaluator:
 
 
 class _Turn:
-    """Lets one in at a time, the smallest first: it is done soonest, and those who mean well are mostly small."""
+    """Admits one call at a time, the smallest first: it ends soonest, and most honest specs are small."""
 
     def __init__(self) -> None:
         self._taken = False

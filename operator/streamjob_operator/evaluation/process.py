@@ -1,4 +1,4 @@
-"""A process that computes what specs ask for: it takes calls by its standard input, and answers by its output.
+"""A process that evaluates specs: it reads calls from standard input, and answers on standard output.
 
 It forks a worker, which answers. A call that takes more processor time or memory than it may ends the worker, and the
 next one is there in milliseconds: to import everything again would take seconds.

@@ -11,7 +11,7 @@ from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
 
 def misfits(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
-    """Return why a StreamJob cannot go on from a snapshot; nothing if it can.
+    """Return why a StreamJob cannot continue from a snapshot; empty if it can.
 
     Args:
         name: of the StreamJob.

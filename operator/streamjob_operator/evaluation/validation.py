@@ -134,7 +134,7 @@ def _job_problems(resource: StreamJob) -> tuple[str, ...]:
 
 
 def _trust_spark(_query: str) -> None:
-    """Spark reads more than sqlglot does; what only the driver can tell, it tells."""
+    """Spark accepts more than sqlglot; the driver reports problems that only Spark can find."""
 
 
 def _said(error: Any) -> str:

@@ -14,7 +14,7 @@ _READ_ONLY = frozenset({"configMap", "secret", "projected", "downwardAPI", "imag
 
 
 def place_problems(spec: StreamJobSpec) -> tuple[str, ...]:
-    """Return what is wrong with the places of a job whose state is to outlive its pod."""
+    """Return the problem with a job's locations if its state would not outlive its pod."""
     if spec.upgrade_mode == "stateless":
         return ()
     return tuple(

@@ -1,7 +1,7 @@
 """One replica acts, the others stand by: a Lease says which, as in Kubernetes' own controllers.
 
-The client library has an election, too; its requests know no deadline, so a holder that hangs in one would go on acting
-beyond its lease, and a lost connection ends it. A holder here gives up before others may take over.
+The client library has an election, too. But its requests have no deadline, so a holder that hangs in one would act
+beyond its lease, and a lost connection ends it. Here, a holder gives up before others may take over.
 """
 
 from __future__ import annotations

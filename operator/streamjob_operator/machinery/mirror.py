@@ -72,7 +72,7 @@ class _Shelf:
         self.behind_of_job[job].add(name)
 
     def settle(self, name: Name, version: int | None = None) -> None:
-        """Note that a version of an object is here, or with None that there is none to wait for."""
+        """Record that a version of an object has arrived, or with None that none is expected."""
         wanted, job = self.behind.get(name, (None, ""))
         if wanted is not None and (version is None or wanted <= version):
             del self.behind[name]
@@ -114,13 +114,13 @@ class Mirror:
             shelf.settle(name)
 
     def doubt(self, kind: Kind, thing: Object) -> None:
-        """Have an object read from the API server: what is known of it was refuted."""
+        """Read an object from the API server next time, because its mirrored version was proved wrong."""
         shelf = self._shelves.get(kind)
         if shelf is not None and _name(thing) not in shelf.behind:
             shelf.lag(thing, _UNKNOWN)
 
     def versions(self, kind: Kind, uid: str | None = None) -> dict[Name, int]:
-        """Return the versions of the objects that are known, of all or of a job: what `listed` wants from before."""
+        """Return the known versions of all objects or of a job's; pass them to `listed` later."""
         shelf = self._shelves.get(kind)
         if shelf is None:
             return {}
@@ -131,9 +131,9 @@ class Mirror:
         """Record a listing of all objects of a kind, and return the objects that are gone.
 
         Args:
-            kind: what was listed.
+            kind: the listed objects.
             things: the objects, or their metadata.
-            before: the versions that were known before the API server was asked; what came since, it need not show.
+            before: the versions known before the listing; later ones need not appear in it.
         """
         shelf = self._shelves.get(kind)
         if shelf is None:
@@ -192,11 +192,11 @@ class Mirror:
 
 
 class MirroredCluster:
-    """The Kubernetes API, with what a reconcile reads every time taken from a mirror. Objects must not be changed.
+    """The Kubernetes API, with a mirror for the reads of every reconciliation. Objects must not be changed.
 
     Args:
         cluster: the API.
-        mirror: what is known of it.
+        mirror: the mirrored objects.
     """
 
     def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
@@ -296,7 +296,7 @@ def _needed(kind: Kind, thing: Object) -> Object:
 
 
 def _part(value: Any) -> Any:
-    """Return what is kept of a part of a pod's status: of a list, what its entries are called and how they are."""
+    """Return the retained part of a pod's status: of lists, the names and states of their entries."""
     if not isinstance(value, list):
         return value
     return [{key: each[key] for key in _OF_AN_ENTRY if key in each} for each in value]

@@ -1,8 +1,8 @@
-"""Whether the controller is alive: what a listing shows, the watches must have delivered.
+"""Checks whether the controller is alive: its watches must deliver everything that a listing shows.
 
-A watch can end without a word, and a process that answers HTTP requests may then be deaf for ever. So all watched
-objects are listed now and then; a version that the watch does not deliver soon after proves it dead, and the liveness
-probe fails. No object is written for it, and what the listing found is reconciled meanwhile.
+A watch can end silently, and a process that answers HTTP requests may then miss all changes. So all watched objects are
+listed from time to time. If the watch does not deliver a listed version soon afterwards, it is dead, and the liveness
+probe fails. The audit writes no object, and the listed changes are reconciled meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _version(thing: Object) -> int:
 
 @dataclass(slots=True)
 class WatchAudit:
-    """Compares what watches delivered with what listings show.
+    """Compares the deliveries of watches with listings.
 
     Args:
         patience: seconds that a watch may lag behind a listing before it counts as dead. Kopf itself reopens a silent
@@ -63,7 +63,7 @@ class WatchAudit:
             del self._missing[gone]
         behind = [identity for identity, version in found.items() if self._delivered.get(identity, 0) < version]
         for identity in behind:
-            # A newer version of what is missing already does not make the watch any fresher.
+            # A newer version of a missing object does not prove that the watch works.
             self._missing.setdefault(identity, (found[identity], now))
         return behind
 
@@ -121,7 +121,7 @@ def metrics_server(text: Callable[[], bytes]) -> web.Application:
     """Return the server of `/metrics`."""
 
     async def metrics(_request: web.Request) -> web.Response:
-        # A thousand jobs make a long text; the loop goes on meanwhile.
+        # The text for a thousand jobs is long; let the event loop run meanwhile.
         body = await asyncio.to_thread(text)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -131,7 +131,7 @@ def metrics_server(text: Callable[[], bytes]) -> web.Application:
 
 
 async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
-    """Start a server, and return what closes it by `cleanup()`."""
+    """Start a server; return the object whose `cleanup()` closes it."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()

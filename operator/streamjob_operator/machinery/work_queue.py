@@ -109,7 +109,7 @@ class Loops(Generic[_Key]):
         reconcile: looks at an object once and acts; returns the seconds until the next time at the latest, None for the
             usual interval, or `Loops.GONE`, which ends the loop.
         pace: how often.
-        concurrency: how many reconciles go on at the same time.
+        concurrency: number of simultaneous reconciliations.
         failed: called with each failure.
         chance: a random number from 0 to 1.
         wait: waits for an event for some seconds at most.
@@ -137,7 +137,7 @@ class Loops(Generic[_Key]):
         self._closed = False
 
     def wake(self, key: _Key) -> None:
-        """Reconcile an object soon, and once more if it is being reconciled at the moment."""
+        """Reconcile an object soon, and again afterwards if a reconciliation is running."""
         if self._closed:
             return
         found = self._objects.get(key)

@@ -36,7 +36,7 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
 
     Args:
         owner: the StreamJob.
-        revision: what is run.
+        revision: the revision to run.
         action: its attempt, and the snapshot to start from.
         default_image: the image of the revisions that name none.
 

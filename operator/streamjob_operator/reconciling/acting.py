@@ -98,8 +98,8 @@ class Actor:
         """Carry out an action.
 
         Raises:
-            StreamJobError: it was not carried out, or not as a whole. That a driver does not answer is none: the next
-                observation says what became of it.
+            StreamJobError: the action failed, or only a part of it succeeded. A driver that does not answer is not a
+                failure: the next observation shows the outcome.
         """
         await self._do(action, job, resource, seen)
 
@@ -189,7 +189,7 @@ class Actor:
         if meta.get("deletionTimestamp") is not None:
             return
         if found["spec"].get("savepoint") is not None:
-            # Said only now: the files of what a person, or a deleted namespace, takes away are to be kept.
+            # Set only now: if a user or a deleted namespace removes the object, its files must be kept.
             finalizers = [*(each for each in meta.get("finalizers") or () if each != FINALIZER), FINALIZER]
             change: Object = {
                 "metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]},

@@ -14,7 +14,7 @@ from streamjob_operator.objects.names import ATTEMPT_LABEL, CONTAINER, CONTROL_P
 
 _EVICTED = "Evicted"
 PREPARED = frozenset({"ContainerCreating", "PodInitializing"})
-"""Reasons of a container that waits while its pod is prepared: its volumes, its network, what runs before it."""
+"""Reasons of a container that waits while its pod is prepared: volumes, network, init containers."""
 
 
 def seconds_of(stamp: str | None) -> float | None:
@@ -51,7 +51,7 @@ def driver_pod(pod: Object) -> DriverPod | None:
 
 
 def control_url(pod: Object, port: int = CONTROL_PORT) -> str | None:
-    """Return the address of a driver's control API; None while there is none to be asked."""
+    """Return the address of a driver's control API; None if it cannot be called."""
     status = pod.get("status") or {}
     address = status.get("podIP")
     if status.get("phase") != "Running" or not address:

@@ -47,7 +47,7 @@ class Failures:
         kind: the kind.
         cluster: where the objects are.
         events: records events.
-        leave: stops what an object that is to be released has running; returns whether nothing of it is left.
+        leave: stops the processes of an object to be released; returns whether none is left.
         now: the time of day.
     """
 
@@ -88,7 +88,7 @@ class Failures:
         return conditions
 
     async def note(self, thing: Object, error: Exception) -> None:
-        """Tell on an object that its reconcile has failed, and release it if it can be deleted in no other way.
+        """Report on an object that its reconciliation has failed; release it if it cannot be deleted otherwise.
 
         Raises:
             ClusterError: it is to be released, and was not.

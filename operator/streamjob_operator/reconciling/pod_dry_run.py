@@ -42,7 +42,7 @@ class Admissions:
 
         Args:
             job: the StreamJob.
-            revision: what the driver would run.
+            revision: the driver's revision.
             attempt: its number.
             running: name of the pod that would go first.
 

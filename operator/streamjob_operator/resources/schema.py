@@ -56,7 +56,7 @@ def structural_schema(model: type[BaseModel], *, with_defaults: bool, with_bound
             processes user input again and again.
 
     Raises:
-        NotStructural: the model holds what a structural schema cannot say.
+        NotStructural: the model has a rule that structural schemas cannot express.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     return _Conversion(schema.get("$defs", {}), with_defaults, with_bounds).convert(schema, model.__name__)

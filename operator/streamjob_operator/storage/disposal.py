@@ -61,7 +61,7 @@ def dispose_job(job: JobId, owner: Owner, attempt: Attempt, now: float) -> Progr
     checkpoints = [info.key for info in (yield from list_all(keys.CHECKPOINTS_PREFIX))]
     shared = [info.key for info in (yield from list_all(keys.SHARED_PREFIX))]
     staged = [info.key for info in (yield from list_all(keys.STAGED_PREFIX))]
-    # From here on the log has nothing below the second claim, and what the log does not name does not exist.
+    # From here on the log has nothing below the second claim, and snapshots that it does not name do not exist.
     claim = yield from claim_log(identity, now, again=True, oldest=LogSeq(fence.last_seq + 1))
     records = yield from records_below(claim.oldest)
     gone = 0
@@ -145,7 +145,7 @@ def void_claim(claim: Marker, directory: str, namespace: str) -> Program[None]:
     then.
 
     Args:
-        claim: what the marker said.
+        claim: the content of the marker.
         directory: URI of the savepoint, for messages.
         namespace: who deletes it.
 

@@ -13,7 +13,7 @@ Place = tuple[str, frozenset[str]]
 
 
 class RestingLogs:
-    """Remembers what a log held, as long as its job has the same pods, all of which have ended.
+    """Remembers the content of a log as long as its job has the same pods, all of which have ended.
 
     A deployment takes several looks, and a read of a log several requests.
 

@@ -19,7 +19,7 @@ from streamjob_operator.webhook.review import NotAReview, Review, allow, deny, r
 
 PATH = "/streamjobs"
 LARGEST_BODY = 4 * 2**20
-"""Bytes of a request: the old and the new object, of 1.5 MiB at most each, and what is about them."""
+"""Maximum size of a request in bytes: the old and the new object, at most 1.5 MiB each, and their envelope."""
 
 _log = logging.getLogger(__name__)
 _UNCHECKED = "the spec was not checked in time; the StreamJob's conditions will show what is wrong with it"
@@ -83,7 +83,7 @@ class Reviewer:
             _log.warning("%d specs are being checked: one is allowed unchecked", len(self._checks))
             return allow(review, _UNCHECKED)
         check = self._check(review.subject)
-        # It goes on after the deadline: ending it here could end the process before it has started.
+        # It continues after the deadline: ending it here could end the process before it has started.
         done, _ = await asyncio.wait({check}, timeout=max(within, 0.0))
         if not done:
             _log.warning("a spec was not checked within its deadline, and is allowed")

@@ -53,7 +53,7 @@ class Origins:
         self._places[path] = place
 
     def of(self, path: Path) -> Place | None:
-        """Return where the field at `path` was written, or what it is in; None if that is not known."""
+        """Return where the field at `path`, or its parent, was written; None if unknown."""
         for length in range(len(path), -1, -1):
             if (place := self._places.get(path[:length])) is not None:
                 return place

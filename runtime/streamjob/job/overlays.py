@@ -81,7 +81,7 @@ class _Merging:
         return parts
 
     def _value(self, before: Any, value: Any, path: Path) -> Any:
-        """Return what a field has after the overlay; `_GONE` if nothing."""
+        """Return a field's value after the overlay; `_GONE` if it has none."""
         if value is None:
             return _GONE
         if isinstance(value, Mapping):

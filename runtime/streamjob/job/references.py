@@ -38,7 +38,7 @@ def replaced(text: str, kind: str, look_up: Callable[[str], str | None]) -> str:
 
     def value(match: re.Match[str]) -> str:
         found, default = look_up(match["name"]), match["default"]
-        # As in a shell, a default also stands for an empty value.
+        # As in a shell, the default also replaces an empty value.
         if default is not None and not found:
             return replaced(default, kind, look_up)
         if found is None:
@@ -66,7 +66,7 @@ def unset_in(text: str, kind: str, look_up: Callable[[str], str | None]) -> Iter
 
 
 def is_malformed(text: str, kind: str) -> bool:
-    """Return whether a text holds the beginning of a reference that is none."""
+    """Return whether a text contains the beginning of a reference that is not a complete one."""
     return f"${{{kind}:" in _REFERENCES[kind].sub("", text)
 
 

@@ -14,7 +14,7 @@ OVERRIDING_BY_KEY = ("checkpointing", "sparkConf")
 def effective_job(job: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a job with the overriding fields of its StreamJob's spec; null overrides nothing.
 
-    A field of the job that should be a mapping and is none stays as it is, for the checks of the job to report.
+    A field of the job that should be a mapping but is not stays as it is; the checks of the job report it.
 
     Args:
         job: content of a job file.

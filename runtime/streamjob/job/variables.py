@@ -55,12 +55,12 @@ def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> 
 
 
 def as_field(text: str, location: Location) -> Any:
-    """Return what a text stands for in a field: a whole number where the field takes one, otherwise the text."""
+    """Return the value of a text in a field: a whole number if the field takes one, otherwise the text."""
     return int(text) if location[0] in _NUMBERS and _WHOLE_NUMBER.fullmatch(text) else text
 
 
 def misplaced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, str]]:
-    """Yield the fields of a job's content with references that nothing replaces, what is wrong, and the fix."""
+    """Yield the fields of a job's content with unresolved references, each with the problem and the fix."""
     for text, location in _texts(data, ()):
         for name in dict.fromkeys(names_in(text, VARIABLE)):
             fix = f"give it by --var {name}=…, or a default: ${{var:{name}:-…}}; in a StreamJob, write the value itself"

@@ -68,7 +68,7 @@ class Coordinator:
 
     @property
     def ended(self) -> bool:
-        """Whether the epoch is over: FailJob or EndJob was returned, or EpochEnded handed in."""
+        """Whether the epoch is over: FailJob or EndJob was returned, or EpochEnded was handled."""
         return self._ended
 
     @property

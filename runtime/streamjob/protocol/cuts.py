@@ -89,7 +89,7 @@ class Emissions(EmissionState):
     def open(self) -> Effects:
         """Finish the restore; a loop without anything left to do ends at once."""
         self._check_restored()
-        # The caller has requested the restored part; only its consequences are news.
+        # The caller has set the restored part itself; return only its consequences.
         self._streams.changes()
         return self._effects()
 

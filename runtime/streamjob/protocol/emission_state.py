@@ -21,8 +21,8 @@ class EmissionState:
         clock: the coordinator's clock in seconds, for the figures.
 
     Raises:
-        ValueError: a channel names a chain that is not there or stands twice, the channels without `feedback` form a
-            cycle, or one of `feedback` closes none.
+        ValueError: a channel names an unknown chain or occurs twice, the channels without `feedback` form a cycle, or
+            one of `feedback` closes none.
     """
 
     def __init__(

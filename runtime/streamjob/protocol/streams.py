@@ -41,8 +41,8 @@ class Streams:
         feedback: those of them that close a cycle.
 
     Raises:
-        ValueError: a channel names a chain that is not there, stands twice, the channels without `feedback` form a
-            cycle, or one of `feedback` is no channel or closes none.
+        ValueError: a channel names an unknown chain or occurs twice, the channels without `feedback` form a cycle, or
+            one of `feedback` is not a channel or closes none.
     """
 
     def __init__(
