@@ -11,7 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.autoscaling.jobs import Life, moves
 
-from streamjob.autoscaling import Decision, LoadReport, Means, Memory, Period, Policy, read_memory, write_memory
+from streamjob.autoscaling import (
+    Decision,
+    LoadReport,
+    Means,
+    Memory,
+    Period,
+    Policy,
+    decide,
+    read_memory,
+    write_memory,
+)
 from streamjob.autoscaling.capacity import limit_of, restart_seconds
 
 _LEVELS = st.lists(st.tuples(st.integers(5, 40), st.floats(0, 400_000), st.floats(0, 0.4)), min_size=2, max_size=5)
@@ -100,8 +110,6 @@ def test_a_controller_that_restarts_decides_as_before(life: Life) -> None:
 @_FEW
 @given(lives())
 def test_a_report_that_arrives_twice_changes_nothing(life: Life) -> None:
-    from streamjob.autoscaling import decide
-
     for load, decision in life.run()[::37]:
         if decision.slots is None:
             again = decide(life.policy, decision.memory, load, load.time)
