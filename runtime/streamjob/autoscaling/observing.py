@@ -123,12 +123,12 @@ def _external(new: Memory, load: LoadReport, before: int) -> None:
     if new.moves and new.moves[-1].after == load.slots:
         return
     row = sum(chain.row_seconds * chain.ratio for chain in new.chains)
-    same = new.seen is not None and new.seen.process == load.process
+    in_place = new.running_since is not None and new.running_since < load.time
     move = Move(
         time=load.time,
         before=before,
         after=load.slots,
-        means=Means.IN_PLACE if same else Means.RESTART,
+        means=Means.IN_PLACE if in_place else Means.RESTART,
         rule=EXTERNAL,
         capacity=new.busy / row if row > 0 else 0.0,
         expected=float((load.slots / before) ** new.alpha),
