@@ -19,7 +19,7 @@ REST := slow and not core
 WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# uv does not read pip's settings; a mirror that pip is told to use serves uv as well.
+# uv does not read pip's settings; a mirror configured for pip serves uv as well.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
@@ -88,11 +88,11 @@ lint: $(READY) ## Check style, types and the directions of imports
 	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
 	$(BIN)/lint-imports
 
-format: $(READY) ## Format the code and mend what can be mended
+format: $(READY) ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: $(READY) ## Write the lock anew, with the newest versions that pyproject.toml allows
+lock: $(READY) ## Rewrite the lock with the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra delta --extra operator --group dev --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \

@@ -16,7 +16,7 @@ import javax.net.ssl.X509TrustManager;
 import org.apache.ivy.Main;
 
 /**
- * Ivy's command line, trusting the authorities of {@code SSL_CERT_FILE} beside those that Java knows.
+ * Ivy's command line, trusting the authorities of {@code SSL_CERT_FILE} in addition to those of Java.
  *
  * <p>Every other program of an installation is told its authorities by that variable; Java alone has never heard of it.
  */

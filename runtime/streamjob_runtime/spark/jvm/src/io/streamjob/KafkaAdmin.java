@@ -35,7 +35,7 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
- * What sources and sinks ask of the brokers beside records. Answers are JSON, so that each is one call from Python:
+ * Requests of sources and sinks to the brokers, apart from records. Answers are JSON, so that each is one call from Python:
  * partitions as {"topic": [0, 1]}, offsets as {"topic": {"0": 97}}.
  */
 public final class KafkaAdmin implements AutoCloseable {
@@ -46,7 +46,7 @@ public final class KafkaAdmin implements AutoCloseable {
   private final Admin admin;
   private final long patience;
 
-  /** What is known of a topic; the configuration is empty where it may not be asked for. */
+  /** The description of a topic; the configuration is empty if reading it is not permitted. */
   public record Topic(int partitions, boolean readable, boolean writable, Map<String, String> settings) {}
 
   /** Connects, with the settings of any kind of client; each answer must come within those milliseconds. */

@@ -9,7 +9,7 @@ import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 
-/** What all of Kafka's clients have in common here: how they are made, and what their errors say. */
+/** The common parts of all Kafka clients here: their creation, and their error messages. */
 public final class KafkaClients {
   private KafkaClients() {}
 

@@ -45,7 +45,7 @@ public final class KafkaPublisher implements AutoCloseable {
                 new KafkaProducer<>(new HashMap<>(settings), new ByteArraySerializer(), new ByteArraySerializer()));
   }
 
-  /** Fences whoever produces with the same transactional id, and ends what they left. */
+  /** Fences producers with the same transactional id, and ends their transactions. */
   public void open() {
     producer.initTransactions();
   }
@@ -86,7 +86,7 @@ public final class KafkaPublisher implements AutoCloseable {
 
   @Override
   public void close() {
-    // What is under way is given up; there is nothing to wait for.
+    // The open transaction is given up; there is nothing to wait for.
     producer.close(Duration.ZERO);
   }
 

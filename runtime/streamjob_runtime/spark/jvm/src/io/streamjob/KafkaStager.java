@@ -23,7 +23,7 @@ public final class KafkaStager {
   private static final int VALUE = 4;
   private static final int HEADERS = 5;
 
-  // What the client adds at most: a batch around one record, and what a record has besides key, value and headers.
+  // The maximum overhead of the client: a batch around one record, and a record without key, value and headers.
   private static final int OVERHEAD = 61 + 21;
   private static final int HEADER_OVERHEAD = 10;
 
@@ -33,7 +33,7 @@ public final class KafkaStager {
    * Runs the batch, one Spark job, and writes its rows, if there are any.
    *
    * @param frame topic string, partition int, timestamp bigint (milliseconds), key and value binary, headers.
-   * @param file where the rows go, a local file that does not exist; parts lie beside it meanwhile.
+   * @param file the local file for the rows, which must not exist; parts are next to it meanwhile.
    * @param longest a record that may have more bytes is refused.
    * @return how many rows were written, or why a row is refused: then there is no file.
    */

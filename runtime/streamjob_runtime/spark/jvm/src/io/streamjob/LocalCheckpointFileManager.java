@@ -24,7 +24,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * Spark's checkpoint files on a local disk by java.nio alone.
  *
  * <p>Spark's own managers go through Hadoop's local file system, which starts processes (chmod, readlink) and writes
- * checksum files beside each file: some 40 processes a micro-batch. Files appear by atomic rename. Nothing is synced:
+ * checksum files next to each file: some 40 processes a micro-batch. Files appear by atomic rename. Nothing is synced:
  * streamjob never trusts a local directory after a failure, it restores from the snapshot store.
  */
 public final class LocalCheckpointFileManager implements CheckpointFileManager {

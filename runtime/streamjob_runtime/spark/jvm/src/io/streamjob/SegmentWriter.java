@@ -52,7 +52,7 @@ public final class SegmentWriter {
   private static RDD<InternalRow> rows(Dataset<Row> frame) {
     QueryExecution execution = frame.queryExecution();
     LogicalPlan plan = execution.withCachedData();
-    // What foreachBatch gets is rows that are computed already: Spark's scan of them would only copy each.
+    // foreachBatch gets rows that are computed already: Spark's scan of them would only copy each.
     return plan instanceof LogicalRDD ? ((LogicalRDD) plan).rdd() : execution.toRdd();
   }
 

@@ -19,7 +19,7 @@ import java.util.zip.CRC32C;
  * Records of a batch that wait to be produced, in one file.
  *
  * <p>A header (magic, version), blocks, and an end: the number of all records. A block is compressed by itself, and has
- * a checksum; so whoever reads or writes holds one block at a time. Parts, which tasks write, are blocks alone.
+ * a checksum; so readers and writers hold one block at a time. Parts, which tasks write, are blocks alone.
  */
 final class StagedRecords {
   static final int NONE = -1;

@@ -321,7 +321,7 @@ public final class StateForms {
     return CollectionConverters.asJava(values);
   }
 
-  /** What the columns of a plan are made of. */
+  /** The origins of a plan's columns. */
   private static final class Definitions {
     private static final int DEEPEST = 200;
     private static final int MOST_ALTERNATIVES = 64;
@@ -335,7 +335,7 @@ public final class StateForms {
 
     private void add(LogicalPlan plan) {
       if (plan.children().isEmpty() && String.valueOf(plan).contains(CHANNEL)) {
-        // What its columns are made of, another query knows.
+        // The origins of its columns are in another query.
         java(plan.output()).forEach(each -> unknown.add(each.exprId()));
       }
       if (plan instanceof Project project) {
