@@ -173,7 +173,7 @@ class ChainRun(EpochRun):
     def abort(self, checkpoint: CheckpointId) -> None:
         self.emissions.abort(checkpoint)
 
-    def completed(self, checkpoint: CheckpointId) -> None:
+    def let_go(self, checkpoint: CheckpointId) -> None:
         self.emissions.complete(checkpoint)
 
     def _upload(self, start: m.StartCheckpoint, cut: ChainCut) -> Steps:

@@ -310,7 +310,7 @@ class ChainsRun(EpochRun, Generic[P]):
         self.moments["aborted half way"] += 0 < self.cuts[checkpoint] < len(self.chains)
         self.emission.abort(checkpoint)
 
-    def completed(self, checkpoint: CheckpointId) -> None:
+    def let_go(self, checkpoint: CheckpointId) -> None:
         self.emission.complete(checkpoint)
 
     def _on_cut(self, checkpoint: CheckpointId, cut: ChainCut) -> None:

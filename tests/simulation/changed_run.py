@@ -80,8 +80,8 @@ class ChangedRun(ChainsRun[Standing]):
         return None
 
     def refused(self, error: CannotRestore) -> None:
-        assert self.claim is not None
-        self.job.known.check_untouched(self.claim.epoch)
+        assert self.log is not None
+        self.job.known.check_untouched(self.log.claim.epoch)
         self.job.refused(self.revision, error)
 
     def restore(self, manifest: Manifest | None, files: dict[str, bytes]) -> None:

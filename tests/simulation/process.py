@@ -12,6 +12,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol import messages as m
+from streamjob.protocol.claiming import CreateOutside
 from streamjob.protocol.committing import Abort, Commit, SinkEffect
 from streamjob.protocol.statistics import StatisticsTracker
 from streamjob.protocol.triggers import TriggerOutcome, Triggers
@@ -132,7 +133,7 @@ class Process:
             case Abort(_, before):
                 self.world.sink.abort(before)
                 return None
-            case SinkEffect():
-                raise TypeError(f"the sink does not know {effect!r}")
+            case SinkEffect() | CreateOutside():
+                raise TypeError(f"nothing here does {effect!r}")
             case _:
                 return self.world.request(task.name, effect, fault)

@@ -9,32 +9,59 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.simulation.model import sha256
 from tests.simulation.oracle import JOB, Violation
 from tests.simulation.process import Process
-from tests.simulation.tasks import Pause, SinkFailed, Steps, Task, Wait
+from tests.simulation.tasks import Effect, Pause, SinkFailed, Steps, Task, Wait
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner, TriggerId
 from streamjob.protocol import messages as m
-from streamjob.protocol.collector import Collector
-from streamjob.protocol.committing import commit, recover
-from streamjob.protocol.completing import complete_snapshot
+from streamjob.protocol.committing import Commit
 from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
-from streamjob.protocol.restore import Resolution, resolve
+from streamjob.protocol.ownership import Identity
+from streamjob.protocol.restore import Resolution
 from streamjob.protocol.stored_manifests import encode_manifest
-from streamjob.snapshot.manifest import FileRef, Manifest
-from streamjob.store.base import StoreError
-from streamjob.store.effects import Program, get, get_uri, put
+from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
+from streamjob.store.base import ObjectMissing, StoreError
+from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
+from streamjob_runtime.checkpointing.epoch_log import EpochLog, ReusableFiles, claim_epoch
+from streamjob_runtime.checkpointing.log_work import (
+    AskAgain,
+    Collect,
+    LogEffect,
+    LogProgram,
+    LogWork,
+    NameInLog,
+    WriteSavepoint,
+)
+from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
+from streamjob_runtime.checkpointing.upload.packing import by_content
 from streamjob_runtime.restoring.download import SnapshotFileMissing
 
 SINK = OperatorUid("sink")
+ASK_AGAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class SavepointName:
+    """The place of a savepoint: a directory below the job's root."""
+
+    directory: str
+
+    @property
+    def uri(self) -> str:
+        return f"{self.directory}manifest.json"
+
+    @property
+    def reference(self) -> str:
+        return self.uri
 
 
 class EpochRun(ABC):
@@ -46,16 +73,18 @@ class EpochRun(ABC):
         self.name = f"{process.name}.{number}"
         self.tasks: list[Task] = [Task(f"{self.name} begin", self._begin())]
         self.coordinator: Coordinator | None = None
-        self.claim: Claim | None = None
+        self.log: EpochLog | None = None
         self.over = False
         self.draining = False
         self._drains_into: CheckpointId | None = None
         self.ending: m.JobEnd | None = None
-        self._collecting = False
+        self._committing = False
         self._wake: float | None = None
         self._work: deque[Callable[[], Steps]] = deque()
         self.aborted: set[CheckpointId] = set()
         self.triggered: dict[CheckpointId, float] = {}
+        self.stopping: set[CheckpointId] = set()
+        self.sinks: dict[CheckpointId, tuple[SinkState, ...]] = {}
 
     def spawn(self, name: str, steps: Steps) -> None:
         """Start a task."""
@@ -65,52 +94,43 @@ class EpochRun(ABC):
         world, process = self.world, self.process
         identity = Identity(job=JOB, owner=Owner(process.name), attempt=process.attempt)
         try:
-            self.claim = claim = yield from claim_log(
-                identity, world.clock.now(), checkpoints=process.num_retained, again=process.has_held
+            log = yield from claim_epoch(
+                identity, world.store.uri, world.clock.now(), process.num_retained, again=process.has_held
             )
+            self.log = log
             process.has_held = True
-            resolution = yield from resolve(claim.below, root=world.store.uri)
-            self.registry = resolution.registry(claim)
-            files: dict[str, bytes] = {}
+            resolution = yield from log.resolve()
+            files = yield from self._download(log, resolution)
+            yield from log.recover([SINK], fork=resolution.fork)
+            if log.claim.finished:
+                self._end_process(m.JobEnd.FINISHED, "finished before")
+            elif (refused := self.examine(resolution.manifest)) is not None:
+                self._refuse(refused)
+            else:
+                try:
+                    self._start(log, resolution, files)
+                except SnapshotFileMissing as error:
+                    raise (yield from log.explain_unusable(resolution, error.what)) or error from error
+                except CannotRestore as error:
+                    self._refuse(error)
+        except Superseded as error:
+            self._end_process(m.JobEnd.SUPERSEDED, str(error))
+        except (StoreError, SinkFailed):
+            # The job restarts; what was claimed stays claimed.
+            self._restart()
+
+    def _download(self, log: EpochLog, resolution: Resolution) -> Generator[StoreEffect, object, dict[str, bytes]]:
+        """Return the contents of a snapshot's files by path."""
+        files: dict[str, bytes] = {}
+        try:
             for file in resolution.manifest.files() if resolution.manifest else ():
                 content = yield from _read_object(file.object)
                 part = content[file.offset : file.offset + file.length]
                 assert sha256(part) == file.sha256, f"{file.object} is corrupt"
                 files[file.path] = part
-            yield from recover(claim, [SINK])
-        except Superseded as error:
-            self._end_process(m.JobEnd.SUPERSEDED, str(error))
-            return
-        except CannotRestore as error:
-            yield from self._cannot_restore(error)
-            return
-        except (StoreError, SinkFailed):
-            # The job restarts; what was claimed stays claimed.
-            self._restart()
-            return
-        if claim.finished:
-            self._end_process(m.JobEnd.FINISHED, "finished before")
-        elif (refused := self.examine(resolution.manifest)) is not None:
-            self._refuse(refused)
-        else:
-            try:
-                self._start(claim, resolution, files)
-            except SnapshotFileMissing as error:
-                yield from self._cannot_restore(error)
-            except CannotRestore as error:
-                self._refuse(error)
-
-    def _cannot_restore(self, error: CannotRestore) -> Steps:
-        """A process that has lost the log may find its newest completion deleted: only the holder can be sure."""
-        assert self.claim is not None
-        try:
-            yield from verify(self.claim)
-        except Superseded as superseded:
-            self._end_process(m.JobEnd.SUPERSEDED, str(superseded))
-        except StoreError:
-            self._restart()
-        else:
-            raise error
+        except ObjectMissing as error:
+            raise (yield from log.explain_unusable(resolution, error.what)) or error from error
+        return files
 
     def examine(self, manifest: Manifest | None) -> CannotRestore | None:
         """Return why the job cannot start from a snapshot, None if it can."""
@@ -131,15 +151,17 @@ class EpochRun(ABC):
         self.process.refuse(error)
         self.refused(error)
 
-    def _start(self, claim: Claim, resolution: Resolution, files: dict[str, bytes]) -> None:
+    def _start(self, log: EpochLog, resolution: Resolution, files: dict[str, bytes]) -> None:
         process = self.process
-        self.epoch = claim.epoch
-        self.collector = Collector(self.registry)
+        self.epoch = log.claim.epoch
+        clock = self.world.clock.now
+        manifest_of = ManifestAssembler(JOB.namespace, JOB.name, self.epoch, self.job_graph, clock)
+        self.log_work = LogWork(log, manifest_of, clock, self)
         self.restore(resolution.manifest, files)
         self.coordinator = Coordinator(
             chains=self.chains,
             policy=process.policy,
-            highest_id=resolution.last_id,
+            highest_id=log.last_id,
             triggers=process.triggers,
             statistics=process.statistics,
         )
@@ -178,12 +200,16 @@ class EpochRun(ABC):
         """Forget the cuts of a checkpoint that was given up."""
 
     @abstractmethod
-    def completed(self, checkpoint: CheckpointId) -> None:
+    def let_go(self, checkpoint: CheckpointId) -> None:
         """Let go of what a completed checkpoint took."""
 
     def report(self, chain: ChainUid, status: m.ChainStatus, message: str = "") -> None:
         """Tell the coordinator where a chain stands."""
         self.handle(m.ChainStateChanged(now=self.world.clock.now(), chain=chain, status=status, message=message))
+
+    def _claimed(self) -> EpochLog:
+        assert self.log is not None
+        return self.log
 
     def _timer(self) -> Steps:
         while not self.over:
@@ -225,8 +251,10 @@ class EpochRun(ABC):
                 if self.draining and (self._drains_into is not None or not action.properties.drained):
                     raise Violation(f"{action.id} starts during a drain, which one drained snapshot is to end")
                 self._drains_into = action.id if self.draining else None
-                self.registry.begin(action.id)
+                self._claimed().begin(action.id)
                 self.triggered[action.id] = action.triggered
+                if action.properties.stopping:
+                    self.stopping.add(action.id)
                 self.trigger(action)
             case m.SwitchToUnaligned():
                 self.world.note(f"{self.name}: {action.id} goes on unaligned")
@@ -238,21 +266,20 @@ class EpochRun(ABC):
                     self.process.expired.append(self.triggered[action.id])
                 self.abort(action.id)
                 if not action.keep_files:
-                    self.registry.aborted(action.id)
+                    self._claimed().aborted(action.id)
             case m.CompleteCheckpoint():
                 self._work.append(lambda: self._complete(action))
             case m.DrainSources():
                 self.drain()
             case m.CommitOutput():
-                # The committer commits the sinks' output.
-                pass
+                self._work.append(lambda: self._commit(action.id))
             case m.WakeAt():
                 self._wake = action.time
             case m.FailJob():
                 self.world.note(f"{self.name}: {action.message}")
                 self._restart()
             case m.EndJob():
-                if self._collecting:
+                if self._committing:
                     self.ending = action.end
                 else:
                     self._end_process(action.end, action.message)
@@ -261,19 +288,20 @@ class EpochRun(ABC):
         self, start: m.StartCheckpoint, chain: ChainUid, contents: Mapping[str, bytes]
     ) -> Program[tuple[FileRef, ...]]:
         """Upload what the store lacks of a chain's files; the first ones only, if the snapshot is aborted meanwhile."""
-        checkpoint = start.id
+        checkpoint, log = start.id, self._claimed()
+        known = ReusableFiles(log.known_files(chain), partial(log.reuse, checkpoint))
         files: list[FileRef] = []
         for path, content in contents.items():
             if checkpoint in self.aborted:
                 break
             digest, name, offset = sha256(content), "", 0
             if start.properties.is_savepoint:
-                name = f"{self.world.store.uri}{self._savepoint(checkpoint)}{chain}/{path}"
+                name = f"{self._savepoint(checkpoint).directory}{chain}/{path}"
                 yield from put(Key(name.removeprefix(self.world.store.uri)), content)
-            elif location := self.registry.reuse(checkpoint, digest, len(content)):
-                name, offset = location.object, location.offset
+            elif found := known.get(by_content(digest, len(content))):
+                name, offset = found.object, found.offset
             else:
-                name = self.registry.allocate(checkpoint, digest)
+                name = log.allocate(checkpoint, digest)
                 yield from put(Key(name), content)
             files.append(FileRef(path=path, object=name, offset=offset, length=len(content), sha256=digest))
         return tuple(files)
@@ -291,75 +319,82 @@ class EpochRun(ABC):
             yield Pause("repeat the acknowledgement")
             self.handle(event)
 
-    def _savepoint(self, checkpoint: CheckpointId) -> str:
-        return f"savepoints/{checkpoint}-{self.name}/"
+    def _savepoint(self, checkpoint: CheckpointId) -> SavepointName:
+        return SavepointName(f"{self.world.store.uri}savepoints/{checkpoint}-{self.name}/")
 
     def _complete(self, action: m.CompleteCheckpoint) -> Steps:
-        claim, checkpoint = self.claim, action.id
-        assert claim is not None
-        parts = action.acknowledgements.values()
-        manifest = Manifest(
-            job=JOB.name,
-            namespace=JOB.namespace,
-            id=checkpoint,
-            epoch=claim.epoch,
-            kind=action.properties.kind.value,
-            unaligned=any(part.metrics.unaligned for part in parts),
-            drained=action.properties.drained,
-            triggered=action.triggered,
-            completed=self.world.clock.now(),
-            graph=self.job_graph,
-            operators=tuple(operator for part in parts for operator in part.operators),
-            chains=tuple(part.state for part in parts),
-            channels=tuple(channel for part in parts for channel in part.channels),
-            sources=tuple(source for part in parts for source in part.sources),
-            sinks=tuple(sink for part in parts for sink in part.sinks),
-        )
-        uri: str | None = None
-        failure, reason = m.CompletionFailure.NOT_WRITTEN, ""
-        try:
-            if action.properties.is_savepoint:
-                uri = f"{self.world.store.uri}{self._savepoint(checkpoint)}manifest.json"
-                yield from put(Key(uri.removeprefix(self.world.store.uri)), encode_manifest(manifest))
-            completion = yield from complete_snapshot(
-                claim, self.registry, manifest, self.world.clock.now(), savepoint_uri=uri
-            )
-        except Superseded as error:
-            failure, reason = m.CompletionFailure.SUPERSEDED, str(error)
-        except OutcomeUnknown as error:
-            failure, reason = m.CompletionFailure.UNKNOWN, str(error)
-        except StoreError as error:
-            reason = str(error)
-        else:
-            assert completion.record in self.world.oracle.log, f"{completion!r} is not in the log"
-            self.completed(checkpoint)
-            now = self.world.clock.now()
-            self.handle(m.CompletionSucceeded(now=now, id=checkpoint, uri=completion.record.manifest or ""))
-            if self.coordinator_ended():
-                return
+        def named(manifest: Manifest) -> None:
+            if manifest.id not in [record.id for record in self.world.oracle.log]:
+                raise Violation(f"the log does not name {manifest.id}, which is said to be completed")
+            self.sinks[manifest.id] = manifest.sinks
+            self.let_go(manifest.id)
+
+        savepoint = self._savepoint(action.id) if action.properties.is_savepoint else None
+        yield from self._do(self.log_work.complete(action, savepoint, named))
+
+    def _commit(self, checkpoint: CheckpointId) -> Steps:
+        # An epoch that ends waits for the work on the log that has begun.
+        self._committing = True
+        yield from self._do(self.log_work.commit(checkpoint, self.sinks.pop(checkpoint)))
+        self._committing = False
+        if self.ending is not None:
+            self._end_process(self.ending, "")
+
+    def _do(self, program: LogProgram) -> Steps:
+        """Do what the work on the log asks for, step by step."""
+        reply: object = None
+        error: Exception | None = None
+        while True:
             try:
-                yield from commit(completion, manifest)
-            except SinkFailed as error:
-                now = self.world.clock.now()
-                self.handle(m.CommitFailed(now=now, id=checkpoint, message=repr(error)))
+                effect = program.send(reply) if error is None else program.throw(error)
+            except StopIteration:
                 return
-            if action.properties.stopping:
-                self.world.oracle.stops(completion.record)
-            self._collecting = True
-            self.handle(m.OutputCommitted(now=self.world.clock.now(), id=checkpoint))
+            reply, error = None, None
             try:
-                yield from self.collector.collect(completion, self.process.num_retained)
-            except Superseded as error:
-                self.ending = self.ending or m.JobEnd.SUPERSEDED
-                self.handle(m.OwnershipLost(now=self.world.clock.now(), message=str(error)))
-            except StoreError as error:
-                self.world.note(f"{self.name}: collection failed: {error}")
-            self._collecting = False
-            # The last completion of a job is followed by a collection, too.
-            if self.ending is not None:
-                self._end_process(self.ending, "")
-            return
-        self.handle(m.CompletionFailed(now=self.world.clock.now(), id=checkpoint, failure=failure, message=reason))
+                reply = yield from self._done(effect)
+            except Exception as raised:
+                error = raised
+
+    def _done(self, effect: LogEffect) -> Generator[Effect, object, object]:
+        log, world = self.log, self.world
+        assert log is not None
+        match effect:
+            case WriteSavepoint(manifest):
+                key = Key(self._savepoint(manifest.id).uri.removeprefix(world.store.uri))
+                yield from put(key, encode_manifest(manifest))
+                return None
+            case NameInLog(manifest, savepoint):
+                yield from log.complete(manifest, world.clock.now(), savepoint)
+                return None
+            case AskAgain():
+                world.note(f"{self.name}: the store is asked again for an unknown outcome")
+                until = world.clock.now() + ASK_AGAIN_SECONDS
+                yield Wait(lambda: self.over or world.clock.now() >= until)
+                if world.choices.pick(2):
+                    # Only the end of an epoch leaves an outcome unknown.
+                    self.report(self.chains[0], m.ChainStatus.FAILED, "it fails while the store is asked")
+                return self.over
+            case Commit():
+                return (yield effect)
+            case Collect():
+                return (yield from log.collect(self.process.num_retained))
+
+    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
+        """Hear of a completion, see `CheckpointListener`."""
+        self.world.note(f"{self.name}: {action.id} is completed")
+
+    def discarded(self, checkpoint: CheckpointId) -> None:
+        """Hear of a checkpoint that is no longer retained, see `CheckpointListener`."""
+        self.world.note(f"{self.name}: {checkpoint} is no longer retained")
+
+    def post(self, event: m.Event) -> None:
+        """Hear of an outcome, see `CheckpointListener`."""
+        if isinstance(event, m.OutputCommitted) and event.id in self.stopping:
+            (record,) = [record for record, _ in self.world.oracle.completions if record.id == event.id]
+            self.world.oracle.stops(record)
+        if isinstance(event, m.CompletionFailed) and event.failure is m.CompletionFailure.UNKNOWN:
+            self.world.note(f"{self.name}: the outcome of {event.id} stays unknown")
+        self.handle(event)
 
     def _restart(self) -> None:
         self.over = True
@@ -371,7 +406,7 @@ class EpochRun(ABC):
             return
         self.world.note(f"{self.name}: {end}: {message}")
         if end is m.JobEnd.SUPERSEDED:
-            self.world.oracle.superseded(self.process.attempt, self.claim)
+            self.world.oracle.superseded(self.process.attempt, None if self.log is None else self.log.claim)
         self.process.end = end
         self.process.runs.clear()
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tests.simulation.model import Row
 
 from streamjob.ids import Epoch
+from streamjob.protocol.claiming import CreateOutside
 from streamjob.protocol.committing import SinkEffect
 from streamjob.store.effects import StoreEffect
 
@@ -44,7 +45,7 @@ class CommitFailed(Exception):
     """Spark could not commit an emitted batch."""
 
 
-Effect: TypeAlias = StoreEffect | SinkEffect | Pause | Wait | Stage
+Effect: TypeAlias = StoreEffect | CreateOutside | SinkEffect | Pause | Wait | Stage
 Steps: TypeAlias = Generator[Effect, object, None]
 
 

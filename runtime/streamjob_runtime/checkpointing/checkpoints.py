@@ -10,22 +10,31 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from streamjob.clock import Clock
-from streamjob.errors import StreamJobError, Superseded
+from streamjob.errors import StreamJobError
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol import messages as m
-from streamjob.protocol.creating import OutcomeUnknown
+from streamjob.protocol.committing import Commit
 from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.failures import AbortReason
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
+from streamjob.store.effects import drive
 from streamjob.store.opening import Location
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
 from streamjob_runtime.checkpointing.ledger import Ledger
+from streamjob_runtime.checkpointing.log_work import (
+    AskAgain,
+    CheckpointListener,
+    Collect,
+    LogProgram,
+    LogWork,
+    NameInLog,
+    WriteSavepoint,
+)
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
 from streamjob_runtime.spark.checkpoint_dir.hold import release
@@ -36,22 +45,6 @@ ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
 _ASK_AGAIN_SECONDS = 2.0
 
 log = logging.getLogger("streamjob")
-
-
-class CheckpointListener(Protocol):
-    """Is notified about checkpoints, from other threads than the coordinator's."""
-
-    def post(self, event: m.Event) -> None:
-        """Pass an event to the coordinator."""
-        ...
-
-    def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        """The log names a checkpoint."""
-        ...
-
-    def discarded(self, checkpoint: CheckpointId) -> None:
-        """A checkpoint is no longer retained."""
-        ...
 
 
 @dataclass
@@ -93,7 +86,7 @@ class Checkpoints:
         self._ledger = ledger
         self._uploader = Uploader(ledger.store)
         self._outputs = outputs
-        self._manifest_of = manifest_of
+        self._log_work = LogWork(ledger, manifest_of, clock, listener)
         self._holds = holds
         self._clock = clock
         self._listener = listener
@@ -207,43 +200,37 @@ class Checkpoints:
         self._log_pool.submit(self._complete, action).add_done_callback(_report)
 
     def _complete(self, action: m.CompleteCheckpoint) -> None:
-        try:
-            manifest = self._manifest_of(action)
-            uri = self._complete_in_log(manifest, self._savepoint(action.id))
+        under_way = self._under_way.get(action.id)
+        savepoint = under_way.savepoint if under_way else None
+
+        def named(manifest: Manifest) -> None:
             self._emission.complete(action.id)
             self._under_way[action.id].sinks = manifest.sinks
             self._keep_held(action.id)
-        except Superseded as error:
-            self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
-        except Exception as error:
-            # Treating a record that may exist as missing could commit its output twice.
-            unknown = self._ledger.may_name(action.id)
-            failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
-            self._completion_failed(action.id, failure, error)
-        else:
-            self._listener.post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
-            self._listener.completed(action, manifest)
 
-    def _savepoint(self, checkpoint: CheckpointId) -> Savepoint | None:
-        under_way = self._under_way.get(checkpoint)
-        return under_way.savepoint if under_way else None
+        self._do(self._log_work.complete(action, savepoint, named), savepoint)
 
-    def _complete_in_log(self, manifest: Manifest, savepoint: Savepoint | None) -> str:
-        """Complete; if the store cannot tell whether that was done, keep asking until the epoch ends."""
-        if savepoint is not None:
-            savepoint.write(manifest)
-        while True:
-            try:
-                self._ledger.complete(manifest, savepoint.reference if savepoint else None)
-                return savepoint.uri if savepoint else self._ledger.uri_of(manifest)
-            except OutcomeUnknown:
-                if self._closing.wait(_ASK_AGAIN_SECONDS):
-                    raise
+    def _do(self, program: LogProgram, savepoint: Savepoint | None = None) -> None:
+        def perform(effect: object) -> object:
+            match effect:
+                case WriteSavepoint(manifest):
+                    assert savepoint is not None
+                    savepoint.write(manifest)
+                    return None
+                case NameInLog(manifest, reference):
+                    self._ledger.complete(manifest, reference)
+                    return None
+                case AskAgain():
+                    return self._closing.wait(_ASK_AGAIN_SECONDS)
+                case Commit(sink, checkpoint, committables):
+                    self._outputs.commit(sink, checkpoint, committables)
+                    return None
+                case Collect():
+                    return self._ledger.collect()
+                case _:
+                    raise TypeError(f"{effect!r} is no work on the log")
 
-    def _completion_failed(self, checkpoint: CheckpointId, failure: m.CompletionFailure, error: Exception) -> None:
-        self._listener.post(
-            m.CompletionFailed(now=self._clock(), id=checkpoint, failure=failure, message=describe(error))
-        )
+        drive(self._ledger.store, program, perform=perform)
 
     def _keep_held(self, checkpoint: CheckpointId) -> None:
         previous, self._last_held = self._last_held, checkpoint
@@ -258,27 +245,7 @@ class Checkpoints:
         under_way = self._under_way.pop(checkpoint)
         if under_way.savepoint is not None:
             under_way.savepoint.close()
-        try:
-            for sink in under_way.sinks:
-                self._outputs.commit(sink.uid, checkpoint, sink.committables)
-            self._ledger.committed(checkpoint)
-        except Exception as error:
-            self._listener.post(m.CommitFailed(now=self._clock(), id=checkpoint, message=describe(error)))
-        else:
-            self._listener.post(m.OutputCommitted(now=self._clock(), id=checkpoint))
-            self._collect()
-
-    def _collect(self) -> None:
-        try:
-            discarded = self._ledger.collect()
-        except Superseded as error:
-            self._listener.post(m.OwnershipLost(now=self._clock(), message=error.what))
-        except StoreError as error:
-            # Nothing is lost: the collection of the next completion continues here.
-            log.warning("Superseded checkpoints were not deleted yet: %s", error.what)
-        else:
-            for checkpoint in discarded:
-                self._listener.discarded(checkpoint)
+        self._do(self._log_work.commit(checkpoint, under_way.sinks))
 
     def close(self) -> None:
         """Cancel running work and wait for its end; the last completed checkpoint stays held."""

@@ -27,8 +27,9 @@ from streamjob_runtime.chain.chain import Chain, ChainListener
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
-from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
+from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
+from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.coordination import Coordination

@@ -19,7 +19,8 @@ from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
+from streamjob_runtime.checkpointing.checkpoints import Checkpoints
+from streamjob_runtime.checkpointing.log_work import CheckpointListener
 
 UID = ChainUid("chain")
 FIVE = CheckpointId(5)

@@ -22,8 +22,9 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
 from streamjob.testing.memory_store import FaultyStore, MemoryStore
 from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.checkpointing.checkpoints import CheckpointListener, Checkpoints
+from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger
+from streamjob_runtime.checkpointing.log_work import CheckpointListener
 
 JOB = JobId(namespace="default", name="job")
 FIVE = CheckpointId(5)
