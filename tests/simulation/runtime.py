@@ -323,14 +323,22 @@ class EpochRun(ABC):
         return SavepointName(f"{self.world.store.uri}savepoints/{checkpoint}-{self.name}/")
 
     def _complete(self, action: m.CompleteCheckpoint) -> Steps:
+        broken: list[AssertionError] = []
+
         def named(manifest: Manifest) -> None:
-            if manifest.id not in [record.id for record in self.world.oracle.log]:
-                raise Violation(f"the log does not name {manifest.id}, which is said to be completed")
             self.sinks[manifest.id] = manifest.sinks
-            self.let_go(manifest.id)
+            try:
+                if manifest.id not in [record.id for record in self.world.oracle.log]:
+                    raise Violation(f"the log does not name {manifest.id}, which is said to be completed")
+                self.let_go(manifest.id)
+            except AssertionError as error:
+                # To the work on the log it would be a failure like any other.
+                broken.append(error)
 
         savepoint = self._savepoint(action.id) if action.properties.is_savepoint else None
         yield from self._do(self.log_work.complete(action, savepoint, named))
+        for error in broken:
+            raise error
 
     def _commit(self, checkpoint: CheckpointId) -> Steps:
         # An epoch that ends waits for the work on the log that has begun.
