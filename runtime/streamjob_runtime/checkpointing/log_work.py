@@ -1,4 +1,4 @@
-"""The work on a job's log, in its order: complete a checkpoint, commit its output, delete objects that are no longer needed.
+"""The work on a job's log, in its order: complete a checkpoint, commit its output, delete superseded objects.
 
 Each step is a program that yields its effects. `Checkpoints` performs them on one thread; the simulation in the tests
 performs them step by step, with faults in between.
@@ -39,7 +39,7 @@ class NameInLog:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """Wait before the store is asked again for the outcome of a completion. Reply: whether the epoch ends during the wait."""
+    """Wait before asking the store again for the outcome of a completion. Reply: whether the epoch ends meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
