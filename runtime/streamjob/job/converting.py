@@ -38,7 +38,7 @@ def converted(spec: JobSpec, form: Form) -> str:
 
 
 def content_of(spec: JobSpec) -> dict[str, Any]:
-    """Return a job as the content of a YAML file, without what is left to defaults."""
+    """Return a job as the content of a YAML file, without fields that have their default."""
     data: dict[str, Any] = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for operator in data.get("operators", ()):
         operator["inputs"] = [each["from"] if set(each) == {"from"} else each for each in operator["inputs"]]

@@ -1,6 +1,6 @@
 """References in the text of a job: `${env:NAME}` to the environment where it runs, `${var:name}` to a `--var`.
 
-Either may have a default, for what is not set or empty: `${env:NAME:-text}`. A default may hold references itself.
+Either may have a default, for a name that is not set or empty: `${env:NAME:-text}`. A default may hold references.
 """
 
 from __future__ import annotations

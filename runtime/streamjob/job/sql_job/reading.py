@@ -66,7 +66,7 @@ def read_sql(
         text: the file.
         origins: learns where each field was written.
         file: the file's name in places; empty where only one file is meant.
-        variables: the values of `${var:name}`, to tell what a query reads; the content keeps the references.
+        variables: the values of `${var:name}`, for finding the inputs of queries; the content keeps the references.
         spark_parser: asked about queries that sqlglot does not read.
     """
     reader = _Reader(text, origins, file, variables or {}, spark_parser)
@@ -262,7 +262,7 @@ class _Reader:
         self._part(operator)
 
     def _read_query(self, operator: dict[str, Any], statement: Statement, query: Query) -> None:
-        """Find out what a query reads; it keeps its place in the file, so that messages name that."""
+        """Find the inputs of a query; it keeps its lines and columns, so that messages name those of the file."""
         where = f"operator {statement.name!r}"
         place = place_in(self._text, query.at)
         before = "\n" * (place.line - 1) + " " * (place.column - 1)
@@ -287,7 +287,7 @@ class _Reader:
         if tables is None:
             self._complete = False
             fix = f"name them: CREATE VIEW {statement.name} WITH ('inputs' = '…') AS …"
-            self.problem(where, NotSql("reads inputs that cannot be told from its query", fix, statement.at))
+            self.problem(where, NotSql("has a query that does not show its inputs", fix, statement.at))
             return
         unknown = sorted(tables - readable.keys() - {each.lower() for each in self._unread})
         for table in unknown:

@@ -77,7 +77,7 @@ class Statement:
 
 
 def read_statement(cursor: Cursor) -> Statement:
-    """Return what a statement says.
+    """Return a statement from its tokens.
 
     Raises:
         NotSql: it is none that a job can have.
@@ -95,7 +95,7 @@ def read_statement(cursor: Cursor) -> Statement:
 
 
 def name_of(cursor: Cursor) -> tuple[str | None, str | None]:
-    """Return the kind and name of a statement that cannot be read as a whole, as far as they can be told."""
+    """Return the kind and name of the part that an unreadable statement is about, or None for each if not known."""
     words = [token for token in cursor.rest[:3] if token.kind in ("word", "name")]
     if len(words) == 3 and words[0].is_word("INSERT"):
         return "sink", words[2].value

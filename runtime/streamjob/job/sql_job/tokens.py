@@ -16,7 +16,7 @@ from streamjob.job.origins import Place
 _TEXTS = {TokenType.STRING, TokenType.RAW_STRING}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAY_OPEN = re.compile(r"['\"`]|/\*")
-_MOST_TRIES = 100
+_MOST_TRIES = 20
 
 
 class NotSql(Exception):

@@ -34,7 +34,7 @@ def write_sql(spec: JobSpec) -> str:
     text = _text_of(spec, frozenset())
     different = _differences(spec, text)
     if different:
-        # The inputs of a view can mostly be told from its query. Otherwise the view names them.
+        # A view whose query does not show its inputs, or their order, names them.
         text = _text_of(spec, frozenset(name for kind, name in different if kind == "operators"))
         different = _differences(spec, text)
     if different:
