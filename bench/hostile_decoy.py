@@ -6,7 +6,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from tests.integration.api.fakes import FakeJob
+from tests.integration.api.served import ServedJob
 
 from streamjob_runtime.control.api.monitoring import MonitoringServer
 from streamjob_runtime.control.api.server import ControlServer
@@ -22,8 +22,8 @@ def main() -> None:
     """Serve."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        ControlServer(FakeJob(), Path(directory), metrics=_metrics) as control,
-        MonitoringServer(FakeJob(), metrics=_metrics, port=0) as monitoring,
+        ControlServer(ServedJob(), Path(directory), metrics=_metrics) as control,
+        MonitoringServer(ServedJob(), metrics=_metrics, port=0) as monitoring,
     ):
         print(control.url.removeprefix("http://"), monitoring.url.removeprefix("http://"), flush=True)
         threading.Event().wait()

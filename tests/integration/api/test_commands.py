@@ -1,4 +1,4 @@
-"""The commands that steer a running job, against a served fake."""
+"""The commands that steer a running job, against a served job on a fake runtime."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.api.fakes import FakeJob, metrics_text
-from tests.unit.view.samples import MANIFEST, a_job, checkpoints
+from tests.integration.api.served import ServedJob, metrics_text
+from tests.unit.view.samples import MANIFEST
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
+from streamjob.client.models import JobView
 from streamjob_runtime.control.api.server import ControlServer
 
 runner = CliRunner()
@@ -22,8 +23,9 @@ STREAMJOB = [sys.executable, "-c", "from streamjob.cli.main import main; main()"
 
 
 @pytest.fixture
-def job() -> FakeJob:
-    return FakeJob(prompt=True)
+def job(request: pytest.FixtureRequest) -> ServedJob:
+    """A job that has begun, unless the test says otherwise."""
+    return ServedJob(prompt=True, begun=getattr(request, "param", True))
 
 
 @pytest.fixture
@@ -36,19 +38,19 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def server(job: FakeJob, workdir: Path) -> Iterator[ControlServer]:
+def server(job: ServedJob, workdir: Path) -> Iterator[ControlServer]:
     """A served job that ends when it was stopped, as the runtime does."""
     server = ControlServer(job, workdir, metrics=metrics_text)
     server.start()
 
     def end_when_stopped() -> None:
-        job.stopped.wait()
-        server.stop(linger=10.0 if job.view.state.terminal else 0.0)
+        job.runtime.stopped.wait()
+        server.stop(linger=10.0 if job.job().state.terminal else 0.0)
 
     ending = threading.Thread(target=end_when_stopped)
     ending.start()
     yield server
-    job.stopped.set()
+    job.runtime.stopped.set()
     ending.join()
 
 
@@ -62,19 +64,20 @@ def test_the_status_is_a_table_for_people(server: ControlServer) -> None:
     assert MANIFEST in "".join(result.output.split("\n"))
 
 
-def test_the_status_is_one_line_of_json_for_programs(server: ControlServer) -> None:
+def test_the_status_is_one_line_of_json_for_programs(server: ControlServer, job: ServedJob) -> None:
     result = runner.invoke(app, ["status", "--json"])
 
     (line,) = result.output.splitlines()
     shown = json.loads(line)
     assert shown["state"] == "RUNNING"
     assert shown["checkpoints"]["counts"]["completed"] == 2
-    assert {key: value for key, value in shown.items() if key != "checkpoints"} == a_job().model_dump(mode="json")
+    seen = JobView.model_validate(job.job().model_dump())
+    assert {key: value for key, value in shown.items() if key != "checkpoints"} == seen.model_dump(mode="json")
 
 
-def test_a_status_of_a_job_that_has_just_begun(server: ControlServer, job: FakeJob) -> None:
-    job.view = a_job(epoch=None, chains=(), sinks=(), last_checkpoint=None, restored_from=None, failure="disk full")
-    job.statistics = checkpoints()
+@pytest.mark.parametrize("job", [False], indirect=True, ids=["not begun"])
+def test_a_status_of_a_job_that_has_just_begun(server: ControlServer, job: ServedJob) -> None:
+    job.runtime.coordination.failed("disk full")
 
     result = runner.invoke(app, ["status"])
 
@@ -108,18 +111,19 @@ def test_a_checkpoint_is_waited_for(server: ControlServer) -> None:
     assert (result.exit_code, result.output) == (0, f"checkpoint 15 completed: {MANIFEST}\n")
 
 
-def test_a_checkpoint_that_fails_is_exit_code_5(server: ControlServer, job: FakeJob) -> None:
-    job.failure = "the store is away"
+def test_a_checkpoint_that_fails_is_exit_code_5(server: ControlServer, job: ServedJob) -> None:
+    job.runtime.failure = "the store is away"
 
     result = runner.invoke(app, ["checkpoint", "--json"])
 
     assert result.exit_code == 5
     assert json.loads(result.stdout)["state"] == "FAILED"
-    assert "the checkpoint failed: the store is away" in result.stderr
+    failure = "the checkpoint failed: the manifest or its log record could not be written: the store is away"
+    assert failure in result.stderr
 
 
-def test_a_checkpoint_that_is_only_asked_for(server: ControlServer, job: FakeJob) -> None:
-    job.prompt = False
+def test_a_checkpoint_that_is_only_asked_for(server: ControlServer, job: ServedJob) -> None:
+    job.runtime.prompt = False
 
     result = runner.invoke(app, ["checkpoint", "--no-wait", "--json"])
 
@@ -128,8 +132,8 @@ def test_a_checkpoint_that_is_only_asked_for(server: ControlServer, job: FakeJob
     assert job.asked == [("checkpoint", shown["triggerId"])]
 
 
-def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, job: FakeJob) -> None:
-    job.prompt = False
+def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, job: ServedJob) -> None:
+    job.runtime.prompt = False
 
     result = runner.invoke(app, ["checkpoint", "--timeout", "0"])
 
@@ -137,7 +141,7 @@ def test_a_checkpoint_that_takes_too_long_is_exit_code_5(server: ControlServer, 
     assert "still QUEUED" in result.stderr
 
 
-def test_a_drain_is_asked_for(server: ControlServer, job: FakeJob) -> None:
+def test_a_drain_is_asked_for(server: ControlServer, job: ServedJob) -> None:
     result = runner.invoke(app, ["stop", "--savepoint", "s3://bucket/p", "--drain"])
 
     assert result.exit_code == 0, result.stderr
@@ -155,7 +159,7 @@ def test_a_drain_is_asked_for(server: ControlServer, job: FakeJob) -> None:
     ],
 )
 def test_the_place_of_a_savepoint_is_sent_as_a_uri(
-    server: ControlServer, job: FakeJob, tmp_path: Path, arguments: list[str], sent: str | None
+    server: ControlServer, job: ServedJob, tmp_path: Path, arguments: list[str], sent: str | None
 ) -> None:
     """The job's process does not know the caller's directory."""
     result = runner.invoke(app, arguments)

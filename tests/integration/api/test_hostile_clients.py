@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.api.fakes import FakeJob, serving, token_of
+from tests.integration.api.served import ServedJob, serving, token_of
 
 from streamjob_runtime.control.api import guard
 from streamjob_runtime.control.api.admission import LIMITS, Limits
@@ -73,7 +73,7 @@ def attacking(server: httpx.Client, behaviour: Callable[[socket.socket], None], 
 
 
 def test_a_caller_with_the_token_is_answered_beside_hundreds_of_half_open_connections(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server, ExitStack() as stack:
+    with serving(ServedJob(), tmp_path) as server, ExitStack() as stack:
         before = open_files()
         for number in range(400):
             connection = stack.enter_context(connect(server))
@@ -101,7 +101,7 @@ def test_a_caller_with_the_token_is_answered_beside_hundreds_of_half_open_connec
 def test_a_caller_with_the_token_is_answered_beside_clients_that_come_again_and_again(
     tmp_path: Path, behaviour: Callable[[socket.socket], None]
 ) -> None:
-    with serving(FakeJob(), tmp_path) as server, attacking(server, behaviour, 40):
+    with serving(ServedJob(), tmp_path) as server, attacking(server, behaviour, 40):
         for _ in range(5):
             with httpx.Client(base_url=server.base_url, headers=server.headers, timeout=20) as fresh:
                 assert fresh.get("/v1/job").status_code == 200
@@ -115,7 +115,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_connection_ends_at_the_deadline_of_its_head_although_bytes_arrive(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
         with pytest.raises(OSError, match=r"reset|Broken pipe"):
             trickle(connection)
@@ -123,7 +123,7 @@ def test_a_connection_ends_at_the_deadline_of_its_head_although_bytes_arrive(tmp
 
 @pytest.mark.usefixtures("quick")
 def test_a_connection_ends_at_the_deadline_of_its_body(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         token = token_of(tmp_path).encode()
         head = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nAuthorization: Bearer "
         connection.sendall(head + token + b"\r\n\r\n{")
@@ -131,20 +131,20 @@ def test_a_connection_ends_at_the_deadline_of_its_body(tmp_path: Path) -> None:
 
 
 def test_the_token_is_asked_for_before_the_body_is_read(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         connection.sendall(b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n")
         assert said(connection).startswith(b"HTTP/1.1 401")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/job"])
 def test_a_stranger_gets_one_answer_on_a_connection(tmp_path: Path, path: str) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 50)
         assert said(connection).count(b"HTTP/1.1 ") == 1
 
 
 def test_a_caller_with_the_token_keeps_its_connection(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         request = HEAD + b"Authorization: Bearer " + token_of(tmp_path).encode() + b"\r\n"
         connection.sendall((request + b"\r\n") * 2 + request + b"Connection: close\r\n\r\n")
         assert said(connection).count(b"HTTP/1.1 200") == 3
@@ -168,7 +168,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_requests_of_strangers_are_refused(tmp_path: Path, name: str) -> None:
-    with serving(FakeJob(), tmp_path) as server, connect(server) as connection:
+    with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         # It may answer and close the connection before all is sent.
         with suppress(OSError):
             connection.sendall(MALFORMED[name])
@@ -199,14 +199,14 @@ BODIES: dict[str, tuple[str, str, bytes, int]] = {
 @pytest.mark.parametrize("name", BODIES)
 def test_malformed_requests_with_the_token_get_an_answer_of_their_own(tmp_path: Path, name: str) -> None:
     method, path, body, status = BODIES[name]
-    with serving(FakeJob(), tmp_path) as server:
+    with serving(ServedJob(), tmp_path) as server:
         answer = server.request(method, path, content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == status
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
 def test_requests_that_have_no_outcome_are_limited_and_a_stop_is_taken(tmp_path: Path) -> None:
-    job = FakeJob()
+    job = ServedJob()
     with serving(job, tmp_path) as server:
         answers = [server.post("/v1/checkpoints").status_code for _ in range(LIMITS.waiting_triggers + 5)]
         repeated = server.post("/v1/checkpoints", json={"triggerId": job.asked[0][1]}).status_code
@@ -217,7 +217,7 @@ def test_requests_that_have_no_outcome_are_limited_and_a_stop_is_taken(tmp_path:
 
 
 def test_answers_tell_browsers_to_keep_and_guess_nothing(tmp_path: Path) -> None:
-    with serving(FakeJob(), tmp_path) as server:
+    with serving(ServedJob(), tmp_path) as server:
         for answer in (server.get("/v1/job"), httpx.get(f"{server.base_url}/v1/job"), server.get("/none")):
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-store"

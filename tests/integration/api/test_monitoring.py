@@ -10,8 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.testclient import TestClient
-from tests.integration.api.fakes import FakeJob, metrics_text
+from tests.integration.api.served import ServedJob, metrics_text
 
+from streamjob.client.models import JobState
 from streamjob.errors import InvalidInput
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.monitoring import MonitoringServer, create_monitoring_app
@@ -19,12 +20,12 @@ from streamjob_runtime.control.api.server import ControlServer
 
 
 @pytest.fixture
-def job() -> FakeJob:
-    return FakeJob()
+def job() -> ServedJob:
+    return ServedJob()
 
 
 @pytest.fixture
-def http(job: FakeJob) -> Iterator[httpx.Client]:
+def http(job: ServedJob) -> Iterator[httpx.Client]:
     with (
         MonitoringServer(job, metrics=metrics_text, port=0) as server,
         httpx.Client(base_url=server.url, trust_env=False) as client,
@@ -39,16 +40,16 @@ def test_prometheus_reads_the_metrics_without_a_token(http: httpx.Client) -> Non
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
-def test_the_probes_say_how_the_job_does(http: httpx.Client, job: FakeJob) -> None:
+def test_the_probes_say_how_the_job_does(http: httpx.Client, job: ServedJob) -> None:
     well = [http.get(path).status_code for path in ("/healthz", "/readyz")]
-    job.health = job.readiness = (False, "stuck")
+    job.enter(JobState.FAILED)
     ill = [http.get(path) for path in ("/healthz", "/readyz")]
 
     assert well == [200, 200]
-    assert [(each.status_code, each.json()["reason"]) for each in ill] == [(503, "stuck")] * 2
+    assert [(each.status_code, each.json()["reason"]) for each in ill] == [(503, "the job is FAILED")] * 2
 
 
-def test_no_route_of_the_control_api_is_served_beside_the_metrics(http: httpx.Client, job: FakeJob) -> None:
+def test_no_route_of_the_control_api_is_served_beside_the_metrics(http: httpx.Client, job: ServedJob) -> None:
     control = create_app(job, "a-token-that-is-not-sent", metrics=metrics_text, triggering=Triggering(job))
     routes = [(method, path) for path, each in control.openapi()["paths"].items() for method in each]
     asked = [each for each in routes if each[1] not in ("/metrics", "/healthz", "/readyz")]
@@ -67,11 +68,11 @@ def test_nothing_but_get_is_answered(http: httpx.Client, method: str) -> None:
 
 
 def test_the_control_api_keeps_its_metrics_behind_the_token(tmp_path: Path) -> None:
-    with ControlServer(FakeJob(), tmp_path, metrics=metrics_text) as server:
+    with ControlServer(ServedJob(), tmp_path, metrics=metrics_text) as server:
         assert httpx.get(f"{server.url}/metrics", trust_env=False).status_code == 401
 
 
-def test_scrapes_in_quick_succession_are_answered_by_one_rendering(job: FakeJob) -> None:
+def test_scrapes_in_quick_succession_are_answered_by_one_rendering(job: ServedJob) -> None:
     now, rendered = [0.0], []
 
     def render() -> bytes:
@@ -87,7 +88,7 @@ def test_scrapes_in_quick_succession_are_answered_by_one_rendering(job: FakeJob)
     assert rendered == [0.0, 1.0]
 
 
-class AskedBy(FakeJob):
+class AskedBy(ServedJob):
     """A job that notes which threads ask it."""
 
     def __init__(self) -> None:
@@ -122,14 +123,14 @@ def test_anybody_is_answered_by_the_servers_own_thread() -> None:
     assert "streamjob-monitoring" not in rendered
 
 
-def test_a_job_serves_no_metrics_without_a_port(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_serves_no_metrics_without_a_port(job: ServedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STREAMJOB_METRICS_PORT", raising=False)
 
     with MonitoringServer(job, metrics=metrics_text) as server:
         assert server.url == ""
 
 
-def test_the_environment_names_the_port(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_port(job: ServedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMJOB_METRICS_PORT", "0")
 
     with MonitoringServer(job, metrics=metrics_text) as server:
@@ -137,7 +138,7 @@ def test_the_environment_names_the_port(job: FakeJob, monkeypatch: pytest.Monkey
 
 
 def test_a_metrics_port_that_is_taken_is_an_error_that_names_its_variable(
-    job: FakeJob, monkeypatch: pytest.MonkeyPatch
+    job: ServedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("STREAMJOB_METRICS_PORT", str(taken.getsockname()[1]))

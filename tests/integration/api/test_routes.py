@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from tests.integration.api.fakes import FakeJob, metrics_text, serving
-from tests.unit.view.samples import a_job
+from tests.integration.api.served import ServedJob, metrics_text, serving
 
 from streamjob.client.models import JobState, JobView, TriggerState
 from streamjob.ids import TriggerId
@@ -19,8 +18,11 @@ from streamjob_runtime.control.api.app import Triggering, create_app
 PROBLEM = "application/problem+json"
 
 
+THE_JOB_BEHIND_THE_DOOR = ServedJob()
+
+
 def _routes() -> list[tuple[str, str]]:
-    job = FakeJob()
+    job = THE_JOB_BEHIND_THE_DOOR
     app = create_app(job, "unused", metrics=metrics_text, triggering=Triggering(job))
     found = [
         (method, route.path.replace("{checkpoint_id}", "12").replace("{trigger_id}", "known"))
@@ -35,25 +37,21 @@ ROUTES = _routes()
 OPEN = [("GET", "/healthz"), ("GET", "/readyz")]
 GUARDED = [route for route in ROUTES if route not in OPEN]
 
-ASKED_AT_THE_DOOR: list[tuple[str, TriggerId]] = []
-
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """One server for the tests of who may ask: what gets past it ends up in ASKED_AT_THE_DOOR."""
-    job = FakeJob()
-    job.asked = ASKED_AT_THE_DOOR
-    with serving(job, tmp_path_factory.mktemp("door")) as client:
+    """One server for the tests of who may ask: its job shows the requests that get past it."""
+    with serving(THE_JOB_BEHIND_THE_DOOR, tmp_path_factory.mktemp("door")) as client:
         yield client
 
 
 @pytest.fixture
-def job() -> FakeJob:
-    return FakeJob()
+def job() -> ServedJob:
+    return ServedJob()
 
 
 @pytest.fixture
-def http(job: FakeJob, tmp_path: Path) -> Iterator[httpx.Client]:
+def http(job: ServedJob, tmp_path: Path) -> Iterator[httpx.Client]:
     with serving(job, tmp_path) as client:
         yield client
 
@@ -90,13 +88,13 @@ def test_a_request_without_the_token_is_refused(
     assert answer.headers["content-type"] == PROBLEM
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert answer.json()["title"] == "Unauthorized"
-    assert ASKED_AT_THE_DOOR == []
+    assert THE_JOB_BEHIND_THE_DOOR.asked == []
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
 def test_a_request_with_the_token_gets_past_the_door(door: httpx.Client, method: str, path: str) -> None:
     answer = door.request(method, path)
-    ASKED_AT_THE_DOOR.clear()
+    THE_JOB_BEHIND_THE_DOOR.runtime.received.clear()
 
     assert answer.status_code != 401
 
@@ -110,20 +108,20 @@ def test_probes_need_no_token(door: httpx.Client, method: str, path: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_probe_that_fails_answers_503_and_says_why(http: httpx.Client, job: FakeJob, path: str) -> None:
-    job.health = job.readiness = (False, "the job is RESTORING")
+def test_a_probe_that_fails_answers_503_and_says_why(http: httpx.Client, job: ServedJob, path: str) -> None:
+    job.enter(JobState.FAILED)
 
     answer = http.get(path)
 
     assert answer.status_code == 503
-    assert answer.json() == {"ok": False, "reason": "the job is RESTORING"}
+    assert answer.json() == {"ok": False, "reason": "the job is FAILED"}
 
 
-def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> None:
+def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: ServedJob) -> None:
     answer = http.get("/v1/job")
 
     shown = answer.json()
-    assert shown["lastCheckpoint"]["durationMs"] == 420
+    assert shown["lastCheckpoint"]["durationMs"] == 1260
     assert shown["chains"][0]["recordsInPerSecond"] == 45210.4
     assert shown["chains"][0]["inputs"][1] == {
         "uid": "weather",
@@ -137,7 +135,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client) -> No
         "partitions": [],
         "offsetReportFailures": None,
     }
-    assert JobView.model_validate_json(answer.content) == a_job()
+    assert JobView.model_validate_json(answer.content) == JobView.model_validate(job.job().model_dump())
 
 
 def test_the_job_comes_alone_unless_more_is_asked_for(http: httpx.Client) -> None:
@@ -147,7 +145,7 @@ def test_the_job_comes_alone_unless_more_is_asked_for(http: httpx.Client) -> Non
     assert shown["failure"] is None
 
 
-def test_one_answer_holds_the_job_and_what_is_asked_for_besides(http: httpx.Client, job: FakeJob) -> None:
+def test_one_answer_holds_the_job_and_what_is_asked_for_besides(http: httpx.Client, job: ServedJob) -> None:
     http.post("/v1/checkpoints", json={"triggerId": "one"})
     http.post("/v1/stop", json={"triggerId": "two"})
     job.resolve(TriggerId("one"))
@@ -167,7 +165,7 @@ def test_what_a_newer_client_asks_for_is_left_out(http: httpx.Client) -> None:
 
 
 def test_an_outcome_that_came_with_the_job_has_been_seen() -> None:
-    job = FakeJob()
+    job = ServedJob()
     triggering = Triggering(job)
     asked = triggering.ask("checkpoint", TriggerId("one"), job.trigger_checkpoint)
     triggering.report((), [asked])
@@ -209,7 +207,7 @@ def test_a_method_that_a_route_does_not_know_is_a_405_problem(http: httpx.Client
 
 @pytest.mark.parametrize("path", ["/v1/checkpoints", "/v1/stop"])
 def test_a_request_without_a_body_gets_an_id_and_its_outcome_can_be_asked_for(
-    http: httpx.Client, job: FakeJob, path: str
+    http: httpx.Client, job: ServedJob, path: str
 ) -> None:
     accepted = http.post(path)
     trigger_id = accepted.json()["triggerId"]
@@ -225,7 +223,7 @@ def test_a_request_without_a_body_gets_an_id_and_its_outcome_can_be_asked_for(
     assert outcome["result"].endswith("manifest.json")
 
 
-def test_a_repeated_request_is_the_same_request(http: httpx.Client, job: FakeJob) -> None:
+def test_a_repeated_request_is_the_same_request(http: httpx.Client, job: ServedJob) -> None:
     first = http.post("/v1/checkpoints", json={"triggerId": "nightly-1"})
     job.resolve(TriggerId("nightly-1"))
     second = http.post("/v1/checkpoints", json={"triggerId": "nightly-1"})
@@ -235,7 +233,7 @@ def test_a_repeated_request_is_the_same_request(http: httpx.Client, job: FakeJob
     assert http.get("/v1/triggers/nightly-1").json()["state"] == TriggerState.COMPLETED
 
 
-def test_requests_that_race_with_one_id_are_one_request(http: httpx.Client, job: FakeJob) -> None:
+def test_requests_that_race_with_one_id_are_one_request(http: httpx.Client, job: ServedJob) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: http.post("/v1/checkpoints", json={"triggerId": "one"}), range(16)))
 
@@ -243,7 +241,7 @@ def test_requests_that_race_with_one_id_are_one_request(http: httpx.Client, job:
     assert job.asked == [("checkpoint", "one")]
 
 
-def test_an_id_of_another_kind_of_request_is_a_conflict(http: httpx.Client, job: FakeJob) -> None:
+def test_an_id_of_another_kind_of_request_is_a_conflict(http: httpx.Client, job: ServedJob) -> None:
     http.post("/v1/checkpoints", json={"triggerId": "one"})
 
     answer = http.post("/v1/stop", json={"triggerId": "one"})
@@ -255,29 +253,29 @@ def test_an_id_of_another_kind_of_request_is_a_conflict(http: httpx.Client, job:
 
 
 def test_a_request_that_the_jobs_state_forbids_is_a_conflict_and_may_be_repeated(
-    http: httpx.Client, job: FakeJob
+    http: httpx.Client, job: ServedJob
 ) -> None:
-    job.view = a_job(state=JobState.FAILED)
+    job.enter(JobState.RESTARTING)
     refused = http.post("/v1/checkpoints", json={"triggerId": "one"})
-    job.view = a_job()
+    job.enter(JobState.RESTORING, JobState.RUNNING)
     accepted = http.post("/v1/checkpoints", json={"triggerId": "one"})
 
     assert refused.status_code == 409
     assert refused.json() == {
         "title": "Conflict with the job's state",
         "status": 409,
-        "detail": "the job is FAILED",
-        "fix": "Start it again.",
+        "detail": "A job that is RESTARTING takes no checkpoints",
+        "fix": "ask again when it is RUNNING",
     }
     assert accepted.status_code == 202
 
 
-def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: FakeJob) -> None:
-    answer = http.post("/v1/savepoints", json={"location": "s3://b/p", "triggerId": "s1"})
-    again = http.post("/v1/savepoints", json={"location": "s3://b/p", "triggerId": "s1"})
+def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: ServedJob) -> None:
+    answer = http.post("/v1/savepoints", json={"location": "s3://bucket/p", "triggerId": "s1"})
+    again = http.post("/v1/savepoints", json={"location": "s3://bucket/p", "triggerId": "s1"})
 
     assert (answer.status_code, again.status_code) == (202, 202)
-    assert job.locations == ["s3://b/p"]
+    assert job.locations == ["s3://bucket/p/"]
     assert http.get("/v1/triggers/s1").json()["kind"] == "savepoint"
 
 
@@ -299,7 +297,7 @@ def test_a_savepoint_is_asked_for_with_its_place(http: httpx.Client, job: FakeJo
     ],
 )
 def test_an_invalid_request_names_its_fields(
-    http: httpx.Client, job: FakeJob, method: str, path: str, body: object, fields: list[str]
+    http: httpx.Client, job: ServedJob, method: str, path: str, body: object, fields: list[str]
 ) -> None:
     answer = http.request(method, path, json=body) if body is not None else http.request(method, path)
 
@@ -317,7 +315,7 @@ def test_a_body_that_is_no_json_is_invalid(http: httpx.Client) -> None:
     assert "is not JSON" in answer.json()["detail"]
 
 
-def test_only_the_fields_that_are_sent_change(http: httpx.Client, job: FakeJob) -> None:
+def test_only_the_fields_that_are_sent_change(http: httpx.Client, job: ServedJob) -> None:
     answer = http.patch("/v1/checkpointing", json={"interval": "30s", "numRetained": 5})
 
     assert answer.status_code == 200
@@ -333,15 +331,15 @@ def test_only_the_fields_that_are_sent_change(http: httpx.Client, job: FakeJob) 
     assert job.policy.interval == 30.0
 
 
-def test_periodic_checkpoints_are_switched_off_by_null(http: httpx.Client, job: FakeJob) -> None:
+def test_periodic_checkpoints_are_switched_off_by_null(http: httpx.Client, job: ServedJob) -> None:
     assert http.patch("/v1/checkpointing", json={"interval": None}).json()["interval"] is None
     assert job.policy.interval is None
 
 
 def test_a_defect_is_a_500_problem_without_its_traceback(
-    http: httpx.Client, job: FakeJob, caplog: pytest.LogCaptureFixture
+    http: httpx.Client, job: ServedJob, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job.view = None  # type: ignore[assignment]
+    job.runtime.coordination.status = None  # type: ignore[method-assign, assignment]
 
     answer = http.get("/v1/job")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.api.fakes import FakeJob, metrics_text, serving, token_of
+from tests.integration.api.served import ServedJob, metrics_text, serving, token_of
 
 from streamjob.client.models import ControlFile, TriggerState
 from streamjob.errors import InvalidInput
@@ -18,8 +18,8 @@ from streamjob.ids import TriggerId
 from streamjob_runtime.control.api.server import ControlServer
 
 
-def _server(workdir: Path, job: FakeJob | None = None) -> ControlServer:
-    return ControlServer(job or FakeJob(), workdir, metrics=metrics_text)
+def _server(workdir: Path, job: ServedJob | None = None) -> ControlServer:
+    return ControlServer(job or ServedJob(), workdir, metrics=metrics_text)
 
 
 def test_the_control_file_says_where_the_job_is_while_it_runs(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_port_that_is_no_port_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_nothing_is_left_of_a_stopped_server(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     sockets_before = _open_sockets()
-    with serving(FakeJob(), tmp_path) as http:
+    with serving(ServedJob(), tmp_path) as http:
         url = str(http.base_url)
         http.get("/v1/job")
 
@@ -176,12 +176,12 @@ def test_stopping_twice_and_before_the_start_is_harmless(tmp_path: Path) -> None
 
 def test_a_server_can_be_started_again_in_the_same_place(tmp_path: Path) -> None:
     for _ in range(2):
-        with serving(FakeJob(), tmp_path) as http:
+        with serving(ServedJob(), tmp_path) as http:
             assert http.get("/v1/job").status_code == 200
 
 
 def test_whoever_waits_for_an_outcome_still_sees_it_at_the_end(tmp_path: Path) -> None:
-    job = FakeJob()
+    job = ServedJob()
     server = _server(tmp_path, job)
     server.start()
     headers = {"Authorization": f"Bearer {token_of(tmp_path)}"}

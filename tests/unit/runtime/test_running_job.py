@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.unit.runtime.fake_runtime import NOW, FakeRuntime
 
 from streamjob.client.models import ChainView, ChannelView, CheckpointingChanges, JobView, SnapshotKind
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.load import load_job
-from streamjob.job.plan import plan
 from streamjob.protocol.channels import END_OF_TIME_MS, Segment
-from streamjob.protocol.cuts import Batch, Emissions, Output
-from streamjob.protocol.lifecycle import JobState
+from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
 from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
-from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.control.api.job_control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
-from streamjob_runtime.job.coordination import Coordination
-from streamjob_runtime.kafka.reporting import OffsetReports
-from streamjob_runtime.sinks.meter import SinkMeters
 
 JOB = """
 name: flights
@@ -43,144 +36,17 @@ sinks:
 - {name: report, input: slow, format: parquet, options: {path: out}, delivery: exactly-once}
 """
 FLIGHTS, CLEAN, SLOW = ChainUid("flights"), ChainUid("clean"), ChainUid("slow")
-NOW = 1_700_000_000.0
 
 
-class Clock:
-    """Time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Streams:
-    """Replaces the JVM's index of a stream."""
-
-    def extend(self, *_: object) -> None: ...
-
-    def serve(self, *_: object) -> None: ...
-
-    def drop(self, *_: object) -> None: ...
-
-
-class Reports:
-    """Replaces a query whose batches Spark reports."""
-
-    def __init__(self) -> None:
-        self.reports: list[Any] = []
-        self._jsq = SimpleNamespace(recentProgress=lambda: list(self.reports))
-
-    def add(
-        self,
-        rows: int,
-        *,
-        from_chains: int = 0,
-        positions: object = None,
-        latest: object = None,
-        late: int | None = None,
-    ) -> None:
-        """Report one more batch, of a query with a watermark if rows were late."""
-        batch = len(self.reports)
-        sources = [
-            {
-                "description": "FileStreamSource[file:/in]",
-                "numInputRows": rows - from_chains,
-                "endOffset": positions,
-                "latestOffset": latest,
-            },
-            {"description": "channel /var/1/events to counts", "numInputRows": from_chains},
-        ]
-        report = {
-            "batchId": batch,
-            "numInputRows": rows,
-            "durationMs": {"triggerExecution": 250, "addBatch": 1},
-            "sources": sources,
-            "eventTime": {} if late is None else {"watermark": "2013-01-01T00:00:00.000Z"},
-            "stateOperators": [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": late or 0}],
-        }
-        self.reports.append(SimpleNamespace(batchId=lambda: batch, json=lambda: json.dumps(report)))
-
-
-@dataclass
-class FakeChain:
-    """A chain whose figures a test sets."""
-
-    uid: ChainUid
-    query: Reports = field(default_factory=Reports)
-    rows: int | None = 0
-    watermarks: dict[OperatorUid, int] = field(default_factory=dict)
-    ended: bool = False
-    dataflow: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
-    )
-
-    @property
-    def queries(self) -> tuple[Reports]:
-        return (self.query,)
-
-    @property
-    def output(self) -> SimpleNamespace:
-        return SimpleNamespace(rows=self.rows)
-
-    def watermarks_now(self) -> dict[OperatorUid, int]:
-        return self.watermarks
-
-
-class World:
+class World(FakeRuntime):
     """A job of three chains without Spark, and what is known of it."""
 
     def __init__(self, directory: Path) -> None:
         (directory / "job.yaml").write_text(JOB)
-        loaded = load_job(directory / "job.yaml")
-        self.plan = plan(loaded.spec)
-        self.clock = Clock()
-        self.coordination = Coordination(
-            [chain.uid for chain in self.plan.chains], loaded.spec.checkpointing, self.clock
-        )
-        self.coordination.enter(JobState.RESTORING)
-        self.coordination.enter(JobState.RUNNING)
         self.posted: list[Any] = []
-        self.coordination.begin(CheckpointId(0), self.posted.append)
+        super().__init__(load_job(directory / "job.yaml"), self.posted.append)
         self.statistics = self.coordination._statistics
-        self.runner: Any = SimpleNamespace(
-            job=SimpleNamespace(
-                loaded=loaded,
-                plan=self.plan,
-                name="flights",
-                namespace="default",
-                clock=self.clock,
-                sink_meters=SinkMeters(clock=self.clock),
-                offset_reports=OffsetReports(),
-            ),
-            coordination=self.coordination,
-            epoch=None,
-            attempt=0,
-            started=NOW,
-            location="file:///snapshots/",
-        )
         self.control = RunningJob(cast(Any, self.runner))
-        self.chains: dict[ChainUid, FakeChain] = {}
-        self.blocked: dict[ChainUid, float] = {}
-
-    def begin_epoch(self, *finished: ChainUid) -> None:
-        """Let an epoch begin, in which the `finished` chains do not run."""
-        uids = [chain.uid for chain in self.plan.chains]
-        channels = [(channel.source, channel.target) for channel in self.plan.channels]
-        emission = EmissionLock(Emissions(uids, channels), self.runner.job.loaded.spec.channels)
-        emission.open_channels(cast(Any, {uid: Streams() for uid in uids}))
-        self.blocked = {}
-        emission.blocked_seconds = lambda chain: self.blocked.get(chain, 0.0)  # type: ignore[method-assign]
-        self.chains = {uid: FakeChain(uid) for uid in uids if uid not in finished}
-        manifest = SimpleNamespace(id=CheckpointId(3), kind="checkpoint")
-        self.runner.epoch = SimpleNamespace(
-            chains=self.chains,
-            emission=emission,
-            rewriting=None,
-            restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
-        )
 
     def write(self, chain: ChainUid, *, records: int, length: int) -> None:
         """Emit a batch that other chains can read."""
