@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from streamjob.job.stream_job import OVERRIDING
+from streamjob.job.yaml_writing import write_yaml
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import (
@@ -35,7 +36,7 @@ def job_config_map(owner: Metadata, revision: Revision) -> Object:
     data = {}
     if job is not None:
         job["sparkConf"] = {**(job.get("sparkConf") or {}), **spark_settings(spec)}
-        data[JOB_FILE] = yaml.safe_dump(job, sort_keys=False, allow_unicode=True)
+        data[JOB_FILE] = write_yaml(job)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from tests.unit.operator.objects.samples import JOB, OWNER, argument, container, pod, revision
 
@@ -26,6 +27,16 @@ def test_the_job_file_is_one_that_can_be_run(tmp_path: Path) -> None:
 
     assert (spec.name, spec.parallelism, spec.checkpointing.interval) == ("views", 3, 5.0)
     assert spec.sinks[0].options == {"path": "/data/report"}
+
+
+@pytest.mark.parametrize(
+    "text", ["1e3", "-1E5", ".5e1", "0o17", "yes", "1:30", "null", "~", "two\nlines\n", " padded "]
+)
+def test_a_text_that_looks_like_something_else_reaches_the_driver_as_that_text(tmp_path: Path, text: str) -> None:
+    job = {**JOB, "sparkConf": {"spark.test.text": text}}
+    (tmp_path / "job.yaml").write_text(job_config_map(OWNER, revision(job=job))["data"]["job.yaml"])
+
+    assert load_job(tmp_path / "job.yaml").spec.spark_conf["spark.test.text"] == text
 
 
 def test_the_heap_is_a_part_of_the_drivers_memory_whatever_the_job_says() -> None:
