@@ -46,7 +46,7 @@ def bare(cluster: Cluster) -> Iterator[Bare]:
 
 
 @dataclass
-class World:
+class StreamJobs:
     """The StreamJobs of a namespace.
 
     Args:
@@ -116,10 +116,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(namespace: str) -> AsyncIterator[World]:
+async def world(namespace: str) -> AsyncIterator[StreamJobs]:
     client = await connect(os.environ)
     try:
-        yield World(KubernetesCluster(client), namespace)
+        yield StreamJobs(KubernetesCluster(client), namespace)
     finally:
         await client.close()  # type: ignore[no-untyped-call]
 

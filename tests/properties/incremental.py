@@ -26,7 +26,7 @@ NUM_RETAINED = 2
 Files = dict[str, bytes]
 
 
-class Life:
+class IncrementalEpoch:
     """One epoch of the job: the snapshot that it restored, and its current files.
 
     Args:

@@ -75,7 +75,7 @@ def contents(position: int) -> dict[str, bytes]:
     return {f"f{n}": b"%d:%d" % (n, (position // (n + 1)) % 2) for n in range(FILES)}
 
 
-class World:
+class ObservedStore:
     """The store, the sink, and what an all-seeing observer knows of them."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from hypothesis import event
 from pydantic import JsonValue
-from tests.properties.observer import JOB, SINK, Effect, Stage, World, contents, position_of, sha256_of
+from tests.properties.observer import JOB, SINK, Effect, ObservedStore, Stage, contents, position_of, sha256_of
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
@@ -43,7 +43,7 @@ class Habits:
     asks_again: int = 1
 
 
-def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
+def live(world: ObservedStore, owner: int, attempt: int, habits: Habits) -> Life:
     identity = Identity(job=JOB, owner=Owner(f"owner-{owner}"), attempt=Attempt(attempt))
     try:
         claim = yield from claim_log(
@@ -59,7 +59,7 @@ def live(world: World, owner: int, attempt: int, habits: Habits) -> Life:
         return
 
 
-def visit(world: World, visitor: int) -> Life:
+def visit(world: ObservedStore, visitor: int) -> Life:
     """Claim one of the last checkpoints for another job."""
     own = [record for record in world.completions if record.kind in JOBS_OWN]
     if not own:
@@ -75,7 +75,7 @@ def visit(world: World, visitor: int) -> Life:
     world.check_restorable()
 
 
-def run_epoch(world: World, claim: Claim, habits: Habits) -> Life:
+def run_epoch(world: ObservedStore, claim: Claim, habits: Habits) -> Life:
     assert set(claim.below.completions) <= set(world.log), "a stray record counts for a reader"
     wanted: str = habits.wanted
     own = [record for record in claim.below.completions if record.kind in JOBS_OWN]
@@ -144,7 +144,7 @@ def beside(
 class EpochRun:
     """An owner's work after the restore."""
 
-    def __init__(self, world: World, claim: Claim, resolution: Resolution, habits: Habits) -> None:
+    def __init__(self, world: ObservedStore, claim: Claim, resolution: Resolution, habits: Habits) -> None:
         self.world = world
         self.claim = claim
         self.habits = habits
@@ -218,7 +218,7 @@ class EpochRun:
 
 
 def upload(
-    world: World, registry: Registry, claim: Claim, kind: RecordKind, checkpoint: CheckpointId, position: int
+    world: ObservedStore, registry: Registry, claim: Claim, kind: RecordKind, checkpoint: CheckpointId, position: int
 ) -> Generator[Effect, object, list[FileRef]]:
     files = []
     for path, content in contents(position).items():

@@ -15,7 +15,7 @@ from random import Random
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.properties.dying import Death, deaths, healthy
-from tests.properties.incremental import NUM_RETAINED, SMALL, Files, Life
+from tests.properties.incremental import NUM_RETAINED, SMALL, Files, IncrementalEpoch
 from tests.unit.protocol.life import objects, stored
 
 from streamjob.ids import Key
@@ -45,7 +45,7 @@ def test_a_job_that_is_killed_anywhere_comes_back_with_the_files_of_its_last_che
     taken: dict[tuple[int, int], Files] = {}
     with scratch() as directory:
         for number, fate in enumerate(plans):
-            life = Life(store, number, directory, random)
+            life = IncrementalEpoch(store, number, directory, random)
             restored = life.resolution.manifest
             assert restored is None or life.files == taken[restored.epoch, restored.id]
             steps, begins_to_die = random.randint(NUM_RETAINED, 25), random.randrange(10)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from tests.properties.observer import JOB, Effect, World
+from tests.properties.observer import JOB, Effect, ObservedStore
 from tests.properties.owners import Habits, Life, live, visit
 
 from streamjob.ids import LogSeq, Owner
@@ -42,7 +42,7 @@ class Actor:
     def __post_init__(self) -> None:
         self._resume(None, None)
 
-    def step(self, world: World, outcome: Outcome) -> None:
+    def step(self, world: ObservedStore, outcome: Outcome) -> None:
         if self.ended or self.wanted is None:
             return
         try:
@@ -118,8 +118,8 @@ lands = st.builds(Land, number=st.integers(0, 5), count=st.integers(1, 4))
 schedules = st.lists(st.one_of(bursts, bursts, bursts, rebirths, lands), min_size=12, max_size=60)
 
 
-def play(schedule: list[Burst | Rebirth | Land]) -> World:
-    world = World()
+def play(schedule: list[Burst | Rebirth | Land]) -> ObservedStore:
+    world = ObservedStore()
     born = 0
     visitors = 0
     attempt = 0
@@ -203,7 +203,7 @@ def random_schedule(random: Random) -> list[Burst | Rebirth | Land]:
     return [move() for _ in range(random.randint(20, 120))]
 
 
-def check(world: World) -> None:
+def check(world: ObservedStore) -> None:
     world.check_published(world.completions)
     world.check_complete_output()
     claims = [record for record in world.log if record.kind is RecordKind.CLAIM]
@@ -270,12 +270,12 @@ def test_behind_a_damaged_record_nobody_starts_and_nothing_is_deleted(
         assert repaired.last_id >= view.last_id
 
 
-def run_to_end(actor: Actor, world: World) -> None:
+def run_to_end(actor: Actor, world: ObservedStore) -> None:
     while not actor.ended:
         actor.step(world, Outcome.DONE)
 
 
-def spoil(world: World, record: LogRecord, how: str) -> None:
+def spoil(world: ObservedStore, record: LogRecord, how: str) -> None:
     key = keys.log_record(record.seq)
     content = world.store.objects.pop(key)
     match how:

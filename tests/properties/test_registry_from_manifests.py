@@ -11,7 +11,7 @@ from random import Random
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.properties.dying import Death, deaths, healthy
-from tests.unit.protocol.life import JOB, Life, key_of, objects, stored
+from tests.unit.protocol.life import JOB, JobEpoch, key_of, objects, stored
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, Key
@@ -27,7 +27,7 @@ from streamjob.testing.memory_store import FaultyStore, MemoryStore
 CONTENTS = [f"content {number}" for number in range(8)]
 
 
-def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
+def rebuilt(store: FaultyStore, owner: JobEpoch) -> tuple[Registry, list[Manifest]]:
     """Return a registry made of the manifests that the log says are retained, and of nothing else; and these."""
     registry = Registry(Epoch(owner.claim.epoch + 1))
     manifests = []
@@ -39,7 +39,7 @@ def rebuilt(store: FaultyStore, owner: Life) -> tuple[Registry, list[Manifest]]:
     return registry, manifests
 
 
-def live(owner: Life, random: Random) -> None:
+def live(owner: JobEpoch, random: Random) -> None:
     """Take some checkpoints, abort some of them, and collect garbage after most."""
     for _ in range(random.randint(1, 6)):
         contents = random.sample(CONTENTS, random.randint(0, 5))
@@ -55,7 +55,7 @@ def live(owner: Life, random: Random) -> None:
 def test_a_registry_made_from_the_retained_manifests_is_the_one_that_was_lost(seed: int, num_retained: int) -> None:
     store, random = FaultyStore(MemoryStore()), Random(seed)
     for _ in range(random.randint(1, 3)):
-        owner = Life(store, num_retained=num_retained)
+        owner = JobEpoch(store, num_retained=num_retained)
         live(owner, random)
     owner.checkpoint(*random.sample(CONTENTS, 3))
     owner.collect()
@@ -78,7 +78,7 @@ def test_wherever_owners_die_nothing_that_is_named_is_lost_and_nothing_else_stay
 ) -> None:
     store, random = FaultyStore(MemoryStore()), Random(seed)
     for fate in fates:
-        owner = Life(store, num_retained=num_retained)
+        owner = JobEpoch(store, num_retained=num_retained)
         live(owner, random)
         store.plan = fate
         try:
@@ -89,7 +89,7 @@ def test_wherever_owners_die_nothing_that_is_named_is_lost_and_nothing_else_stay
         store.plan = healthy
         check_named(store)
 
-    last = Life(store, num_retained=num_retained)
+    last = JobEpoch(store, num_retained=num_retained)
     check_named(store)
     for _ in range(num_retained):
         last.checkpoint(*random.sample(CONTENTS, 3))

@@ -62,7 +62,7 @@ FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE)
 MOST_STEPS = 20_000
 
 
-class Life:
+class CalmJob:
     """A job that nothing happens to but what a test does."""
 
     def __init__(self, nodes: tuple[Node, ...], *, seed: int | None = None, unaligned: bool = False) -> None:
@@ -148,7 +148,7 @@ def test_a_drained_job_has_published_the_flushed_result_of_what_its_sources_have
     shape: str, savepoint: bool, unaligned: bool
 ) -> None:
     for steps in range(40, 160, 7):
-        life = Life(SHAPES[shape], unaligned=unaligned)
+        life = CalmJob(SHAPES[shape], unaligned=unaligned)
         life.pass_steps(steps)
         request = life.drain(savepoint=savepoint)
         life.pass_until(life.ended)
@@ -169,7 +169,7 @@ def test_one_snapshot_ends_a_drain_however_deep_the_graph(depth: int) -> None:
         Node(name, Work.WINDOW if number % 2 else Work.PASS, (inputs[number],), has_sink=True)
         for number, name in enumerate(line)
     )
-    life = Life(nodes)
+    life = CalmJob(nodes)
     life.pass_until(lambda: len(life.world.oracle.completions) == 2)
     life.drain()
     run = life.process.run
@@ -183,7 +183,7 @@ def test_one_snapshot_ends_a_drain_however_deep_the_graph(depth: int) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_drained_job_that_starts_again_reads_on_from_where_its_sources_stood(shape: str) -> None:
-    life = Life(SHAPES[shape])
+    life = CalmJob(SHAPES[shape])
     endless = [chain for chain, limit in life.world.limits.items() if limit is None]
     life.pass_steps(80)
     life.drain()
@@ -197,7 +197,7 @@ def test_a_drained_job_that_starts_again_reads_on_from_where_its_sources_stood(s
 
 
 def test_drains_change_nothing_for_what_does_not_wait_for_event_time() -> None:
-    life = Life(STATELESS)
+    life = CalmJob(STATELESS)
     for lives in range(6):
         life.pass_steps(50 + 9 * lives)
         life.drain(savepoint=lives % 2 == 0)
@@ -209,12 +209,12 @@ def test_drains_change_nothing_for_what_does_not_wait_for_event_time() -> None:
     assert life.rows() == names(STATELESS, limits)
 
 
-def lives_up_to_a_drain(shape: str, *, unaligned: bool = False) -> Iterator[tuple[Life, TriggerId, int]]:
+def lives_up_to_a_drain(shape: str, *, unaligned: bool = False) -> Iterator[tuple[CalmJob, TriggerId, int]]:
     """Return lives in which a drain was just asked for, once for each step until its end."""
     steps, number = 1, 0
     while number < steps:
         # Some of them choose the next task at random.
-        life = Life(SHAPES[shape], seed=number or None, unaligned=unaligned)
+        life = CalmJob(SHAPES[shape], seed=number or None, unaligned=unaligned)
         life.pass_steps(90 + number % 5)
         request = life.drain(savepoint=number % 3 > 0)
         if number == 0:
@@ -259,37 +259,37 @@ def test_a_drain_that_fails_at_any_step_is_told_so_and_may_be_asked_for_again(sh
     assert set(told) == {TriggerState.COMPLETED, TriggerState.FAILED}
 
 
-def by_end_of_input(life: Life, _: int) -> None:
+def by_end_of_input(life: CalmJob, _: int) -> None:
     life.simulation.finish()
 
 
-def by_drain(life: Life, steps: int) -> None:
+def by_drain(life: CalmJob, steps: int) -> None:
     life.pass_until(life.all_is_read)
     life.drain(savepoint=steps % 2 == 0)
     life.pass_until(life.ended)
 
 
-def by_stop_and_end_of_input(life: Life, steps: int) -> None:
+def by_stop_and_end_of_input(life: CalmJob, steps: int) -> None:
     life.pass_steps(steps)
     life.stop()
     life.restart()
     life.simulation.finish()
 
 
-def by_stop_and_drain(life: Life, steps: int) -> None:
+def by_stop_and_drain(life: CalmJob, steps: int) -> None:
     life.pass_steps(steps)
     life.stop()
     life.restart()
     by_drain(life, steps)
 
 
-def by_kill_and_end_of_input(life: Life, steps: int) -> None:
+def by_kill_and_end_of_input(life: CalmJob, steps: int) -> None:
     life.pass_steps(steps)
     life.restart()
     life.simulation.finish()
 
 
-def by_kill_and_drain(life: Life, steps: int) -> None:
+def by_kill_and_drain(life: CalmJob, steps: int) -> None:
     life.pass_steps(steps)
     life.restart()
     life.pass_steps(steps)
@@ -308,9 +308,9 @@ def by_kill_and_drain(life: Life, steps: int) -> None:
     ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_same_rows_are_committed_however_a_job_ends(shape: str, way: Callable[[Life, int], None]) -> None:
+def test_the_same_rows_are_committed_however_a_job_ends(shape: str, way: Callable[[CalmJob, int], None]) -> None:
     for steps in range(30, 200, 11):
-        life = Life(SHAPES[shape], seed=steps, unaligned=steps % 2 == 0)
+        life = CalmJob(SHAPES[shape], seed=steps, unaligned=steps % 2 == 0)
         life.world.written = 20
         expected = names(SHAPES[shape], {chain: limit or 20 for chain, limit in life.world.limits.items()})
         way(life, steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from tests.properties.incremental import CHAIN, NUM_RETAINED, SMALL, TARGET, Life
+from tests.properties.incremental import CHAIN, NUM_RETAINED, SMALL, TARGET, IncrementalEpoch
 from tests.unit.protocol.life import objects
 
 from streamjob.ids import Key
@@ -21,7 +21,7 @@ CHECKPOINTS = 70
 def test_after_many_checkpoints_a_job_comes_back_from_few_packs_and_nothing_else_is_stored(
     store: Store, tmp_path: Path
 ) -> None:
-    life = Life(store, 0, tmp_path / "scratch", Random(2), lifetime=40)
+    life = IncrementalEpoch(store, 0, tmp_path / "scratch", Random(2), lifetime=40)
     early: set[str] = set()
     for number in range(CHECKPOINTS):
         life.run()
@@ -31,7 +31,7 @@ def test_after_many_checkpoints_a_job_comes_back_from_few_packs_and_nothing_else
             early = set(packs_of(manifest.files(), SMALL)) if manifest else set()
     life.close()
 
-    again = Life(store, 1, tmp_path / "scratch", Random(2))
+    again = IncrementalEpoch(store, 1, tmp_path / "scratch", Random(2))
     again.close()
 
     assert again.files == life.files

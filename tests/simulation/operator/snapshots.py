@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.simulation.operator.world import NAME, Life, World
+from tests.simulation.operator.world import NAME, ClusterWorld, Mishap
 
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import (
@@ -37,7 +37,7 @@ class StoredSnapshot:
     finalizer: bool = False
 
 
-class SnapshotWorld(World):
+class SnapshotWorld(ClusterWorld):
     """A world in which people and the controller make StreamSnapshots."""
 
     def __init__(self) -> None:
@@ -64,12 +64,12 @@ class SnapshotWorld(World):
         """Return how far a StreamSnapshot has come."""
         return self._model(name, self.resources[name]).status.state
 
-    def reconcile_snapshots(self, life: Life | None = None) -> None:
+    def reconcile_snapshots(self, life: Mishap | None = None) -> None:
         """Look at each of them once."""
         for name in list(self.resources):
-            self._reconcile(name, life or Life())
+            self._reconcile(name, life or Mishap())
 
-    def _reconcile(self, name: str, life: Life) -> None:
+    def _reconcile(self, name: str, life: Mishap) -> None:
         read = self.resources[name]
         snapshot = self._model(name, read)
         job = None if self.gone else self.resource(self.stored)

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.simulation.operator.conditions import is_true
-from tests.simulation.operator.world import Life, World
+from tests.simulation.operator.world import ClusterWorld, Mishap
 
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
@@ -49,7 +49,7 @@ class Edit:
     path: str
     value: Any
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         spec = deepcopy(world.stored.spec)
         *parents, name = self.path.split(".")
         at = spec
@@ -65,7 +65,7 @@ class Valid:
 
     valid: bool
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         world.apply(world.stored.spec, valid=self.valid)
 
 
@@ -73,10 +73,10 @@ class Valid:
 class Reconcile:
     """The controller looks, so often, in this way."""
 
-    life: Life
+    life: Mishap
     times: int = 1
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         for _ in range(self.times):
             world.reconcile(self.life)
             world.tick(1)
@@ -88,7 +88,7 @@ class Tick:
 
     seconds: int
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         world.tick(self.seconds)
 
 
@@ -98,7 +98,7 @@ class Happens:
 
     what: str
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         happens: dict[str, Callable[[], None]] = {
             "kill": world.kill_driver,
             "evict": world.evict_driver,
@@ -136,7 +136,7 @@ edits = st.one_of(
     st.builds(Valid, st.booleans()),
 )
 lives = st.builds(
-    Life, stale=st.integers(0, 4), dies_at=st.none() | st.integers(0, 3), between=st.sampled_from([0, 0, 0, 1, 7, 50])
+    Mishap, stale=st.integers(0, 4), dies_at=st.none() | st.integers(0, 3), between=st.sampled_from([0, 0, 0, 1, 7, 50])
 )
 troubles = st.sampled_from(
     [
@@ -146,7 +146,7 @@ troubles = st.sampled_from(
 )  # fmt: skip
 looks = st.one_of(
     st.builds(Reconcile, lives, st.sampled_from([1, 2, 5])),
-    st.builds(Reconcile, st.just(Life()), st.sampled_from([1, 2, 3, 5, 10, 25])),
+    st.builds(Reconcile, st.just(Mishap()), st.sampled_from([1, 2, 3, 5, 10, 25])),
     st.builds(Tick, st.sampled_from([1, 5, 20, 90, 400])),
 )
 courses = st.lists(st.one_of(edits, edits, st.builds(Happens, troubles), looks, looks, looks), max_size=30)
@@ -167,7 +167,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def come_to_rest(world: World) -> None:
+def come_to_rest(world: ClusterWorld) -> None:
     """Let the world be fair until nothing changes any more."""
     world.store_up = world.api_up = True
     world.next_fault = None
@@ -186,7 +186,7 @@ def come_to_rest(world: World) -> None:
             quiet_since, last = world.now, state
 
 
-def at_rest_as_asked(world: World) -> bool:
+def at_rest_as_asked(world: ClusterWorld) -> bool:
     """Whether the world is as its user wants it, or the status says why it cannot be."""
     if world.stored.deleted:
         return world.gone and not [pod for pod in world.pods if pod.process is not None and pod.process.alive]
@@ -212,11 +212,11 @@ def at_rest_as_asked(world: World) -> bool:
     st.sampled_from([True, True, False]),
 )
 def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
-    warm_up: int, course: list[Callable[[World], None]], deletes: bool, in_reach: bool
+    warm_up: int, course: list[Callable[[ClusterWorld], None]], deletes: bool, in_reach: bool
 ) -> None:
-    world = World(in_reach=in_reach)
+    world = ClusterWorld(in_reach=in_reach)
     world.apply(deepcopy(SPEC))
-    Reconcile(Life(), warm_up)(world)
+    Reconcile(Mishap(), warm_up)(world)
     for step in course:
         step(world)
         if world.gone:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.operator.test_any_course_of_events import SPEC
-from tests.simulation.operator.world import Stored, World
+from tests.simulation.operator.world import ClusterWorld, Stored
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import Decision, Resource, decide
@@ -58,7 +58,7 @@ ASKED = ("as it is", "invalid", "deleted")
 EXIT_CODES = (0, 2, 3, 4, 5, 137)
 
 
-def run_until(state: LifecycleState, world: World, limit: int = 600) -> World:
+def run_until(state: LifecycleState, world: ClusterWorld, limit: int = 600) -> ClusterWorld:
     for _ in range(limit):
         if world.status.lifecycle_state is state:
             return world
@@ -69,8 +69,8 @@ def run_until(state: LifecycleState, world: World, limit: int = 600) -> World:
     raise AssertionError(f"never {state}: {world.status.lifecycle_state}")
 
 
-def started(**changes: Any) -> World:
-    world = World()
+def started(**changes: Any) -> ClusterWorld:
+    world = ClusterWorld()
     world.apply(changed(SPEC, changes))
     return world
 
@@ -82,21 +82,21 @@ def changed(spec: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def stable(**changes: Any) -> World:
+def stable(**changes: Any) -> ClusterWorld:
     return run_until(LifecycleState.STABLE, started(**changes))
 
 
-def edited(world: World, **changes: Any) -> World:
+def edited(world: ClusterWorld, **changes: Any) -> ClusterWorld:
     world.apply(changed(world.stored.spec, changes))
     return world
 
 
-def deleted(world: World) -> World:
+def deleted(world: ClusterWorld) -> ClusterWorld:
     world.delete()
     return world
 
 
-SITUATIONS: dict[LifecycleState, Callable[[], World]] = {
+SITUATIONS: dict[LifecycleState, Callable[[], ClusterWorld]] = {
     LifecycleState.CREATED: lambda: run_until(LifecycleState.CREATED, started()),
     LifecycleState.DEPLOYING: lambda: run_until(LifecycleState.DEPLOYING, started()),
     LifecycleState.DEPLOYED: lambda: run_until(LifecycleState.DEPLOYED, started(job={"behaviour": "hang"})),
@@ -116,7 +116,7 @@ SITUATIONS: dict[LifecycleState, Callable[[], World]] = {
 }
 
 
-def observations(world: World, seen: Observation) -> list[Observation]:
+def observations(world: ClusterWorld, seen: Observation) -> list[Observation]:
     """Return what could be seen in the place of what is seen."""
     variants = [
         seen,

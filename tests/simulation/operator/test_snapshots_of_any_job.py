@@ -21,7 +21,7 @@ from tests.simulation.operator.test_any_course_of_events import (
     lives,
     troubles,
 )
-from tests.simulation.operator.world import Life, World
+from tests.simulation.operator.world import ClusterWorld, Mishap
 
 from streamjob_operator.resources.snapshot import SnapshotState
 
@@ -45,7 +45,7 @@ class Request:
     name: str
     spec: dict[str, Any]
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         cast(SnapshotWorld, world).request(self.name, self.spec)
 
 
@@ -55,7 +55,7 @@ class Remove:
 
     name: str
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         cast(SnapshotWorld, world).remove(self.name)
 
 
@@ -63,10 +63,10 @@ class Remove:
 class Look:
     """The controller looks at the job and at the snapshots."""
 
-    life: Life
+    life: Mishap
     times: int
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: ClusterWorld) -> None:
         for _ in range(self.times):
             world.reconcile()
             cast(SnapshotWorld, world).reconcile_snapshots(self.life)
@@ -82,7 +82,7 @@ courses = st.lists(
         st.builds(Happens, troubles),
         st.builds(Tick, st.sampled_from([1, 5, 20])),
         st.builds(Look, lives, st.sampled_from([1, 2, 4])),
-        st.builds(Look, st.just(Life()), st.sampled_from([2, 5, 12])),
+        st.builds(Look, st.just(Mishap()), st.sampled_from([2, 5, 12])),
     ),
     max_size=25,
 )
@@ -97,7 +97,7 @@ def come_to_rest(world: SnapshotWorld) -> None:
     while world.now < start + LONG and (
         world.now < quiet_since + QUIET or not all(at_rest(world, name) for name in world.resources)
     ):
-        Look(Life(), 1)(world)
+        Look(Mishap(), 1)(world)
         world.tick(10)
         if world.gone:
             continue
@@ -123,14 +123,14 @@ def waits(world: SnapshotWorld, name: str) -> bool:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@example([Edit("job.behaviour", "finite"), Happens("store down"), Look(Life(), 12)])
+@example([Edit("job.behaviour", "finite"), Happens("store down"), Look(Mishap(), 12)])
 @given(courses)
 def test_every_snapshot_comes_to_an_end_and_none_that_is_needed_is_deleted(
-    course: list[Callable[[World], None]],
+    course: list[Callable[[ClusterWorld], None]],
 ) -> None:
     world = SnapshotWorld()
     world.apply(deepcopy(SPEC))
-    Reconcile(Life(), 30)(world)
+    Reconcile(Mishap(), 30)(world)
     for step in course:
         step(world)
         if world.gone:

@@ -87,7 +87,7 @@ class Pod:
 
 
 @dataclass
-class Life:
+class Mishap:
     """How one reconciliation goes wrong: how old a version is read, and where the controller dies.
 
     Args:
@@ -102,7 +102,7 @@ class Life:
 
 
 @dataclass
-class World:
+class ClusterWorld:
     """The cluster, the store and time."""
 
     limits: Limits = field(default_factory=Limits)
@@ -202,9 +202,9 @@ class World:
     def status(self) -> StreamJobStatus:
         return StreamJobStatus.model_validate(self.stored.status)
 
-    def reconcile(self, life: Life | None = None) -> Decision | None:
+    def reconcile(self, life: Mishap | None = None) -> Decision | None:
         """Do one reconciliation; return its decision, or None if there is no resource."""
-        life = life or Life()
+        life = life or Mishap()
         if self.gone:
             return None
         read = self.history[max(0, len(self.history) - 1 - life.stale)]

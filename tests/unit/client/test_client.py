@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from tests.models.clocks import SettableClock
 
 from streamjob.client.client import ControlApiError, ControlClient, NotDoneInTime, RequestFailed, Unreachable
 from streamjob.client.models import CheckpointingChanges
@@ -35,21 +36,8 @@ class Script:
         return [json.loads(request.content) for request in self.requests]
 
 
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def _client(script: Callable[[httpx.Request], httpx.Response]) -> ControlClient:
-    clock = Clock()
+    clock = SettableClock()
     transport = httpx.MockTransport(script)
     return ControlClient("http://job:8080/", TOKEN, transport=transport, sleep=clock.sleep, clock=clock)
 

@@ -52,7 +52,7 @@ def manifest_of(
 
 
 @dataclass
-class Life:
+class JobEpoch:
     """One epoch of the job on a store; `contents` of a checkpoint are uploaded unless the registry knows them."""
 
     store: FaultyStore
@@ -111,9 +111,9 @@ class Life:
         return drive(self.store, self.collector.collect(self.completion, self.num_retained))
 
 
-def without_recovery(store: FaultyStore) -> Life:
+def without_recovery(store: FaultyStore) -> JobEpoch:
     """Claim the log, and resolve and commit nothing yet."""
-    owner = Life.__new__(Life)
+    owner = JobEpoch.__new__(JobEpoch)
     owner.store, owner.mode = store, ClaimMode.CLAIM
     owner.claim = drive(store, claim_log(Identity(job=JOB, owner=Owner("reader"), attempt=Attempt(0)), 1.0))
     return owner

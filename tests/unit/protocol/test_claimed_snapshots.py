@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import Life, key_of, manifest_of, objects, once, spoil, stored
+from tests.unit.protocol.life import JobEpoch, key_of, manifest_of, objects, once, spoil, stored
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Key
@@ -36,14 +36,14 @@ def marker_of(manifest: Manifest) -> Key:
 
 
 def test_a_checkpoint_that_another_job_has_claimed_is_spared_with_its_files_in_all_epochs(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     claimed = owner.checkpoint("claimed", "shared")
     claim_for(store, claimed)
     owner.checkpoint("shared", "b")
     owner.collect()
     owner.checkpoint("c")
     owner.collect()
-    later = Life(store, num_retained=1)
+    later = JobEpoch(store, num_retained=1)
     kept = later.checkpoint("d")
     later.collect()
 
@@ -55,7 +55,7 @@ def test_of_a_claimer_and_an_owner_that_deletes_exactly_one_wins_whenever_the_cl
     outcomes = []
     for steps in range(20):
         store = FaultyStore(MemoryStore())
-        owner = Life(store, num_retained=1)
+        owner = JobEpoch(store, num_retained=1)
         wanted = owner.checkpoint("wanted")
         owner.collect()
         owner.checkpoint("b")
@@ -89,7 +89,7 @@ def _step(store: FaultyStore, program: Program[Collected], effect: StoreEffect |
 
 
 def test_a_claimer_whose_marker_is_late_notices_that_the_snapshot_is_gone(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     wanted = owner.checkpoint("a")
     owner.checkpoint("b")
     owner.collect()
@@ -97,14 +97,14 @@ def test_a_claimer_whose_marker_is_late_notices_that_the_snapshot_is_gone(store:
     with pytest.raises(CannotClaim, match="was deleted by its job") as raised:
         claim_for(store, wanted)
     assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
-    later = Life(store, num_retained=1)
+    later = JobEpoch(store, num_retained=1)
     kept = later.checkpoint("c")
     later.collect()
     assert stored(store, "checkpoints/") == {key_of(kept)}, "a marker without a manifest is garbage"
 
 
 def test_the_marker_of_an_owner_that_died_does_not_stop_the_next_one_from_deleting(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     doomed = owner.checkpoint("a")
     owner.checkpoint("b")
     store.plan = ScriptedFaults([Fault.BEFORE], verbs=["delete"])
@@ -113,7 +113,7 @@ def test_the_marker_of_an_owner_that_died_does_not_stop_the_next_one_from_deleti
     assert marker_of(doomed) in stored(store, "checkpoints/")
     with pytest.raises(CannotClaim, match="is being deleted"):
         claim_for(store, doomed)
-    later = Life(store, num_retained=1)
+    later = JobEpoch(store, num_retained=1)
     kept = later.checkpoint("c")
     later.collect()
 
@@ -122,7 +122,7 @@ def test_the_marker_of_an_owner_that_died_does_not_stop_the_next_one_from_deleti
 
 
 def test_a_snapshot_has_one_claimer_which_may_claim_it_again(store: FaultyStore) -> None:
-    claimed = Life(store).checkpoint("a")
+    claimed = JobEpoch(store).checkpoint("a")
     claim_for(store, claimed)
     claim_for(store, claimed)
 
@@ -134,7 +134,7 @@ def test_a_snapshot_has_one_claimer_which_may_claim_it_again(store: FaultyStore)
 
 
 def test_a_snapshot_in_a_place_that_cannot_be_written_to_cannot_be_claimed(store: FaultyStore) -> None:
-    claimed = Life(store).checkpoint("a")
+    claimed = JobEpoch(store).checkpoint("a")
 
     def refuse(verb: str, key: str) -> None:
         if verb == "put_if_absent":
@@ -148,7 +148,7 @@ def test_a_snapshot_in_a_place_that_cannot_be_written_to_cannot_be_claimed(store
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"formatVersion": 2, "kind": "deletion"}'])
 def test_a_marker_that_cannot_be_read_is_nobodys_to_pass_over(store: FaultyStore, content: bytes) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     marked = owner.checkpoint("a")
     store.put(marker_of(marked), content)
     with pytest.raises(CannotClaim, match="is not a valid marker"):
@@ -161,7 +161,7 @@ def test_a_marker_that_cannot_be_read_is_nobodys_to_pass_over(store: FaultyStore
 
 
 def test_nothing_is_deleted_while_a_claimed_manifest_cannot_be_read(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     claimed = owner.checkpoint("a")
     claim_for(store, claimed)
     spoil(store, claimed, "manifest corrupt")
@@ -178,7 +178,7 @@ def test_nothing_is_deleted_while_a_claimed_manifest_cannot_be_read(store: Fault
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_marker_of_unknown_outcome_is_asked_for_again(store: FaultyStore, fault: Fault) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     kept = owner.checkpoint("b")
     store.plan = ScriptedFaults([fault], verbs=["put_if_absent"])
@@ -192,9 +192,9 @@ def test_a_marker_of_unknown_outcome_is_asked_for_again(store: FaultyStore, faul
 
 
 def test_only_snapshots_that_the_jobs_own_log_does_not_name_are_to_be_claimed(store: FaultyStore) -> None:
-    Life(store).checkpoint("a")
+    JobEpoch(store).checkpoint("a")
     store.put(Key("elsewhere/old-77-x"), encode_manifest(manifest_of(4, 77, kind="savepoint")))
-    life = Life(store)
+    life = JobEpoch(store)
 
     assert not life.resolution.to_be_claimed
     assert life.resolve("s3://savepoints/old-77-x").to_be_claimed

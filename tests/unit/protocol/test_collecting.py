@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.protocol.life import Life, key_of, objects, once, spoil, stored, without_recovery
+from tests.unit.protocol.life import JobEpoch, key_of, objects, once, spoil, stored, without_recovery
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
@@ -40,7 +40,7 @@ def test_the_newest_checkpoints_are_retained(count: int, num_retained: int, drop
 
 
 def test_manifests_are_deleted_before_their_files(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     first = owner.checkpoint("a")
     owner.checkpoint("b")
     store.plan = ScriptedFaults([None, Fault.BEFORE], verbs=["delete"])
@@ -57,7 +57,7 @@ def test_at_least_one_checkpoint_is_retained() -> None:
 
 
 def test_savepoints_neither_count_nor_are_deleted(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     kept = owner.checkpoint("a")
     owner.savepoint("s3://savepoints/job-2-x/manifest.json")
     owner.savepoint("s3://savepoints/job-3-x/manifest.json")
@@ -68,7 +68,7 @@ def test_savepoints_neither_count_nor_are_deleted(store: FaultyStore) -> None:
 
 
 def test_a_subsumed_checkpoint_goes_with_the_files_that_only_it_refers_to(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     first = owner.checkpoint("own", "shared")
     second, third = owner.checkpoint("shared", "b"), owner.checkpoint("shared", "c")
 
@@ -80,11 +80,11 @@ def test_a_subsumed_checkpoint_goes_with_the_files_that_only_it_refers_to(store:
 
 
 def test_the_first_collection_sweeps_what_crashed_epochs_left(store: FaultyStore) -> None:
-    crashed = Life(store)
+    crashed = JobEpoch(store)
     crashed.checkpoint("a")
     begun = crashed.begin("uploaded")
     store.put(key_of(begun), encode_manifest(begun))
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     kept = owner.checkpoint("b")
 
     assert owner.collect().swept
@@ -93,7 +93,7 @@ def test_the_first_collection_sweeps_what_crashed_epochs_left(store: FaultyStore
 
 
 def test_only_the_first_collection_of_an_epoch_lists_the_store(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.collect()
     owner.checkpoint("b")
@@ -106,7 +106,7 @@ def test_only_the_first_collection_of_an_epoch_lists_the_store(store: FaultyStor
 
 
 def test_files_of_an_aborted_checkpoint_are_deleted_in_the_same_epoch(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.collect()
     aborted = owner.begin("b")
@@ -120,7 +120,7 @@ def test_files_of_an_aborted_checkpoint_are_deleted_in_the_same_epoch(store: Fau
 
 
 def test_a_manifest_that_is_about_to_be_completed_is_not_swept(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     pending = owner.begin("b")
     store.put(key_of(pending), encode_manifest(pending))
@@ -133,10 +133,10 @@ def test_a_manifest_that_is_about_to_be_completed_is_not_swept(store: FaultyStor
 def test_a_retained_manifest_that_cannot_be_read_stops_deletion_until_it_is_subsumed(
     store: FaultyStore, how: str
 ) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     spoilt = first.checkpoint("a")
     first.checkpoint("b")
-    owner = Life(store, num_retained=3)
+    owner = JobEpoch(store, num_retained=3)
     spoil(store, spoilt, how)
     owner.checkpoint("c")
     store.calls.clear()
@@ -150,7 +150,7 @@ def test_a_retained_manifest_that_cannot_be_read_stops_deletion_until_it_is_subs
 
 
 def test_nothing_is_deleted_once_the_log_is_lost(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.checkpoint("b")
     without_recovery(store)
@@ -162,14 +162,14 @@ def test_nothing_is_deleted_once_the_log_is_lost(store: FaultyStore) -> None:
 
 
 def test_deletion_that_a_stopped_owner_resumes_spares_all_that_its_successor_builds_on(store: FaultyStore) -> None:
-    stopped = Life(store, num_retained=1)
+    stopped = JobEpoch(store, num_retained=1)
     stopped.checkpoint("a", "kept")
     stopped.checkpoint("b", "kept")
     program = stopped.collector.collect(stopped.completion, 1)
     pending = next(program)
     while not isinstance(pending, Delete):
         pending = program.send(drive(store, once(pending)))
-    successor = Life(store)
+    successor = JobEpoch(store)
     kept = successor.checkpoint("a", "b", "kept")
 
     assert drive(store, _resumed(program, pending)).files
@@ -188,7 +188,7 @@ def _resumed(program: Program[Collected], effect: StoreEffect) -> Program[Collec
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_failed_deletion_is_made_up_for_in_the_next_collection(store: FaultyStore, fault: Fault) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.checkpoint("b")
     store.plan = ScriptedFaults([fault], verbs=["delete"])
@@ -202,7 +202,7 @@ def test_a_failed_deletion_is_made_up_for_in_the_next_collection(store: FaultySt
 
 
 def test_files_stay_as_long_as_their_manifest_could_not_be_deleted(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     first = owner.checkpoint("a")
     owner.checkpoint("b")
     store.plan = ScriptedFaults([Fault.BEFORE], verbs=["delete"])
@@ -213,7 +213,7 @@ def test_files_stay_as_long_as_their_manifest_could_not_be_deleted(store: Faulty
 
 
 def test_a_collector_needs_the_registry_of_its_epoch(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
 
     with pytest.raises(IllegalStep):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import SINK, Life, spoil, without_recovery
+from tests.unit.protocol.life import SINK, JobEpoch, spoil, without_recovery
 
 from streamjob.ids import CheckpointId, Epoch
 from streamjob.protocol.committing import Abort, Commit, Recovered, commit, recover
@@ -15,7 +15,7 @@ from streamjob.testing.memory_store import FaultyStore
 
 
 def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.sink.clear()
     owner.checkpoint("a")
 
@@ -26,18 +26,18 @@ def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> 
 def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earlier_epochs_staged(
     store: FaultyStore,
 ) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     first.checkpoint("b")
 
-    second = Life(store)
+    second = JobEpoch(store)
 
     assert second.sink == [Commit(SINK, CheckpointId(2), (2,)), Abort(SINK, Epoch(2))]
     assert second.recovered == Recovered(CheckpointId(2))
 
 
 def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     manifest = owner.begin("a")
     completion = drive(store, complete_snapshot(owner.claim, owner.registry, manifest, 2.0))
 
@@ -53,11 +53,11 @@ def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(sto
 
 
 def test_a_fork_from_an_unreadable_newest_completion_says_that_its_output_is_given_up(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     spoil(store, first.checkpoint("b"), "manifest missing")
 
-    fork = Life(store, wanted="checkpoints/1-1")
+    fork = JobEpoch(store, wanted="checkpoints/1-1")
 
     assert fork.recovered.checkpoint is None
     assert "checkpoints/1-2" in str(fork.recovered.uncommittable)
@@ -65,7 +65,7 @@ def test_a_fork_from_an_unreadable_newest_completion_says_that_its_output_is_giv
 
 
 def test_without_a_fork_an_unreadable_newest_completion_is_an_error(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     spoil(store, first.checkpoint("a"), "manifest missing")
 
     with pytest.raises(SnapshotMissing):
@@ -73,11 +73,11 @@ def test_without_a_fork_an_unreadable_newest_completion_is_an_error(store: Fault
 
 
 def test_a_finished_job_is_committed_again(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     final = first.begin("a").model_copy(update={"kind": "final"})
     first.complete(final)
 
-    second = Life(store)
+    second = JobEpoch(store)
 
     assert second.claim.finished
     assert second.sink[0] == Commit(SINK, CheckpointId(1), (1,))

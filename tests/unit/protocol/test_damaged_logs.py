@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.protocol.life import JOB, Life, stored
+from tests.unit.protocol.life import JOB, JobEpoch, stored
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, Key, LogSeq, Owner
@@ -18,12 +18,12 @@ from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
 
 
-def crashed(store: FaultyStore) -> Life:
+def crashed(store: FaultyStore) -> JobEpoch:
     """A job that died after its second claim; records 0 and 3 are the claims, 1 and 2 the checkpoints."""
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     owner.checkpoint("b")
-    return Life(store)
+    return JobEpoch(store)
 
 
 def version_1(store: FaultyStore) -> None:
@@ -127,7 +127,7 @@ def test_a_log_that_lost_all_its_records_is_not_that_of_a_new_job(store: FaultyS
 
 
 def test_the_lost_record_of_the_newest_checkpoint_is_known_from_its_copy(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     owner.checkpoint("b")
     store.delete([record(2)])
@@ -143,7 +143,7 @@ def test_a_record_whose_writer_died_before_the_copy_is_as_good_as_any(store: Fau
 
 
 def test_what_was_pruned_is_no_damage(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     for content in "abc":
         owner.checkpoint(content)
         owner.collect()
@@ -155,7 +155,7 @@ def test_what_was_pruned_is_no_damage(store: FaultyStore) -> None:
 
 def test_nothing_is_deleted_behind_a_log_with_a_hole(store: FaultyStore) -> None:
     crashed(store)
-    owner = Life(store, num_retained=2)
+    owner = JobEpoch(store, num_retained=2)
     owner.checkpoint("c")
     owner.checkpoint("d")
     owner.checkpoint("e")
@@ -175,7 +175,7 @@ def test_a_log_of_version_1_goes_on_in_version_2(store: FaultyStore) -> None:
     crashed(store)
     version_1(store)
 
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("c")
     owner.collect()
 
@@ -192,7 +192,7 @@ def test_the_log_of_a_deleted_job_of_version_1_begins_anew(store: FaultyStore) -
     version_1(store)
     store.delete([Key(key) for key in stored(store, "") if key != record(3)])
 
-    assert Life(store).claim.epoch == 3
+    assert JobEpoch(store).claim.epoch == 3
 
 
 def test_the_checksum_is_that_of_all_bytes_before_it() -> None:

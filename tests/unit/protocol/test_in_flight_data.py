@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.protocol.life import Life, manifest_of, objects, sha256_of, stored
+from tests.unit.protocol.life import JobEpoch, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import ChainUid, CheckpointId, Key
 from streamjob.protocol.ownership import IllegalStep
@@ -108,7 +108,7 @@ def test_a_chain_may_build_on_its_files_and_on_all_segments_of_the_streams_that_
 def test_segments_in_flight_are_shared_between_checkpoints_and_kept_as_long_as_one_refers_to_them(
     store: FaultyStore,
 ) -> None:
-    life = Life(store, num_retained=1)
+    life = JobEpoch(store, num_retained=1)
 
     def checkpoint(*contents: str) -> Manifest:
         manifest = life.begin()
@@ -128,12 +128,12 @@ def test_segments_in_flight_are_shared_between_checkpoints_and_kept_as_long_as_o
 
 
 def test_segments_of_the_restored_checkpoint_are_not_uploaded_again(store: FaultyStore) -> None:
-    former = Life(store)
+    former = JobEpoch(store)
     manifest = former.begin()
     uploaded = former.refer(former.last, "one")
     former.complete(with_channels(manifest, channel(segment(uploaded))))
 
-    life = Life(store)
+    life = JobEpoch(store)
     life.begin()
     found = life.registry.reuse(life.last, sha256_of("one"), 3)
     assert found is not None
@@ -141,14 +141,14 @@ def test_segments_of_the_restored_checkpoint_are_not_uploaded_again(store: Fault
 
 
 def test_a_segment_that_nothing_protects_is_not_completed(store: FaultyStore) -> None:
-    life = Life(store)
+    life = JobEpoch(store)
     manifest = with_channels(life.begin(), channel(segment(stored_file())))
     with pytest.raises(IllegalStep, match="refers to objects that nothing protects"):
         life.complete(manifest)
 
 
 def test_a_missing_segment_is_a_problem_of_the_snapshot(store: FaultyStore) -> None:
-    life = Life(store)
+    life = JobEpoch(store)
     uploaded = life.refer(life.begin().id, "one")
     manifest = with_channels(manifest_of(life.claim.epoch, life.last), channel(segment(uploaded)))
     record = life.complete(manifest).record

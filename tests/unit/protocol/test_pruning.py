@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import Life, stored
+from tests.unit.protocol.life import JobEpoch, stored
 
 from streamjob.ids import CheckpointId, Epoch, LogSeq, Owner
 from streamjob.protocol.log import encode_record
@@ -15,10 +15,10 @@ from streamjob.testing.memory_store import Fault, FaultyStore, ScriptedFaults
 
 
 def test_the_log_is_pruned_up_to_the_oldest_retained_checkpoint(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     for content in "abc":
         first.checkpoint(content)
-    second = Life(store, num_retained=2)
+    second = JobEpoch(store, num_retained=2)
     second.checkpoint("d")
     second.collect()
     # Records 0 and 4 are the claims; checkpoints 3 and 4 are retained.
@@ -28,22 +28,22 @@ def test_the_log_is_pruned_up_to_the_oldest_retained_checkpoint(store: FaultySto
     second.collect()
 
     assert stored(store, "log/") == {keys.log_record(LogSeq(seq)) for seq in (6, 7)}
-    third = Life(store)
+    third = JobEpoch(store)
     assert (third.claim.epoch, third.claim.last_seq, third.resolution.last_id) == (3, 8, 6)
 
 
 def test_an_epoch_that_lasts_keeps_the_records_of_its_retained_checkpoints_and_no_others(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=2)
+    owner = JobEpoch(store, num_retained=2)
     for number in range(50):
         owner.checkpoint(str(number))
         owner.collect()
 
     assert len(stored(store, "log/")) == 2
-    assert Life(store, num_retained=2).claim.below.epoch == 1
+    assert JobEpoch(store, num_retained=2).claim.below.epoch == 1
 
 
 def test_what_was_not_pruned_is_pruned_with_the_next_checkpoint(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.collect()
     owner.checkpoint("b")
@@ -56,10 +56,10 @@ def test_what_was_not_pruned_is_pruned_with_the_next_checkpoint(store: FaultySto
     assert stored(store, "log/") == {keys.log_record(LogSeq(3))}
 
 
-def pruned(store: FaultyStore) -> Life:
+def pruned(store: FaultyStore) -> JobEpoch:
     """Return the owner of epoch 2, whose claim has number 2; only records 4 and above are left."""
-    Life(store).checkpoint("a")
-    owner = Life(store, num_retained=1)
+    JobEpoch(store).checkpoint("a")
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("b")
     owner.checkpoint("c")
     owner.collect()
@@ -93,18 +93,18 @@ def test_what_is_written_late_where_the_claim_was_pruned_does_not_count(store: F
         sleeper = sleeper.model_copy(update={"epoch": Epoch(3)})
     store.put(keys.log_record(LogSeq(seq)), encode_record(sleeper))
 
-    below = Life(store).claim.below
+    below = JobEpoch(store).claim.below
     assert [record.seq for record in below.records] == [4]
     assert below.epoch == 2
 
 
 def test_the_claim_that_comes_back_late_changes_nothing(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("a")
     owner.collect()
     assert stored(store, "log/") == {keys.log_record(LogSeq(1))}
     store.put(keys.log_record(LogSeq(0)), encode_record(owner.claim.record))
 
-    below = Life(store).claim.below
+    below = JobEpoch(store).claim.below
     assert [record.seq for record in below.records] == [1]
     assert (below.epoch, below.last_id) == (1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.protocol.life import JOB, Life, key_of, stored
+from tests.unit.protocol.life import JOB, JobEpoch, key_of, stored
 from tests.unit.protocol.test_damaged_logs import crashed, record, seen, version_1
 
 from streamjob.errors import Superseded
@@ -84,7 +84,7 @@ def test_a_record_is_put_back_from_its_copy(store: FaultyStore, seq: int, how: s
 
 
 def test_an_owner_that_runs_is_not_disturbed_by_records_that_are_put_back(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=3)
+    owner = JobEpoch(store, num_retained=3)
     owner.checkpoint("a")
     owner.checkpoint("b")
     store.delete([record(2)])
@@ -104,10 +104,10 @@ def test_a_copy_that_differs_is_written_again(store: FaultyStore) -> None:
 
 
 def test_without_a_copy_the_log_goes_on_from_the_newest_intact_completion(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     first = owner.checkpoint("a")
     owner.checkpoint("b")
-    last = Life(store)
+    last = JobEpoch(store)
     lose(store, 2)
 
     plan = repaired(store)
@@ -119,14 +119,14 @@ def test_without_a_copy_the_log_goes_on_from_the_newest_intact_completion(store:
     assert (view.newest.manifest, view.newest.id, view.epoch, view.last_id) == (key_of(first), 1, 4, 2)
     with pytest.raises(Superseded):
         last.checkpoint("c")
-    successor = Life(store)
+    successor = JobEpoch(store)
     assert [effect.checkpoint for effect in successor.sink if isinstance(effect, Commit)] == [1]
     assert (successor.resolution.fork, successor.checkpoint("c").id) == (False, 3)
     assert successor.collect().swept
 
 
 def test_a_lost_number_above_all_that_can_be_read_leaves_ids_out(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     owner.checkpoint("b")
     for prefix in (keys.log_record, keys.record_copy):
@@ -134,7 +134,7 @@ def test_a_lost_number_above_all_that_can_be_read_leaves_ids_out(store: FaultySt
 
     repaired(store)
 
-    assert Life(store).checkpoint("c").id == 2 + SKIPPED_IDS + 1
+    assert JobEpoch(store).checkpoint("c").id == 2 + SKIPPED_IDS + 1
 
 
 def test_what_a_person_knows_to_be_completed_is_gone_on_from(store: FaultyStore) -> None:
@@ -147,7 +147,7 @@ def test_what_a_person_knows_to_be_completed_is_gone_on_from(store: FaultyStore)
         (1, "checkpoints/1-1/manifest.json"),
         (2, second),
     ]
-    assert Life(store).resolution.reference == second
+    assert JobEpoch(store).resolution.reference == second
 
 
 def test_what_cannot_be_restored_from_is_not_gone_on_from(store: FaultyStore) -> None:
@@ -163,17 +163,17 @@ def test_what_cannot_be_restored_from_is_not_gone_on_from(store: FaultyStore) ->
 
 
 def test_several_completions_and_savepoints_are_named_again(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=4)
+    owner = JobEpoch(store, num_retained=4)
     for content in "abcd":
         owner.checkpoint(content)
-    Life(store)
+    JobEpoch(store)
     lose(store, 4)
 
     plan = repaired(store)
 
     assert [each.id for each in plan.adopted] == [1, 2, 3]
     assert [found.id for found in seen(store).completions] == [1, 2, 3]
-    assert Life(store).resolution.last_id == 4
+    assert JobEpoch(store).resolution.last_id == 4
 
 
 def test_the_log_of_a_crashed_job_of_version_1_goes_on_from_what_is_intact(store: FaultyStore) -> None:
@@ -185,7 +185,7 @@ def test_the_log_of_a_crashed_job_of_version_1_goes_on_from_what_is_intact(store
 
     assert plan.fence is not None
     assert plan.fence.last_id == 2 + SKIPPED_IDS
-    assert Life(store).resolution.reference == "checkpoints/1-2/manifest.json"
+    assert JobEpoch(store).resolution.reference == "checkpoints/1-2/manifest.json"
 
 
 def test_a_log_of_which_nothing_is_left_needs_a_person_who_knows(store: FaultyStore) -> None:
@@ -195,22 +195,22 @@ def test_a_log_of_which_nothing_is_left_needs_a_person_who_knows(store: FaultySt
         planned(store)
 
     repaired(store, "checkpoints/1-2/manifest.json")
-    assert Life(store).resolution.reference == "checkpoints/1-2/manifest.json"
+    assert JobEpoch(store).resolution.reference == "checkpoints/1-2/manifest.json"
 
 
 def test_a_job_that_has_completed_nothing_begins_with_nothing(store: FaultyStore) -> None:
-    Life(store)
+    JobEpoch(store)
     for prefix in (keys.log_record, keys.record_copy):
         store.put(prefix(LogSeq(0)), b"")
     with pytest.raises(LogDamaged):
         seen(store)
 
     assert repaired(store).adopted == ()
-    assert Life(store).checkpoint("a").id > SKIPPED_IDS
+    assert JobEpoch(store).checkpoint("a").id > SKIPPED_IDS
 
 
 def test_a_log_that_goes_on_meanwhile_is_left_alone(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     owner.checkpoint("b")
     lose(store, 1)
@@ -241,10 +241,10 @@ def interrupted(damaged: dict[str, bytes]) -> Iterator[FaultyStore]:
 
 
 def test_a_repair_that_is_interrupted_leaves_no_log_of_a_new_job(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     owner.checkpoint("a")
     owner.checkpoint("b")
-    Life(store)
+    JobEpoch(store)
     lose(store, 2)
     states: set[object] = set()
     for half in interrupted(contents(store)):
@@ -254,7 +254,7 @@ def test_a_repair_that_is_interrupted_leaves_no_log_of_a_new_job(store: FaultySt
         except LogDamaged:
             states.add("damaged")
         repaired(half)
-        assert Life(half).resolution.last_id >= 1
+        assert JobEpoch(half).resolution.last_id >= 1
 
     assert "damaged" in states
     assert states <= {"damaged", CheckpointId(1)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import Life, file_ref, key_of, manifest_of, spoil, without_recovery
+from tests.unit.protocol.life import JobEpoch, file_ref, key_of, manifest_of, spoil, without_recovery
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import CheckpointId, Key
@@ -22,33 +22,33 @@ from streamjob.testing.memory_store import FaultyStore
 
 
 def test_latest_of_an_empty_log_is_a_fresh_start(store: FaultyStore) -> None:
-    resolution = Life(store).resolution
+    resolution = JobEpoch(store).resolution
 
     assert (resolution.manifest, resolution.fork, resolution.last_id) == (None, False, 0)
 
 
 def test_a_required_snapshot_that_is_not_there_is_an_error(store: FaultyStore) -> None:
     with pytest.raises(NoSnapshot) as raised:
-        Life(store).resolve(require=True)
+        JobEpoch(store).resolve(require=True)
     assert raised.value.exit_code is ExitCode.CANNOT_RESTORE
 
 
 def test_latest_is_the_newest_completion_below_the_claim(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     newest = first.checkpoint("b")
 
-    resolution = Life(store).resolution
+    resolution = JobEpoch(store).resolution
 
     assert (resolution.manifest, resolution.fork, resolution.reusable, resolution.last_id) == (newest, False, True, 2)
 
 
 def test_a_checkpoint_that_the_log_does_not_name_does_not_exist(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     named = first.checkpoint("a")
     unnamed = manifest_of(1, 9)
     store.put(key_of(unnamed), encode_manifest(unnamed))
-    second = Life(store)
+    second = JobEpoch(store)
 
     assert second.resolution.manifest == named
     with pytest.raises(NotCompleted, match="checkpoints/1-9"):
@@ -57,40 +57,40 @@ def test_a_checkpoint_that_the_log_does_not_name_does_not_exist(store: FaultySto
 
 @pytest.mark.parametrize("form", ["checkpoints/1-1", "checkpoints/1-1/", "checkpoints/1-1/manifest.json", "URI"])
 def test_an_older_checkpoint_is_a_fork_that_refers_to_none_of_its_files(store: FaultyStore, form: str) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     older = first.checkpoint("a")
     first.checkpoint("b")
 
-    resolution = Life(store).resolve(store.uri + "checkpoints/1-1" if form == "URI" else form)
+    resolution = JobEpoch(store).resolve(store.uri + "checkpoints/1-1" if form == "URI" else form)
 
     assert (resolution.manifest, resolution.fork, resolution.reusable, resolution.last_id) == (older, True, False, 2)
 
 
 def test_none_on_a_log_with_completions_is_a_fork(store: FaultyStore) -> None:
-    Life(store).checkpoint("a")
+    JobEpoch(store).checkpoint("a")
 
-    resolution = Life(store).resolve("none")
+    resolution = JobEpoch(store).resolve("none")
 
     assert (resolution.manifest, resolution.fork, resolution.last_id) == (None, True, 1)
 
 
 def test_the_newest_checkpoint_by_name_is_no_fork(store: FaultyStore) -> None:
-    Life(store).checkpoint("a")
+    JobEpoch(store).checkpoint("a")
 
-    assert not Life(store).resolve("checkpoints/1-1").fork
+    assert not JobEpoch(store).resolve("checkpoints/1-1").fork
 
 
 def test_a_snapshot_from_elsewhere_is_read_and_its_files_are_not_referred_to(store: FaultyStore) -> None:
     store.put(Key("elsewhere/old-77-x"), encode_manifest(manifest_of(4, 77, kind="savepoint")))
 
-    resolution = Life(store).resolve("s3://savepoints/old-77-x")
+    resolution = JobEpoch(store).resolve("s3://savepoints/old-77-x")
 
     assert (resolution.fork, resolution.reusable, resolution.record) == (False, False, None)
     assert resolution.last_id == 77, "sinks remember ids"
 
 
 def test_a_savepoint_in_the_log_is_what_latest_restores_and_its_files_are_not_referred_to(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     savepoint = first.savepoint("s3://savepoints/job-2-x/manifest.json")
 
@@ -100,9 +100,9 @@ def test_a_savepoint_in_the_log_is_what_latest_restores_and_its_files_are_not_re
 
 
 def test_no_claim_refers_to_no_file_of_the_snapshot(store: FaultyStore) -> None:
-    Life(store).checkpoint("a")
+    JobEpoch(store).checkpoint("a")
 
-    assert not Life(store, mode=ClaimMode.NO_CLAIM).resolution.reusable
+    assert not JobEpoch(store, mode=ClaimMode.NO_CLAIM).resolution.reusable
 
 
 SPOILT = ["manifest missing", "manifest corrupt", "file missing", "file truncated", "unknown version"]
@@ -110,7 +110,7 @@ SPOILT = ["manifest missing", "manifest corrupt", "file missing", "file truncate
 
 @pytest.mark.parametrize("how", [*SPOILT, "another's manifest"])
 def test_an_unusable_newest_checkpoint_is_an_error_that_names_a_whole_older_one(store: FaultyStore, how: str) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     spoil(store, first.checkpoint("b"), how)
 
@@ -120,7 +120,7 @@ def test_an_unusable_newest_checkpoint_is_an_error_that_names_a_whole_older_one(
 
 
 def test_an_older_checkpoint_that_is_not_whole_either_is_not_proposed(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     spoil(store, first.checkpoint("a"), "file missing")
     spoil(store, first.checkpoint("b"), "file missing")
 
@@ -130,7 +130,7 @@ def test_an_older_checkpoint_that_is_not_whole_either_is_not_proposed(store: Fau
 
 
 def test_an_older_checkpoint_with_an_altered_byte_is_not_proposed(store: FaultyStore) -> None:
-    first = Life(store, num_retained=3)
+    first = JobEpoch(store, num_retained=3)
     first.checkpoint("a")
     spoil(store, first.checkpoint("b"), "file altered")
     spoil(store, first.checkpoint("c"), "file missing")
@@ -141,7 +141,7 @@ def test_an_older_checkpoint_with_an_altered_byte_is_not_proposed(store: FaultyS
 
 
 def test_an_older_checkpoint_that_shares_the_damaged_file_is_not_proposed(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     newest = first.checkpoint("a", "b")
     spoil(store, newest, "file altered")
@@ -156,7 +156,7 @@ def test_the_offer_of_a_savepoint_reads_the_files_that_it_carries(store: FaultyS
     content = "a" * 20
     place = "s3://savepoints/job-2-x/manifest.json"
     objects = {"s3://savepoints/job-2-x/files/1": content.encode()}
-    first = Life(store)
+    first = JobEpoch(store)
     spoil(store, first.checkpoint("a"), "file missing")
     manifest = manifest_of(1, 2, (file_ref("a" * 10, "files/1"), file_ref("a" * 5, "files/1", 15)), "savepoint")
     objects[place] = encode_manifest(manifest)
@@ -182,7 +182,7 @@ def test_the_search_for_a_whole_checkpoint_reads_pieces_and_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(offering, "_BATCH_PARTS", 1)
     monkeypatch.setattr(hashing, "_PIECE", 1000)
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a" * 100_000, "b" * 50_000)
     spoil(store, first.checkpoint("c"), "file missing")
     reader = without_recovery(store)
@@ -218,17 +218,17 @@ def test_the_search_for_a_whole_checkpoint_reads_pieces_and_says_how_far_it_is(
 def test_an_unusable_older_checkpoint_that_was_asked_for_is_an_error(
     store: FaultyStore, how: str, error: type[Exception]
 ) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     spoil(store, first.checkpoint("b"), how)
     first.checkpoint("c")
 
     with pytest.raises(error, match="checkpoints/1-2"):
-        Life(store).resolve("checkpoints/1-2")
+        JobEpoch(store).resolve("checkpoints/1-2")
 
 
 def test_what_a_superseded_owner_misses_is_no_damage(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     spoil(store, first.checkpoint("a"), "manifest missing")
     reader = without_recovery(store)
     program = resolve(reader.claim.below, root=store.uri)

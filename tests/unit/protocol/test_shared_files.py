@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.protocol.life import Life, file_ref, manifest_of, objects, sha256_of, stored
+from tests.unit.protocol.life import JobEpoch, file_ref, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import CheckpointId, Epoch, Key
 from streamjob.protocol.ownership import IllegalStep
@@ -13,29 +13,29 @@ from streamjob.testing.memory_store import FaultyStore
 
 
 def test_a_file_of_the_restored_newest_checkpoint_is_referred_to_and_not_uploaded_again(store: FaultyStore) -> None:
-    first = Life(store).checkpoint("same", "old")
+    first = JobEpoch(store).checkpoint("same", "old")
 
-    second = Life(store).checkpoint("same", "new")
+    second = JobEpoch(store).checkpoint("same", "new")
 
     assert next(first.files()).object == next(second.files()).object
     assert {keys.shared_epoch(Key(name)) for name in second.objects()} == {1, 2}
 
 
 def test_after_a_fork_the_first_checkpoint_is_full(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("same")
     first.checkpoint("same", "more")
 
-    fork = Life(store, wanted="checkpoints/1-1").checkpoint("same", "more")
+    fork = JobEpoch(store, wanted="checkpoints/1-1").checkpoint("same", "more")
 
     assert {keys.shared_epoch(Key(name)) for name in fork.objects()} == {2}
 
 
 def test_retained_checkpoints_of_earlier_epochs_are_not_built_upon(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("old")
     first.checkpoint("new")
-    second = Life(store, num_retained=3)
+    second = JobEpoch(store, num_retained=3)
     second.checkpoint("new")
     second.collect()
 
@@ -53,7 +53,7 @@ def test_several_files_may_share_an_object() -> None:
 
 
 def test_a_key_that_was_given_up_is_never_written_again(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     first = owner.checkpoint("comes back")
     owner.checkpoint("other")
     owner.collect()
@@ -84,7 +84,7 @@ def test_the_same_content_has_one_key_within_a_checkpoint() -> None:
 
 
 def test_a_pending_checkpoint_protects_what_it_was_handed(store: FaultyStore) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("kept")
     owner.checkpoint("dropped", "kept")
     dropped = owner.checkpoint("dropped")
@@ -100,7 +100,7 @@ def test_a_pending_checkpoint_protects_what_it_was_handed(store: FaultyStore) ->
 def test_a_file_that_only_a_pending_checkpoint_refers_to_outlives_the_one_that_it_came_from(
     store: FaultyStore,
 ) -> None:
-    owner = Life(store, num_retained=1)
+    owner = JobEpoch(store, num_retained=1)
     owner.checkpoint("shared")
     pending = owner.begin("shared")
     registry = owner.registry
@@ -118,7 +118,7 @@ def test_objects_of_later_epochs_are_spared() -> None:
 
 
 def test_a_manifest_that_refers_to_what_nothing_protects_is_not_completed(store: FaultyStore) -> None:
-    owner = Life(store)
+    owner = JobEpoch(store)
     manifest = owner.begin("a")
     loose = manifest.model_copy(update={"chains": manifest_of(1, 1, (file_ref("x", "shared/xx/x"),)).chains})
 

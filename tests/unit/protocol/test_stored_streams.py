@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.coordinator.graph import Graph
-from tests.unit.protocol.life import Life, key_of, manifest_of, without_recovery
+from tests.unit.protocol.life import JobEpoch, key_of, manifest_of, without_recovery
 
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol.restore import LatestUnusable
@@ -126,7 +126,7 @@ def files_of(job: Graph) -> list[FileRef]:
 
 
 def test_a_latest_checkpoint_with_broken_channels_is_an_error_that_names_a_whole_older_one(store: FaultyStore) -> None:
-    first = Life(store)
+    first = JobEpoch(store)
     first.checkpoint("a")
     newest = first.checkpoint("b")
     store.put(key_of(newest), encode_manifest(with_channels(newest, channel(data(4), next=6))))

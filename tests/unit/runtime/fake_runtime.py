@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.models.clocks import SettableClock
+
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid
 from streamjob.job import LoadedJob
 from streamjob.job.plan import plan
@@ -20,16 +22,6 @@ from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.sinks.meter import SinkMeters
 
 NOW = 1_700_000_000.0
-
-
-class Clock:
-    """Time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Streams:
@@ -116,7 +108,7 @@ class FakeRuntime:
 
     def __init__(self, loaded: LoadedJob, deliver: Callable[[m.Event], None], *, last_id: int = 0) -> None:
         self.plan = plan(loaded.spec)
-        self.clock = Clock()
+        self.clock = SettableClock(NOW)
         self.coordination = Coordination(
             [chain.uid for chain in self.plan.chains], loaded.spec.checkpointing, self.clock
         )

@@ -48,7 +48,7 @@ class FakeChain:
         return not self._stuck
 
 
-class Clock:
+class PassingClock:
     """Time passes while it is looked at."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Clock:
 
 
 def ended(spark: Any, *chains: FakeChain, timeout: float = 3.0) -> tuple[str, ...]:
-    return end_chains(spark, cast("Any", chains), timeout, Clock())
+    return end_chains(spark, cast("Any", chains), timeout, PassingClock())
 
 
 def test_a_query_that_is_active_behind_a_failed_stop_is_stopped_again() -> None:

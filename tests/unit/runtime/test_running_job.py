@@ -38,7 +38,7 @@ sinks:
 FLIGHTS, CLEAN, SLOW = ChainUid("flights"), ChainUid("clean"), ChainUid("slow")
 
 
-class World(FakeRuntime):
+class JobOfThreeChains(FakeRuntime):
     """A job of three chains without Spark, and what is known of it."""
 
     def __init__(self, directory: Path) -> None:
@@ -79,17 +79,17 @@ class World(FakeRuntime):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> JobOfThreeChains:
+    return JobOfThreeChains(tmp_path)
 
 
-def test_a_job_that_has_not_begun_has_no_chains(world: World) -> None:
+def test_a_job_that_has_not_begun_has_no_chains(world: JobOfThreeChains) -> None:
     world.control.observe()
 
     assert (world.control.job().chains, world.control.job().channels) == ((), ())
 
 
-def test_all_chains_are_shown_each_behind_those_that_it_reads(world: World) -> None:
+def test_all_chains_are_shown_each_behind_those_that_it_reads(world: JobOfThreeChains) -> None:
     world.begin_epoch()
 
     job = world.control.job()
@@ -100,7 +100,7 @@ def test_all_chains_are_shown_each_behind_those_that_it_reads(world: World) -> N
     assert [(channel.source, channel.target) for channel in job.channels] == [(FLIGHTS, CLEAN), (CLEAN, SLOW)]
 
 
-def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: World) -> None:
+def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.complete(4)
 
@@ -114,7 +114,7 @@ def test_a_report_holds_what_is_asked_for_as_the_job_tells_it_alone(world: World
     assert world.control.job().model_dump().keys() & {"checkpoints", "checkpointing", "triggers"} == set()
 
 
-def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_policy(world: World) -> None:
+def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_policy(world: JobOfThreeChains) -> None:
     before = world.coordination.policy
 
     in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
@@ -123,7 +123,7 @@ def test_null_switches_periodic_checkpoints_off_and_leaves_the_rest_of_the_polic
     assert [event.policy for event in world.posted] == [before.model_copy(update={"interval": None})]
 
 
-def test_periodic_checkpoints_are_switched_on_again(world: World) -> None:
+def test_periodic_checkpoints_are_switched_on_again(world: JobOfThreeChains) -> None:
     world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None}))
 
     in_force = world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": "30s"}))
@@ -131,14 +131,14 @@ def test_periodic_checkpoints_are_switched_on_again(world: World) -> None:
     assert in_force.interval == world.coordination.policy.interval == 30
 
 
-def test_a_running_job_takes_unaligned_checkpoints_from_now_on(world: World) -> None:
+def test_a_running_job_takes_unaligned_checkpoints_from_now_on(world: JobOfThreeChains) -> None:
     changes = CheckpointingChanges.model_validate({"mode": "unaligned", "alignedCheckpointTimeout": None})
 
     assert world.control.patch_checkpointing(changes).mode == "unaligned"
     assert [event.policy.mode for event in world.posted] == ["unaligned"]
 
 
-def test_a_channel_in_json_is_from_one_chain_to_another(world: World) -> None:
+def test_a_channel_in_json_is_from_one_chain_to_another(world: JobOfThreeChains) -> None:
     world.begin_epoch()
 
     shown = world.channel(CLEAN, SLOW).model_dump(mode="json")
@@ -147,7 +147,7 @@ def test_a_channel_in_json_is_from_one_chain_to_another(world: World) -> None:
     assert ChannelView.model_validate(shown) == world.channel(CLEAN, SLOW)
 
 
-def test_what_is_in_flight_is_told_by_channel(world: World) -> None:
+def test_what_is_in_flight_is_told_by_channel(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.write(CLEAN, records=30, length=250)
     world.write(CLEAN, records=10, length=500)
@@ -159,7 +159,7 @@ def test_what_is_in_flight_is_told_by_channel(world: World) -> None:
     assert world.chain(CLEAN).batch == 1
 
 
-def test_the_lag_of_a_channel_is_between_the_watermarks_of_its_two_chains(world: World) -> None:
+def test_the_lag_of_a_channel_is_between_the_watermarks_of_its_two_chains(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[CLEAN].watermarks = {OperatorUid("flights"): 90_000}
     world.control.observe()
@@ -170,7 +170,7 @@ def test_the_lag_of_a_channel_is_between_the_watermarks_of_its_two_chains(world:
     assert world.channel(CLEAN, SLOW).lag_ms == 60_000
 
 
-def test_the_end_of_input_lags_behind_nothing(world: World) -> None:
+def test_the_end_of_input_lags_behind_nothing(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[CLEAN].watermarks = {OperatorUid("flights"): END_OF_TIME_MS}
     world.chains[SLOW].watermarks = {OperatorUid("clean"): 30_000}
@@ -181,7 +181,7 @@ def test_the_end_of_input_lags_behind_nothing(world: World) -> None:
     assert world.chain(SLOW).inputs[0].lag_ms == round(NOW * 1000) - 30_000
 
 
-def test_only_what_comes_from_sources_counts_as_read_by_the_job(world: World) -> None:
+def test_only_what_comes_from_sources_counts_as_read_by_the_job(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[FLIGHTS].query.add(100)
     world.chains[CLEAN].query.add(100, from_chains=100)
@@ -195,7 +195,7 @@ def test_only_what_comes_from_sources_counts_as_read_by_the_job(world: World) ->
     assert (job.records_in, job.records_out) == (130, 70)
 
 
-def test_records_that_a_sink_cannot_count_are_unknown_for_the_job(world: World) -> None:
+def test_records_that_a_sink_cannot_count_are_unknown_for_the_job(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[SLOW].rows = None
     world.control.observe()
@@ -203,7 +203,7 @@ def test_records_that_a_sink_cannot_count_are_unknown_for_the_job(world: World) 
     assert (world.control.job().records_out, world.chain(SLOW).records_out) == (None, None)
 
 
-def test_the_work_in_a_channel_is_estimated_from_its_readers_rate(world: World) -> None:
+def test_the_work_in_a_channel_is_estimated_from_its_readers_rate(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.write(CLEAN, records=40, length=1)
     world.control.observe()
@@ -216,7 +216,7 @@ def test_the_work_in_a_channel_is_estimated_from_its_readers_rate(world: World) 
     assert world.channel(CLEAN, SLOW).work_seconds == 4
 
 
-def test_backpressure_is_the_share_of_time_that_a_chain_waited(world: World) -> None:
+def test_backpressure_is_the_share_of_time_that_a_chain_waited(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.control.observe()
     world.clock.now += 4
@@ -227,7 +227,7 @@ def test_backpressure_is_the_share_of_time_that_a_chain_waited(world: World) -> 
     assert world.chain(SLOW).backpressured == 0
 
 
-def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: World) -> None:
+def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[CLEAN].query.add(100)
     world.chains[CLEAN].rows, world.blocked = 50, {CLEAN: 3.0}
@@ -243,7 +243,7 @@ def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world
     assert (chain.records_in, chain.records_out, chain.last_batch_ms) == (107, 65, 250)
 
 
-def test_time_that_was_waited_adds_up_over_epochs(world: World) -> None:
+def test_time_that_was_waited_adds_up_over_epochs(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     emission = world.runner.epoch.emission
     emission.blocked_seconds = lambda chain: 3.0
@@ -255,7 +255,7 @@ def test_time_that_was_waited_adds_up_over_epochs(world: World) -> None:
     assert world.chain(CLEAN).backpressured_seconds == 4.5
 
 
-def test_a_chain_that_finished_before_the_epoch_is_shown_as_finished(world: World) -> None:
+def test_a_chain_that_finished_before_the_epoch_is_shown_as_finished(world: JobOfThreeChains) -> None:
     world.begin_epoch(FLIGHTS)
     world.control.observe()
 
@@ -263,7 +263,7 @@ def test_a_chain_that_finished_before_the_epoch_is_shown_as_finished(world: Worl
     assert world.chain(FLIGHTS).inputs[0].ended
 
 
-def test_an_input_has_ended_when_its_chain_has_finished_and_nothing_of_it_is_left(world: World) -> None:
+def test_an_input_has_ended_when_its_chain_has_finished_and_nothing_of_it_is_left(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.write(CLEAN, records=1, length=1)
     world.chains[CLEAN].ended = True
@@ -275,7 +275,7 @@ def test_an_input_has_ended_when_its_chain_has_finished_and_nothing_of_it_is_lef
     assert not world.chain(SLOW).finished
 
 
-def test_a_chain_that_finishes_comes_to_rest(world: World) -> None:
+def test_a_chain_that_finishes_comes_to_rest(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[FLIGHTS].query.add(100)
     world.control.observe()
@@ -289,7 +289,7 @@ def test_a_chain_that_finishes_comes_to_rest(world: World) -> None:
     assert (chain.records_in, chain.records_in_per_second) == (100, 0)
 
 
-def test_the_last_checkpoint_tells_how_it_was_cut(world: World) -> None:
+def test_the_last_checkpoint_tells_how_it_was_cut(world: JobOfThreeChains) -> None:
     world.complete(4, alignment=1.2, unaligned=True)
 
     last = world.control.job().last_checkpoint
@@ -301,7 +301,7 @@ def test_the_last_checkpoint_tells_how_it_was_cut(world: World) -> None:
     assert not last.tasks[CLEAN].unaligned_checkpoint
 
 
-def test_a_sink_is_shown_with_what_it_has_written_and_published(world: World) -> None:
+def test_a_sink_is_shown_with_what_it_has_written_and_published(world: JobOfThreeChains) -> None:
     meter = world.runner.job.sink_meters.of(OperatorUid("report"))
     for committable, rows in (("a", 10), ("b", 5)):
         meter.stage(partial(Staged, committable, rows))
@@ -315,7 +315,7 @@ def test_a_sink_is_shown_with_what_it_has_written_and_published(world: World) ->
     assert (sink.last_published.id, sink.last_published.time) == (4, NOW)
 
 
-def test_the_final_record_is_told_apart_once_it_is_the_last(world: World) -> None:
+def test_the_final_record_is_told_apart_once_it_is_the_last(world: JobOfThreeChains) -> None:
     world.complete(4)
     ledger = SimpleNamespace(finished=False, epoch=1)
     world.coordination.claimed(cast(Any, ledger))
@@ -328,13 +328,13 @@ def test_the_final_record_is_told_apart_once_it_is_the_last(world: World) -> Non
     assert _kind(world) == "final"
 
 
-def _kind(world: World) -> str:
+def _kind(world: JobOfThreeChains) -> str:
     last = world.control.job().last_checkpoint
     assert last is not None
     return last.kind.value
 
 
-def test_the_place_of_a_savepoint_is_absolute(world: World) -> None:
+def test_the_place_of_a_savepoint_is_absolute(world: JobOfThreeChains) -> None:
     for nowhere in ("here", "ftp://host/place", "s3://"):
         with pytest.raises(InvalidChange, match="location"):
             world.control.trigger_savepoint(nowhere, TriggerId("one"))
@@ -343,7 +343,7 @@ def test_the_place_of_a_savepoint_is_absolute(world: World) -> None:
     assert world.control.trigger(TriggerId("one")) is None
 
 
-def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: World) -> None:
+def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[FLIGHTS].query.add(
         30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100, "1": 40}}
@@ -358,7 +358,7 @@ def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: Worl
     assert source.lag_records == 3
 
 
-def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(world: World) -> None:
+def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[FLIGHTS].query.add(30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100}})
     world.control.observe()
@@ -368,7 +368,9 @@ def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(wo
     assert source.lag_records is None
 
 
-def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_and_epochs(world: World) -> None:
+def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_and_epochs(
+    world: JobOfThreeChains,
+) -> None:
     world.begin_epoch()
     assert world.chain(SLOW).records_dropped_late == {}
     world.chains[SLOW].query.add(30, late=2)
@@ -384,7 +386,7 @@ def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_a
     assert world.chain(SLOW).records_dropped_late == {"slow": 5}
 
 
-def test_an_input_tells_how_long_it_has_brought_no_record(world: World) -> None:
+def test_an_input_tells_how_long_it_has_brought_no_record(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.control.observe()
     world.clock.now += 30
@@ -422,7 +424,7 @@ def test_an_idle_input_whose_watermark_is_behind_the_others_holds_it_back(
     assert held_back_by(watermarks, idle, ended) == held_back
 
 
-def test_a_source_without_partitions_has_no_lag_in_records(world: World) -> None:
+def test_a_source_without_partitions_has_no_lag_in_records(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[FLIGHTS].query.add(30, positions={"logOffset": 3}, latest=None)
     world.control.observe()
@@ -432,7 +434,7 @@ def test_a_source_without_partitions_has_no_lag_in_records(world: World) -> None
     assert source.lag_records is None
 
 
-def test_reports_of_positions_that_failed_are_told_of_the_source(world: World) -> None:
+def test_reports_of_positions_that_failed_are_told_of_the_source(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.runner.job.offset_reports.begin(OperatorUid("flights"))
     world.runner.job.offset_reports.failed(OperatorUid("flights"), "no broker answers")

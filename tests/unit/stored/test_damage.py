@@ -32,7 +32,7 @@ HOWS = ("deleted", "truncated", "emptied", "one byte changed", "replaced")
 
 
 @dataclass
-class World:
+class StoredJob:
     """A job that completed three checkpoints and a savepoint, and died right after its next claim."""
 
     job: Job
@@ -123,7 +123,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredJob:
     monkeypatch.setenv("COLUMNS", "300")
     job = Job(tmp_path / "location", OWNER)
     manifest = snapshot(SPLIT)
@@ -149,7 +149,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     file = tmp_path / "job.yaml"
     # JSON is YAML.
     file.write_text(json.dumps(SPLIT.model_dump(mode="json", by_alias=True, exclude_unset=True)))
-    return World(job, file, savepoint)
+    return StoredJob(job, file, savepoint)
 
 
 MARK = Marker(kind="claim", job="other", namespace="default", root="file:///other/").encoded()
@@ -161,7 +161,7 @@ def in_flight(channel: ChannelState, file: FileRef) -> ChannelState:
     return channel.model_copy(update={"consumed": 5, "next": 6, "entries": (entry,)})
 
 
-def damage(world: World, kind: str, how: str) -> str:
+def damage(world: StoredJob, kind: str, how: str) -> str:
     """Damage the object of a kind, and return its name."""
     path, other = world.path(kind), world.other(kind)
     content = path.read_bytes()
@@ -187,7 +187,7 @@ def command(*arguments: object) -> Result:
     return result
 
 
-def start(world: World, wanted: str, workdir: Path) -> Manifest:
+def start(world: StoredJob, wanted: str, workdir: Path) -> Manifest:
     """Start the job as far as a start goes without Spark: claim, resolve, download."""
     identity = Identity(job=OWNER, owner=Owner("start"), attempt=Attempt(1))
     ledger = Ledger.claim(world.job.store, identity, lambda: 1.0, 3)
@@ -200,27 +200,27 @@ def start(world: World, wanted: str, workdir: Path) -> Manifest:
     return resolution.manifest
 
 
-def outcome(world: World, wanted: str, workdir: Path) -> Manifest | StreamJobError:
+def outcome(world: StoredJob, wanted: str, workdir: Path) -> Manifest | StreamJobError:
     try:
         return start(world, wanted, workdir)
     except StreamJobError as error:
         return error
 
 
-def test_the_undamaged_job_starts_and_verifies(world: World, tmp_path: Path) -> None:
+def test_the_undamaged_job_starts_and_verifies(world: StoredJob, tmp_path: Path) -> None:
     assert command("snapshots", "verify", world.location).exit_code == 0
     assert checked(world, "latest").exit_code == 0, checked(world, "latest").output
     assert start(world, "latest", tmp_path / "work").id == 4
     assert start(world, world.savepoint.as_uri(), tmp_path / "other").id == 3
 
 
-def checked(world: World, wanted: str) -> Result:
+def checked(world: StoredJob, wanted: str) -> Result:
     return command("check", world.file, "--no-spark", "--from", wanted, "--location", world.location)
 
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_is_reported_by_name_or_harmless(world: World, tmp_path: Path, kind: str, how: str) -> None:
+def test_damage_is_reported_by_name_or_harmless(world: StoredJob, tmp_path: Path, kind: str, how: str) -> None:
     wanted = world.savepoint.as_uri() if "of the savepoint" in kind and "record" not in kind else "latest"
     verified, found, shown = (
         command("snapshots", "verify", world.location),

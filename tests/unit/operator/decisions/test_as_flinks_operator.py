@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.simulation.operator.world import Life
+from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
@@ -370,7 +370,7 @@ def test_an_upgrade_goes_on_where_a_controller_died(dies_at: int) -> None:
     user.edit(image="two")
 
     for _ in range(200):
-        user.world.reconcile(Life(dies_at=dies_at))
+        user.world.reconcile(Mishap(dies_at=dies_at))
         user.world.reconcile()
         user.world.tick()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.simulation.operator.world import Life
+from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import User
 
 from streamjob.client.models import RestoredFromView, SnapshotKind
@@ -95,7 +95,7 @@ def test_a_controller_that_dies_between_any_two_writes_neither_loses_nor_doubles
     user = User.with_stable_job()
     user.edit(image="two")
     for _ in range(200):
-        user.world.reconcile(Life(dies_at=dies_at))
+        user.world.reconcile(Mishap(dies_at=dies_at))
         user.world.reconcile()
         user.world.tick()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.operator.snapshots import SnapshotWorld
-from tests.simulation.operator.world import Life
+from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import SPEC, merged
 
 from streamjob_operator.decisions.actions import Emit
@@ -19,7 +19,7 @@ from streamjob_operator.resources.status import LifecycleState
 DISPOSED = {"savepoint": {"disposeOnDelete": True}}
 
 
-def wait(world: SnapshotWorld, done: Callable[[], bool], seconds: int = 1500, life: Life | None = None) -> None:
+def wait(world: SnapshotWorld, done: Callable[[], bool], seconds: int = 1500, life: Mishap | None = None) -> None:
     until = world.now + seconds
     while not done():
         assert world.now < until, (world.resources, world.status.to_dict())
@@ -108,7 +108,7 @@ def test_a_controller_that_dies_between_two_writes_asks_for_no_second_savepoint(
     world = stable()
     world.request("one", {"savepoint": {}})
 
-    wait(world, lambda: world.state_of("one") is SnapshotState.COMPLETED, life=Life(dies_at=dies_at))
+    wait(world, lambda: world.state_of("one") is SnapshotState.COMPLETED, life=Mishap(dies_at=dies_at))
 
     assert len(set(world.asked["one"])) == 1
     assert [each.kind.value for each in world.log.completions].count("savepoint") == 1

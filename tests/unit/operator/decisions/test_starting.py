@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.operator.world import World
+from tests.simulation.operator.world import ClusterWorld
 from tests.unit.operator.decisions.user import User
 
 from streamjob.protocol.lifecycle import JobState
@@ -226,7 +226,7 @@ def test_a_pod_that_another_replaced_under_its_name_is_a_lost_one() -> None:
 
 def test_a_job_starts_from_a_snapshot_by_name_once_that_is_complete() -> None:
     user = User(initialSnapshotRef={"name": "before"})
-    world: World = user.world
+    world: ClusterWorld = user.world
     user.look(5)
     resource = world.resource(world.stored)
     assert resource.spec is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from tests.simulation.operator.world import World
+from tests.simulation.operator.world import ClusterWorld
 
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.resources.conditions import Condition, ConditionType, find_condition
@@ -39,7 +39,7 @@ class User:
     """
 
     def __init__(self, **changes: Any) -> None:
-        self.world = World()
+        self.world = ClusterWorld()
         self.world.apply(merged(SPEC, changes))
 
     @classmethod

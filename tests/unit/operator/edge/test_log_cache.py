@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.models.clocks import SettableClock
+
 from streamjob_operator.decisions.observation import DriverPod, PodPhase, StoredLog
 from streamjob_operator.storage.log_cache import RestingLogs
 
@@ -11,15 +13,8 @@ ENDED = DriverPod(name="orders-driver-3", attempt=3, uid="p3", phase=PodPhase.SU
 LIVE = DriverPod(name="orders-driver-4", attempt=4, uid="p4", phase=PodPhase.PENDING, created=0)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_log_that_nobody_writes_to_is_read_once_in_a_while() -> None:
-    clock = Clock()
+    clock = SettableClock(100.0)
     logs = RestingLogs(10.0, clock)
     logs.keep("u1", PLACE, (ENDED,), LOG)
 
@@ -30,7 +25,7 @@ def test_a_log_that_nobody_writes_to_is_read_once_in_a_while() -> None:
 
 
 def test_the_log_of_a_driver_that_may_live_is_read_every_time() -> None:
-    logs = RestingLogs(10.0, Clock())
+    logs = RestingLogs(10.0, SettableClock(100.0))
     logs.keep("u1", PLACE, (ENDED,), LOG)
     logs.keep("u1", PLACE, (ENDED, LIVE), LOG)
 
@@ -39,7 +34,7 @@ def test_the_log_of_a_driver_that_may_live_is_read_every_time() -> None:
 
 
 def test_behind_another_driver_or_in_another_place_a_log_is_another_one() -> None:
-    logs = RestingLogs(10.0, Clock())
+    logs = RestingLogs(10.0, SettableClock(100.0))
     logs.keep("u1", PLACE, (), LOG)
 
     assert logs.find("u1", PLACE, (ENDED,)) is None

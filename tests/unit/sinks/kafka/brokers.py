@@ -26,7 +26,7 @@ OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}
 
 
 @dataclass
-class World:
+class BrokersAndStore:
     """The parts that outlive processes: the brokers and the store."""
 
     scratch: Path
@@ -67,7 +67,7 @@ def commit(sink: KafkaSink, checkpoint: int, committables: Iterable[Any]) -> Non
 
 
 class _MortalStaging(StoreStaging):
-    def __init__(self, world: World, epoch: Epoch) -> None:
+    def __init__(self, world: BrokersAndStore, epoch: Epoch) -> None:
         super().__init__(world.store, UID, epoch, world.scratch)
         self._world = world
 
@@ -83,7 +83,7 @@ class _MortalStaging(StoreStaging):
 
 
 class _Brokers:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BrokersAndStore) -> None:
         self._world = world
 
     @contextmanager
@@ -102,7 +102,7 @@ class _Brokers:
 
 
 class _Producer:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BrokersAndStore) -> None:
         self._world = world
         self._generation = -1
         self._rows: list[str] = []

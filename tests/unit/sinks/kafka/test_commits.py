@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sinks.kafka.brokers import World, commit
+from tests.unit.sinks.kafka.brokers import BrokersAndStore, commit
 
 from streamjob.ids import CheckpointId, Epoch
 from streamjob.testing.interception import Crash
@@ -79,7 +79,7 @@ def test_the_partition_of_a_sink_stays_the_same_in_all_processes() -> None:
 
 
 def test_a_job_made_anew_under_the_same_name_publishes_its_first_checkpoints(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = BrokersAndStore(tmp_path)
     for checkpoint in (1, 2, 3):
         commit(world.open(1), checkpoint, [world.stage(1, f"old {checkpoint}")])
     world.store.bucket.objects.clear()
@@ -91,7 +91,7 @@ def test_a_job_made_anew_under_the_same_name_publishes_its_first_checkpoints(tmp
 
 
 def test_a_store_that_is_brought_back_from_a_copy_publishes_nothing_again(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = BrokersAndStore(tmp_path)
     sink = world.open(1)
     first = world.stage(1, "1")
     copy = dict(world.store.bucket.objects)
@@ -107,7 +107,7 @@ def test_a_store_that_is_brought_back_from_a_copy_publishes_nothing_again(tmp_pa
 def test_a_sink_that_the_job_has_otherwise_now_publishes_its_last_checkpoint_beside_the_one_in_its_place(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = BrokersAndStore(tmp_path)
     committables = [world.stage(1, "1")]
     sink, former = world.open(2), world.open(2)
     commit(former, 1, committables)
@@ -120,7 +120,7 @@ def test_a_sink_that_the_job_has_otherwise_now_publishes_its_last_checkpoint_bes
 
 
 def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_published(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = BrokersAndStore(tmp_path)
     kept = world.stage(1, "kept")
     lost = world.stage(1, "lost")
     world.store.delete([info.key for info in world.store.list(f"staged/alerts/{lost['name']}")])
@@ -132,7 +132,7 @@ def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_publis
 
 
 def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = BrokersAndStore(tmp_path)
     sink = world.open(1)
     first = world.stage(1, "1")
     copy = dict(world.store.bucket.objects)
@@ -155,7 +155,7 @@ def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
     checkpoints: list[tuple[int, list[int], bool]],
 ) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        world = World(Path(scratch))
+        world = BrokersAndStore(Path(scratch))
         epoch, number, expected = 1, 0, list[str]()
         sink = world.open(epoch)
         for checkpoint, (batches, deaths, wakes) in enumerate(checkpoints, start=1):
