@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring import rewriting, state_matching
+from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
@@ -189,7 +190,8 @@ def without_spark() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, twin in (
             (state_matching, "describe_state", _describe_state),
-            (state_matching, "what_spark_refuses", _what_spark_refuses),
+            (state_matching, "why_state_does_not_fit", _why_state_does_not_fit),
+            (state_matching, "begin_empty", _begin_empty),
             (rewriting._State, "_repartition", _repartition),
             (rewriting._State, "_contents", _contents),
             (rewriting._State, "_is_keyed", lambda *_: True),
@@ -198,15 +200,29 @@ def without_spark() -> Iterator[None]:
         yield
 
 
-def _describe_state(spark: object, dataflow: Dataflow, checkpoint: Path) -> None:
+def _describe_state(spark: object, chain: ChainUid, dataflow: Dataflow, checkpoint: Path) -> None:
     query: Any = dataflow.output
     for number, uid in enumerate(query.stateful):
         folder = checkpoint / "state" / str(number) / "_metadata"
         folder.mkdir(parents=True)
         (folder / "metadata").write_bytes(_metadata(number, query.name(uid)))
+        (folder / "uid").write_text(uid)
 
 
-def _what_spark_refuses(spark: object, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
+def _begin_empty(spark: object, place: Path, batch: BatchId, numbers: Collection[int], described: Path) -> None:
+    partitions = int(read_offsets(place, batch).metadata["conf"][rewriting.PARTITIONS])
+    for number in numbers:
+        replace_description(place, number, described)
+        operator = place / "state" / str(number)
+        empty = json.dumps({"of": (operator / "_metadata" / "uid").read_text(), "counts": {}})
+        for partition in range(partitions):
+            (operator / str(partition)).mkdir()
+            (operator / str(partition) / "1.zip").write_text(empty)
+
+
+def _why_state_does_not_fit(
+    spark: object, chain: ChainUid, dataflow: Dataflow, checkpoint: Path, batch: BatchId
+) -> str | None:
     query: Any = dataflow.output
     fits = [*operator_names(checkpoint, batch).values()] == [query.name(uid) for uid in query.stateful]
     return None if fits else "other operators"

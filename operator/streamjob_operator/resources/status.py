@@ -224,7 +224,7 @@ class Restore(StatusPart):
     source: str = Field(default="latest", description="`latest`, `none`, or the URI of a snapshot.")
     required: bool = Field(default=False, description="Whether the driver must refuse to start without state.")
     allow_non_restored_state: bool = Field(
-        default=False, description="Whether to drop state of operators that the job no longer has."
+        default=False, description="Whether to drop state that the job has no operator for, or that does not fit."
     )
     first_attempt: int = Field(default=0, ge=0, description="The first attempt with this starting point.")
 

@@ -92,7 +92,9 @@ class StreamJobSpec(SpecPart):
         description="A completed StreamSnapshot to start from, as an alternative to `initialSavepointPath`.",
     )
     allow_non_restored_state: Annotated[bool, Change.IGNORE] = Field(
-        default=False, description="Drop state of operators that the job no longer has, instead of refusing to start."
+        default=False,
+        description="Drop state that the job has no operator for, or that does not fit its operator, which starts "
+        "empty, instead of refusing to start.",
     )
     restart_nonce: Annotated[_Nonce | None, Change.UPGRADE] = Field(
         default=None, description="Change this number to restart the job."

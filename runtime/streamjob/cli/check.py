@@ -64,7 +64,11 @@ def check_command(
         str | None, typer.Option(metavar="NAME", help="Name of the job in the store. Default: the file's.")
     ] = None,
     allow_non_restored_state: Annotated[
-        bool, typer.Option("--allow-non-restored-state", help="Drop state whose operator the job does not have.")
+        bool,
+        typer.Option(
+            "--allow-non-restored-state",
+            help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
+        ),
     ] = False,
     spark: Annotated[
         bool,

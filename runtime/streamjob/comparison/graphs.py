@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from streamjob.comparison import event_time
 from streamjob.comparison.chain_origins import ChainOrigins, find_origins
+from streamjob.comparison.empty_starts import BEGINS, EMPTY, given_up
 from streamjob.comparison.refusals import (
     FinishedAndUnfinished,
     InFlightDataLost,
@@ -54,6 +57,7 @@ class _Comparing:
         self._chain_of = {uid: chain for chain in plan.chains for uid in chain.uids()}
         self._unfinished = dict(self._before_finished())
         self._changed: set[ChainUid] = set()
+        self._empty: dict[ChainUid, dict[OperatorUid, CannotRestore]] = defaultdict(dict)
 
     def compare(self) -> Comparison:
         partitions, job = self._partitions()
@@ -67,7 +71,10 @@ class _Comparing:
         ]
         return Comparison(
             findings=tuple(findings),
-            origins=self._chain_origins.origins,
+            origins={
+                uid: replace(origin, empty=self._empty[uid]) if uid in self._empty else origin
+                for uid, origin in self._chain_origins.origins.items()
+            },
             max_parallelism=partitions,
             undecided=dict(self._undecided()),
             changed=frozenset(self._changed),
@@ -110,9 +117,17 @@ class _Comparing:
     def _operator(self, operator: OperatorSpec) -> Finding:
         former, kind, uid = self._former, Kind.OPERATOR, operator.uid
         chain = self._chain_of[uid]
-        error = self._refusal(kind, uid) or self._new_state(operator, chain) or self._other_mode(uid, chain)
-        if error is not None:
+        if (error := self._refusal(kind, uid)) is not None:
             return _refused(kind, uid, error)
+        if (error := self._new_state(operator, chain)) is not None:
+            if not self._allow:
+                return _refused(kind, uid, error)
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=BEGINS)
+        if (error := self._other_mode(uid, chain)) is not None:
+            if not self._allow:
+                return _refused(kind, uid, error)
+            self._empty[chain.uid][uid] = error
+            return Finding(kind=kind, uid=uid, verdict=Verdict.DROPPED, why=given_up(error))
         if uid not in former.parts:
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=self._why_new(operator))
         if uid in former.finished:
@@ -239,7 +254,7 @@ class _Comparing:
         return OutputModeChanged(
             f"Operator {uid!r} kept its state in the output mode {before}, and would continue in {chain.output_mode}: "
             f"{lost}",
-            "undo the change, or give the operator another uid and give its state up with --allow-non-restored-state",
+            f"undo the change, or give the state up with --allow-non-restored-state: {EMPTY}",
         )
 
     def _why_new(self, operator: OperatorSpec) -> str:
@@ -328,7 +343,8 @@ def begins_to_keep(operator: OperatorUid, chain: ChainUid) -> NewStateInOldChain
     return NewStateInOldChain(
         f"Operator {operator!r} begins to keep state in chain {chain!r}, which has run: Spark has no empty state for "
         "it",
-        f"give {operator!r} `chain: false`: in a chain of its own it starts without state",
+        f"give {operator!r} `chain: false`: in a chain of its own it starts without state; or start it without state "
+        "in this one with --allow-non-restored-state",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from streamjob.comparison.refusals import NonRestoredState
-from streamjob.errors import StreamJobError
+from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.ids import ChainUid, OperatorUid
 
 
@@ -65,6 +65,7 @@ class Origin:
         positions: the sources that it continues to read, with the snapshot's chains that had read them.
         consumed: its positions in the streams of other chains.
         finished: whether its work was finished for good.
+        empty: the operators whose state it must not take over, as far as the graphs show, and the reasons.
     """
 
     base: ChainUid | None = None
@@ -72,6 +73,7 @@ class Origin:
     positions: Mapping[OperatorUid, ChainUid] = field(default_factory=dict)
     consumed: Mapping[ChainUid, int] = field(default_factory=dict)
     finished: bool = False
+    empty: Mapping[OperatorUid, CannotRestore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from streamjob.ids import BatchId
+from streamjob.errors import InvalidInput
+from streamjob.ids import BatchId, ChainUid
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 from streamjob_runtime.spark.gateway import analyzed_plan, execution_of_batch, java_errors, our_java, thrown
@@ -18,11 +19,32 @@ if TYPE_CHECKING:
     from streamjob_runtime.chain.dataflow import Dataflow
 
 _FORMS = TypeAdapter(tuple[StateForm, ...])
+_MISFITS = (
+    "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+    "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+    "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+    "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+)
+"""Spark's error conditions for stored state that does not fit a query."""
 
 
-def describe_state(spark: SparkSession, dataflow: Dataflow, checkpoint: Path) -> None:
-    """Let Spark describe the state that a query keeps, below `state/` in an empty checkpoint directory."""
-    _plan(spark, dataflow, checkpoint, BatchId(0), _first_batch(spark))
+class StateNotPlanned(InvalidInput):
+    """Spark cannot plan the state of a query, for another reason than the state of the snapshot."""
+
+
+def describe_state(spark: SparkSession, chain: ChainUid, dataflow: Dataflow, checkpoint: Path) -> None:
+    """Let Spark describe the state that a query keeps, below `state/` in an empty checkpoint directory.
+
+    Raises:
+        StateNotPlanned: Spark cannot plan the query; an operator may raise an error where it declares its state.
+    """
+    if (reason := _refusal(spark, dataflow, checkpoint, BatchId(0), _first_batch(spark))) is not None:
+        raise _not_planned(chain, reason)
 
 
 def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> tuple[StateForm, ...]:
@@ -41,19 +63,47 @@ def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> t
     return _FORMS.validate_json(forms.describe(planned.optimizedPlan()))
 
 
-def what_spark_refuses(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
-    """Return why Spark would not continue a query from a restored checkpoint; None if it would.
+def why_state_does_not_fit(
+    spark: SparkSession, chain: ChainUid, dataflow: Dataflow, checkpoint: Path, batch: BatchId
+) -> str | None:
+    """Return why Spark would not continue a query with the state of a restored checkpoint; None if it would.
 
     Args:
         spark: the session.
+        chain: the chain that the query runs.
         dataflow: the query.
         checkpoint: the checkpoint.
         batch: its last committed batch.
+
+    Raises:
+        StateNotPlanned: Spark refuses the query for another reason.
     """
+    metadata = read_offsets(checkpoint, batch).metadata
+    reason = _refusal(spark, dataflow, checkpoint, BatchId(batch + 1), metadata)
+    if reason is not None and not tells_of_state(reason):
+        raise _not_planned(chain, reason)
+    return reason
+
+
+def tells_of_state(reason: str) -> bool:
+    """Return whether the text of Spark's error says that stored state does not fit."""
+    return any(f"[{condition}" in reason for condition in _MISFITS)
+
+
+def _not_planned(chain: ChainUid, reason: str) -> StateNotPlanned:
+    return StateNotPlanned(
+        f"Spark cannot plan the state of chain {chain!r}: {reason}",
+        "correct the operator if the error is its own; otherwise start the job again",
+    )
+
+
+def _refusal(
+    spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId, metadata: dict[str, Any]
+) -> str | None:
     from pyspark.errors import PySparkException
 
     try:
-        _plan(spark, dataflow, checkpoint, BatchId(batch + 1), read_offsets(checkpoint, batch).metadata)
+        _plan(spark, dataflow, checkpoint, batch, metadata)
     except PySparkException as error:
         return str(error).split("\n\nJVM stacktrace", 1)[0].strip()
     except java_errors() as error:
@@ -62,6 +112,10 @@ def what_spark_refuses(spark: SparkSession, dataflow: Dataflow, checkpoint: Path
 
 
 def _plan(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId, metadata: dict[str, Any]) -> None:
+    # Spark describes the variables of `transformWithState` only for a batch that has an entry in the offset log.
+    planned = checkpoint / "offsets" / str(batch)
+    planned.parent.mkdir(parents=True, exist_ok=True)
+    planned.touch()
     state = checkpoint.absolute() / "state"
     execution_of_batch(spark, dataflow.output, dataflow.output_mode, state, batch, metadata).executedPlan()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
-from streamjob.comparison.verdicts import Finding
+from streamjob.comparison.verdicts import Finding, Verdict
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid
 from streamjob.job.graph import graph_of
@@ -27,6 +28,8 @@ from streamjob_runtime.restoring.restoration import Restoration, Workdir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+log = logging.getLogger("streamjob")
 
 
 class ColumnsOfOneName(InvalidInput):
@@ -162,6 +165,8 @@ class Assembler:
         for finding in self._restoration.match_state(spark, self._graph, chain, dataflow):
             if finding.refusal is not None:
                 raise finding.refusal
+            if finding.verdict is Verdict.DROPPED:
+                log.warning("Operator %r: %s", finding.uid, finding.why)
         return self._restoration.start(chain.uid, dataflow)
 
     def _open_stream(self, spark: SparkSession, chain: ChainPlan) -> Stream:

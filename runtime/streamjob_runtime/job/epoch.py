@@ -218,7 +218,9 @@ class Epoch(ChainListener, CheckpointListener):
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
         job, restored, workdir = self._job, self._view.restored, Workdir(self._directory, self._held)
-        restoration = Restoration(job.plan, restored, workdir)
+        # An epoch that failed without a checkpoint has shown nothing of whether the state fits its operators.
+        failed_before = self._held is None and self._coordination.has_run
+        restoration = Restoration(job.plan, restored, workdir, failed_before=failed_before)
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; download the files meanwhile.
             files = pool.submit(self._download, restoration, resolution)

@@ -49,7 +49,11 @@ def run(
         ),
     ] = ClaimMode.CLAIM,
     allow_non_restored_state: Annotated[
-        bool, typer.Option("--allow-non-restored-state", help="Drop state whose operator the job does not have.")
+        bool,
+        typer.Option(
+            "--allow-non-restored-state",
+            help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
+        ),
     ] = False,
     require_snapshot: Annotated[
         bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")

@@ -70,10 +70,13 @@ class Restoration:
         plan: the job's chains.
         restored: the snapshot; None for a fresh start.
         workdir: the epoch's directory.
+        failed_before: whether an epoch of this process has failed from the same snapshot, so that its state may be the
+            reason.
     """
 
-    def __init__(self, plan: Plan, restored: Restored | None, workdir: Workdir) -> None:
+    def __init__(self, plan: Plan, restored: Restored | None, workdir: Workdir, *, failed_before: bool = False) -> None:
         self._plan = plan
+        self._failed_before = failed_before
         self._restored = restored
         self._workdir = workdir
         self._states = {chain.uid: restored.base(chain.uid) if restored else None for chain in plan.chains}
@@ -153,7 +156,10 @@ class Restoration:
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
         """Return whether state has to be compared with the query's: usually nothing has changed."""
-        if chain in restored.undecided or restored.origin(chain).state is not None:
+        if chain in restored.undecided or restored.origin(chain).state is not None or self._failed_before:
+            return True
+        if restored.allow and self._workdir.held is None:
+            # State that does not fit is to be dropped now, and not behind a failure that Spark's first batch would be.
             return True
         # This process has run the same job, and has created the held files itself.
         return self._workdir.held is None and bool(state.forms) and not same(state.forms, dataflow.forms)

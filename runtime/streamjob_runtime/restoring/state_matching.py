@@ -9,23 +9,28 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.empty_starts import EMPTY, starts
 from streamjob.comparison.graphs import begins_to_keep
 from streamjob.comparison.operator_matching import Keeper, Matched, match, not_told
 from streamjob.comparison.refusals import StateChanged, StateGone, StateNotTold
 from streamjob.comparison.state_forms import differences, tells_more
 from streamjob.comparison.verdicts import Finding, Kind, Verdict
+from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm
 from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.query_planning import describe_state, what_spark_refuses
+from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
+from streamjob_runtime.restoring.empty_states import begin_empty
+from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.graft import graft_state
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
@@ -59,19 +64,13 @@ def match_state(
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
         described = Path(scratch)
-        describe_state(spark, dataflow, described)
+        describe_state(spark, chain.uid, dataflow, described)
         names = operator_names(described, BatchId(0))
         whose = owners(graph, chain.uids(), list(names.values()))
         planned = {
             number: Keeper(frozenset(uids), name) for (number, name), uids in zip(names.items(), whose, strict=True)
         }
         matched = match(former, planned)
-        refused = [*_refusals(matched, former, planned, restored, chain)]
-        was = _ordered(restored.manifest.graph, state.operators)
-        for uid in sorted(not_told(matched, former, was, _ordered(graph, chain.uids()))):
-            refused += _refused([uid], _not_told(former, uid, restored))
-        if refused:
-            return tuple(refused)
         if not state.forms and any(map(tells_more, dataflow.forms)):
             log.warning(
                 "%s does not say in which form chain %s keeps its state: what its aggregates collect, its windows and "
@@ -79,21 +78,66 @@ def match_state(
                 restored.uri,
                 chain.uid,
             )
+        was, now = _ordered(restored.manifest.graph, state.operators), _ordered(graph, chain.uids())
         there = operator_names(checkpoint, state.batch)
-        refused = [*_differences(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow)]
-        if refused:
-            return tuple(refused)
-        if dict(matched.numbers) != {number: number for number in there}:
-            graft_state(checkpoint, state.batch, matched.numbers)
-        refused = [*_changed(matched, planned, described, checkpoint)]
-    if not refused and planned and (reason := _asked(spark, dataflow, checkpoint, state.batch)) is not None:
-        keepers = frozenset(uid for each in planned.values() for uid in each.uids)
-        refused = [*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}"))]
-    return tuple(refused) or (*_moved(matched, former, planned),)
+        causes: dict[int, CannotRestore] = {}
+        for number, cause in (
+            *_new(matched, planned, restored, chain),
+            *_by_the_graphs(planned, restored, chain),
+            *_differences(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow),
+            *_changed(matched, planned, described, checkpoint),
+        ):
+            causes.setdefault(number, cause)
+        found = starts(matched, former, planned, causes, allow=restored.allow)
+        undecided = sorted(not_told(matched, former, was, now))
+        refusals = [
+            *found.findings,
+            *_gone(matched, former, restored, chain),
+            *(finding for uid in undecided for finding in _refused([uid], _not_told(former, uid, restored))),
+        ]
+        if refused := _first(refusals):
+            return refused
+        if dict(found.numbers) != {number: number for number in there}:
+            graft_state(checkpoint, state.batch, found.numbers)
+        begin_empty(spark, checkpoint, state.batch, found.empty, described)
+        ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
+        reason = ask(()) if planned else None
+        if reason is None:
+            return found.findings
+        if restored.allow and (alone := {*_refused_alone(found.numbers, planned, ask)}):
+            found = starts(matched, former, planned, causes | dict(alone), allow=True)
+            if refused := _first(found.findings):
+                return refused
+            begin_empty(spark, checkpoint, state.batch, [number for number, _ in alone], described)
+            reason = ask(())
+            if reason is None:
+                return found.findings
+    keepers = frozenset(uid for each in planned.values() for uid in each.uids)
+    return (*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}")),)
 
 
-def _asked(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: BatchId) -> str | None:
-    """Ask Spark, with a copy of the state's descriptions: Spark writes a description of the next batch there."""
+def _first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the first refusal of each operator, so that a start and a check name the same cause."""
+    first: dict[str, Finding] = {}
+    for each in findings:
+        if each.refusal is not None:
+            first.setdefault(each.uid, each)
+    return tuple(first.values())
+
+
+def _asked(
+    spark: SparkSession,
+    chain: ChainPlan,
+    dataflow: Dataflow,
+    checkpoint: Path,
+    batch: BatchId,
+    described: Path,
+    replaced: Iterable[int],
+) -> str | None:
+    """Ask Spark, with a copy of the state's descriptions: Spark writes a description of the next batch there.
+
+    The operators `replaced` are described there as for the first batch of the query.
+    """
     with tempfile.TemporaryDirectory(prefix="asked-", dir=checkpoint.parent) as scratch:
         for file in checkpoint.glob("**/*"):
             path = file.relative_to(checkpoint)
@@ -101,8 +145,19 @@ def _asked(spark: SparkSession, dataflow: Dataflow, checkpoint: Path, batch: Bat
                 target = Path(scratch) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+        for number in replaced:
+            replace_description(Path(scratch), number, described)
         relocate(Path(scratch))
-        return what_spark_refuses(spark, dataflow, Path(scratch), batch)
+        return why_state_does_not_fit(spark, chain.uid, dataflow, Path(scratch), batch)
+
+
+def _refused_alone(
+    numbers: Iterable[int], planned: Mapping[int, Keeper], ask: Callable[[Iterable[int]], str | None]
+) -> Iterator[tuple[int, CannotRestore]]:
+    """Yield the operators that Spark refuses with their own state, while all others start empty."""
+    for number in numbers:
+        if (reason := ask([other for other in numbers if other != number])) is not None:
+            yield number, _not_fitting(planned[number].uids, f"Spark: {reason}")
 
 
 def describes(path: str) -> bool:
@@ -121,27 +176,35 @@ def _former(restored: Restored, state: ChainState, chain: ChainPlan, checkpoint:
     }
 
 
-def _refusals(
-    matched: Matched,
-    former: Mapping[int, Keeper],
-    planned: Mapping[int, Keeper],
-    restored: Restored,
-    chain: ChainPlan,
-) -> Iterator[Finding]:
+def _new(
+    matched: Matched, planned: Mapping[int, Keeper], restored: Restored, chain: ChainPlan
+) -> Iterator[tuple[int, CannotRestore]]:
     base = restored.origin(chain.uid).base
     assert base is not None
     for number in matched.new:
-        uids = planned[number].uids
-        yield from _refused(uids, begins_to_keep(min(uids), base))
+        yield number, begins_to_keep(min(planned[number].uids), base)
+
+
+def _by_the_graphs(
+    planned: Mapping[int, Keeper], restored: Restored, chain: ChainPlan
+) -> Iterator[tuple[int, CannotRestore]]:
+    for uid, cause in restored.origin(chain.uid).empty.items():
+        for number, keeper in planned.items():
+            if uid in keeper.uids:
+                yield number, cause
+
+
+def _gone(matched: Matched, former: Mapping[int, Keeper], restored: Restored, chain: ChainPlan) -> Iterator[Finding]:
+    if restored.allow:
+        return
     for number in matched.gone:
         keeper = former[number]
         if uids := keeper.uids & frozenset(chain.uids()):
             error = StateGone(
                 f"{_list(uids)} no longer keeps the state of its {keeper.name} in {restored.uri}",
-                "give it another uid, and give the state up with --allow-non-restored-state",
+                "give the state up with --allow-non-restored-state",
             )
-            if not restored.allow:
-                yield from _refused(uids, error)
+            yield from _refused(uids, error)
 
 
 def _ordered(graph: Mapping[str, Any], operators: Sequence[OperatorUid]) -> list[OperatorUid]:
@@ -160,44 +223,30 @@ def _not_told(former: Mapping[int, Keeper], uid: OperatorUid, restored: Restored
 
 def _differences(
     matched: Matched, planned: Mapping[int, Keeper], former: Mapping[int, StateForm], dataflow: Dataflow
-) -> Iterator[Finding]:
+) -> Iterator[tuple[int, CannotRestore]]:
     forms = dict(zip(planned, dataflow.forms, strict=False)) if len(dataflow.forms) == len(planned) else {}
     for number, had in matched.numbers.items():
         if number in forms and had in former:
-            uids = planned[number].uids
             for reason in differences(former[had], forms[number]):
-                yield from _refused(uids, _not_fitting(uids, reason))
+                yield number, _not_fitting(planned[number].uids, reason)
 
 
-def _changed(matched: Matched, planned: Mapping[int, Keeper], described: Path, checkpoint: Path) -> Iterator[Finding]:
-    for number in matched.numbers:
-        now, then = (store_schemas(each / "state" / str(number)) for each in (described, checkpoint))
+def _changed(
+    matched: Matched, planned: Mapping[int, Keeper], described: Path, checkpoint: Path
+) -> Iterator[tuple[int, CannotRestore]]:
+    for number, had in matched.numbers.items():
+        now, then = store_schemas(described / "state" / str(number)), store_schemas(checkpoint / "state" / str(had))
         for store in now.keys() & then.keys():
             for what, before, after in zip(("key", "value"), then[store], now[store], strict=True):
                 if before != after:
-                    uids = planned[number].uids
                     reason = f"its {what} was ({_columns(before)}), and is ({_columns(after)})"
-                    yield from _refused(uids, _not_fitting(uids, reason))
+                    yield number, _not_fitting(planned[number].uids, reason)
 
 
-def _moved(matched: Matched, former: Mapping[int, Keeper], planned: Mapping[int, Keeper]) -> Iterator[Finding]:
-    for number, had in matched.numbers.items():
-        if number != had:
-            for uid in planned[number].uids:
-                name = planned[number].name
-                why = f"its {name} continues with its state, as number {number} of the query, not {had}"
-                yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REWRITTEN, why=why)
-    for number in matched.gone:
-        for uid in former[number].uids:
-            why = f"the state of its {former[number].name} is given up"
-            yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.DROPPED, why=why)
-
-
-def _not_fitting(uids: frozenset[OperatorUid] | Any, reason: str) -> StateChanged:
+def _not_fitting(uids: Set[OperatorUid], reason: str) -> StateChanged:
     return StateChanged(
         f"The state of {_list(uids)} does not fit what it keeps: {reason}",
-        "undo the change, or give the operator another uid and `chain: false`, and give its state up with "
-        "--allow-non-restored-state: it starts empty, so earlier rows of open groups are missing in its results",
+        f"undo the change, or give the state up with --allow-non-restored-state: {EMPTY}",
     )
 
 

@@ -33,6 +33,11 @@ def our_java(spark: SparkSession) -> Any:
     return java_of(spark).io.streamjob
 
 
+def java_session(spark: SparkSession) -> Any:
+    """Return the session in Java."""
+    return spark._jsparkSession
+
+
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether Spark's Java can load a class.
 
@@ -237,7 +242,7 @@ def parse(spark: SparkSession, sql: str) -> None:
     Raises:
         ParseException: it is no SQL of Spark's.
     """
-    spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    java_session(spark).sessionState().sqlParser().parsePlan(sql)
 
 
 def _output_mode(spark: SparkSession, output_mode: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamjob.ids import BatchId
+from streamjob.ids import BatchId, ChainUid
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_forms, describe_state
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
@@ -53,7 +53,7 @@ def test_forms_are_in_the_order_in_which_spark_numbers_the_operators(
         rows = spark.readStream.format("rate").load().selectExpr("timestamp AS at", "value AS n", "string(value) AS k")
         rows.withWatermark("at", "10 seconds").createOrReplaceTempView(name)
     frame = spark.sql(query)
-    describe_state(spark, Dataflow(frame, "append", (), (), {}, {}), tmp_path)
+    describe_state(spark, ChainUid("all"), Dataflow(frame, "append", (), (), {}, {}), tmp_path)
 
     named = list(operator_names(tmp_path, BatchId(0)).values())
     assert [NAMES[each.kind] for each in describe_forms(spark, frame, "append")] == named

@@ -243,6 +243,17 @@ def test_a_new_operator_with_state_needs_a_chain_of_its_own() -> None:
     assert origin("counts", alone) == Origin(consumed={ChainUid("clean"): 0})
 
 
+def test_a_new_operator_with_state_may_begin_in_a_chain_that_has_run_where_that_is_allowed() -> None:
+    before = job(query("clean", "events"))
+
+    comparison = compared(FUSED, snapshot(before), allow=True)
+
+    assert verdicts(comparison)["counts"] == "new"
+    assert of("counts", comparison).why == "it starts empty in a chain that has run"
+    # Spark has to be asked, and is to find that its state is new.
+    assert "counts" in comparison.undecided[ChainUid("counts")]
+
+
 def test_a_renamed_operator_keeps_its_state_by_its_uid() -> None:
     now = job(query("clean", "events"), query("sums", "clean", COUNTS, uid="counts"))
 

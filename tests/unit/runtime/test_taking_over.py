@@ -10,7 +10,7 @@ import pytest
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
-from streamjob.job.plan import Plan, plan
+from streamjob.job.plan import ChainPlan, Plan, plan
 from streamjob.job.spec import JobSpec
 from streamjob.protocol.cuts import Emissions
 from streamjob.snapshot.manifest import (
@@ -23,6 +23,7 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.restoring import restoration as restoration_module
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.restoring.takeover import Takeover
 
@@ -151,3 +152,24 @@ def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) ->
     assert (log.next, log.ended) == (1, True)
     assert emissions.frontier(ChainUid(EVENTS), B) == 1
     assert not restoration.is_finished(B)
+
+
+def test_state_is_compared_again_behind_an_epoch_that_failed_without_a_checkpoint(
+    workdir: Workdir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure in the first batch may come of state that does not fit, which only Spark can tell."""
+    spec = job(("a", "events", COUNTS))
+    planned, start = restored(spec, snapshot(spec, {}, stateful=("a",)))
+    asked: list[ChainUid] = []
+
+    def ask(spark: object, graph: object, before: object, state: object, chain: ChainPlan, *rest: object) -> tuple[()]:
+        asked.append(chain.uid)
+        return ()
+
+    monkeypatch.setattr(restoration_module, "match_state", ask)
+    nothing: Any = None
+
+    for failed_before in (False, True):
+        restoration = Restoration(planned, start, workdir, failed_before=failed_before)
+        restoration.match_state(nothing, {}, planned.chain(A), dataflow((EVENTS,), {}))
+        assert asked == [A] * failed_before

@@ -29,8 +29,8 @@ def counting(mode: str, watermark: dict[str, str] | None = AT, **fields: Any) ->
     return JobSpec.model_validate(spec)
 
 
-def changed(then: JobSpec, now: JobSpec) -> Comparison:
-    return compare(now, plan(now), snapshot(then), URI, False)
+def changed(then: JobSpec, now: JobSpec, *, allow: bool = False) -> Comparison:
+    return compare(now, plan(now), snapshot(then), URI, allow)
 
 
 def why(compared: Comparison, uid: str) -> str:
@@ -53,6 +53,17 @@ def test_an_aggregation_that_would_lose_part_of_its_result_is_refused(then: str,
     assert lost in error.what
     assert "'counts' kept its state in the output mode" in error.what
     assert "--allow-non-restored-state" in error.fix
+
+
+def test_an_aggregation_that_would_lose_results_starts_empty_where_that_is_allowed() -> None:
+    compared = changed(counting("append"), counting("update"), allow=True)
+
+    (found,) = (each for each in compared.findings if each.uid == "counts")
+    assert (found.verdict.value, compared.refusals) == ("dropped", ())
+    assert "it starts empty" in found.why
+    assert "would never be put out" in found.why
+    (origin,) = compared.origins.values()
+    assert [*origin.empty] == ["counts"]
 
 
 @pytest.mark.parametrize(

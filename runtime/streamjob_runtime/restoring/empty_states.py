@@ -1,0 +1,35 @@
+"""Starts operators of a restored chain empty, where their state does not fit and may be dropped."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.ids import BatchId
+from streamjob_runtime.spark.checkpoint_dir.empty_state import put_empty_state
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+from streamjob_runtime.spark.empty_store import write_empty_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def begin_empty(spark: SparkSession, place: Path, batch: BatchId, numbers: Collection[int], described: Path) -> None:
+    """Replace the state of operators of a restored checkpoint with empty state.
+
+    Args:
+        spark: the session.
+        place: the checkpoint; its query is not running.
+        batch: its last committed batch.
+        numbers: the operators; nothing is done if there are none.
+        described: a checkpoint directory in which Spark has described the state of the query.
+    """
+    if not numbers:
+        return
+    partitions = int(read_offsets(place, batch).metadata["conf"][_PARTITIONS])
+    with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as scratch:
+        put_empty_state(place, batch, numbers, described, write_empty_store(spark, Path(scratch)), partitions)
