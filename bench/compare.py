@@ -25,6 +25,7 @@ from streamjob.ids import Key
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.opening import open_location
+from streamjob_runtime.spark.job_files import JobFiles
 
 JOBS = REPOSITORY / "bench" / "jobs"
 OURS = "streamjob"
@@ -123,7 +124,9 @@ def _ours(job: Path, directory: Path, location: str, interval: float) -> list[st
 
 
 def _plain(job: Path, directory: Path, side: str, name: str) -> list[str]:
-    checkpoint = f"s3a://snapshots/{name}" if side == "c" else f"file://{directory}/checkpoint"
+    # Our settings include where a job's checkpoint is.
+    own = {"b": JobFiles(directory).location(directory / "checkpoint"), "c": f"s3a://snapshots/{name}"}
+    checkpoint = own.get(side, f"file://{directory}/checkpoint")
     places = ["--checkpoint", checkpoint, "--scratch", str(directory), "--report", str(directory / "batches.json")]
     return [sys.executable, "-m", "bench.plain", str(job), "--side", SIDES[side], *places]
 

@@ -32,6 +32,7 @@ from streamjob.store.base import Store
 from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment
 from streamjob_runtime.checkpointing.acknowledging import FinishedChain, Nodes
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
+from streamjob_runtime.spark.job_files import JobFiles
 
 SEGMENT_RECORDS = 2
 _NOT_NEEDED: Any = None
@@ -91,7 +92,7 @@ class ChangedRun(ChainsRun[Standing]):
         directory = self.job.directory / self.name
         try:
             with without_spark():
-                self._restore_in(Workdir(directory, None))
+                self._restore_in(Workdir(directory, None, JobFiles(directory)))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self.open_channels()

@@ -209,7 +209,9 @@ def _describe_state(spark: object, chain: ChainUid, dataflow: Dataflow, checkpoi
         (folder / "uid").write_text(uid)
 
 
-def _begin_empty(spark: object, place: Path, batch: BatchId, numbers: Collection[int], described: Path) -> None:
+def _begin_empty(
+    spark: object, place: Path, location: str, batch: BatchId, numbers: Collection[int], described: Path
+) -> None:
     partitions = int(read_offsets(place, batch).metadata["conf"][rewriting.PARTITIONS])
     for number in numbers:
         replace_description(place, number, described)

@@ -26,6 +26,8 @@ def streamjob_spark(tmp_path_factory: pytest.TempPathFactory, streamjob_connecto
             max_parallelism=2,
             workdir=tmp_path_factory.mktemp("streamjob_spark"),
             connectors=streamjob_connectors,
+            # Jobs of several tests run in this one process.
+            root=tmp_path_factory.getbasetemp(),
         )
     )
     yield session

@@ -65,11 +65,13 @@ class ChainStart:
 
     Args:
         checkpoint: Spark's checkpoint directory of the chain; restored if there is a batch.
+        location: the URI by which Spark opens that.
         batch: the batch after which it continues, NO_BATCH for none.
         watermarks: its inputs' watermarks after that batch, in ms since 1970.
     """
 
     checkpoint: Path
+    location: str
     batch: BatchId = NO_BATCH
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
 
@@ -247,7 +249,7 @@ class Chain:
     def _execute(self, *, by_itself: bool) -> None:
         """Run the query until it ends because it has read everything, or until its input has ended."""
         writer = (
-            self.dataflow.output.writeStream.option("checkpointLocation", str(self.checkpoint))
+            self.dataflow.output.writeStream.option("checkpointLocation", self._start.location)
             .outputMode(self.dataflow.output_mode)
             .queryName(self.uid)
             .foreachBatch(self._process)

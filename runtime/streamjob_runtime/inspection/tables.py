@@ -123,7 +123,7 @@ def _fetch(files: Mapping[Path, Sequence[FileRef]], locate: Locate, request: Tab
     request.progress("fetching", 0, total)
     for target, refs in files.items():
         download(refs, locate, target, progress=note)
-        relocate(target)
+        relocate(target, f"file:{target}")
 
 
 @contextmanager

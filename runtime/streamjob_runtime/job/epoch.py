@@ -41,6 +41,7 @@ from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFi
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.meter import SinkMeters
+from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +81,7 @@ class Job:
         namespace: the job's namespace.
         name: the job's name in the store.
         workdir: its local directory.
+        files: gives the directories below it the names by which Spark knows them.
         clock: seconds since 1970.
         spark: returns the Spark session with the given number of state partitions; the first call starts it.
         sink_meters: count the work of the sinks.
@@ -91,6 +93,7 @@ class Job:
     namespace: str
     name: str
     workdir: Path
+    files: JobFiles
     clock: Clock
     spark: Callable[[int], SparkSession]
     sink_meters: SinkMeters = field(default_factory=SinkMeters)
@@ -217,7 +220,8 @@ class Epoch(ChainListener, CheckpointListener):
         )
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
-        job, restored, workdir = self._job, self._view.restored, Workdir(self._directory, self._held)
+        job, restored = self._job, self._view.restored
+        workdir = Workdir(self._directory, self._held, job.files)
         # An epoch that failed without a checkpoint has shown nothing of whether the state fits its operators.
         failed_before = self._held is None and self._coordination.has_run
         restoration = Restoration(job.plan, restored, workdir, failed_before=failed_before)

@@ -32,6 +32,7 @@ from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_loc
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
 from streamjob_runtime.spark.session import SessionSettings
 
@@ -104,6 +105,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 conf=loaded.spark_conf(),
                 python_path=(loaded.directory,),
                 connectors=needed(loaded.spec),
+                root=work,
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
         )
@@ -159,6 +161,7 @@ def _run_job(
         namespace=job_id.namespace,
         name=job_id.name,
         workdir=work,
+        files=JobFiles(work),
         clock=steady_clock(),
         spark=spark.session,
     )

@@ -69,6 +69,7 @@ def examine_with(
     from streamjob_runtime.job.assembly import Assembler
     from streamjob_runtime.kafka.source_checks import check_sources
     from streamjob_runtime.restoring.restoration import Restoration, Workdir
+    from streamjob_runtime.spark.job_files import JobFiles
 
     surroundings = _surroundings(loaded, job, lambda: spark)
     compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
@@ -80,7 +81,7 @@ def examine_with(
             found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
         )
     planned = plan(loaded.spec)
-    workdir = Workdir(scratch, None)
+    workdir = Workdir(scratch, None, JobFiles(scratch))
     restoration = Restoration(planned, restored, workdir)
     if found is not None:
         try:

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def begin_empty(spark: SparkSession, place: Path, batch: BatchId, numbers: Collection[int], described: Path) -> None:
+def begin_empty(
+    spark: SparkSession, place: Path, location: str, batch: BatchId, numbers: Collection[int], described: Path
+) -> None:
     """Replace the state of operators of a restored checkpoint with empty state.
 
     Args:
         spark: the session.
         place: the checkpoint; its query is not running.
+        location: the URI by which Spark opens it.
         batch: its last committed batch.
         numbers: the operators; nothing is done if there are none.
         described: a checkpoint directory in which Spark has described the state of the query.
@@ -32,4 +35,5 @@ def begin_empty(spark: SparkSession, place: Path, batch: BatchId, numbers: Colle
         return
     partitions = int(read_offsets(place, batch).metadata["conf"][_PARTITIONS])
     with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as scratch:
-        put_empty_state(place, batch, numbers, described, write_empty_store(spark, Path(scratch)), partitions)
+        empty = write_empty_store(spark, Path(scratch))
+        put_empty_state(place, location, batch, numbers, described, empty, partitions)

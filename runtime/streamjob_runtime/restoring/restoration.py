@@ -23,6 +23,7 @@ from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, rewrite_state
 from streamjob_runtime.restoring.state_matching import match_state
 from streamjob_runtime.restoring.takeover import Takeover, Wanted
+from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +37,12 @@ class Workdir:
         root: the epoch's own directory.
         held: the snapshot's files that the previous epoch still holds, with a directory per chain; None if there are
             none.
+        files: gives directories the names by which Spark knows them.
     """
 
     root: Path
     held: Path | None
+    files: JobFiles
 
     @property
     def holds(self) -> Path:
@@ -49,6 +52,10 @@ class Workdir:
     def checkpoint(self, chain: ChainUid) -> Path:
         """Return Spark's checkpoint directory of a chain."""
         return self.root / chain / "checkpoint"
+
+    def location(self, chain: ChainUid) -> str:
+        """Return the URI by which Spark opens its checkpoint of a chain."""
+        return self.files.location(self.checkpoint(chain))
 
     def beside(self, chain: ChainUid) -> Path:
         """Return the directory for state that a chain takes over from other chains of a snapshot."""
@@ -81,7 +88,13 @@ class Restoration:
         self._workdir = workdir
         self._states = {chain.uid: restored.base(chain.uid) if restored else None for chain in plan.chains}
         self._takeovers = {
-            chain.uid: Takeover(restored, chain, workdir.checkpoint(chain.uid), workdir.beside(chain.uid))
+            chain.uid: Takeover(
+                restored,
+                chain,
+                workdir.checkpoint(chain.uid),
+                workdir.location(chain.uid),
+                workdir.beside(chain.uid),
+            )
             for chain in plan.chains
             if restored is not None
         }
@@ -129,7 +142,10 @@ class Restoration:
 
     def _to_rewrite(self) -> list[RestoredChain]:
         running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
-        return [RestoredChain(uid, self._workdir.checkpoint(uid), state.batch) for uid, state in running.items()]
+        return [
+            RestoredChain(uid, self._workdir.checkpoint(uid), self._workdir.location(uid), state.batch)
+            for uid, state in running.items()
+        ]
 
     def match_state(
         self, spark: SparkSession, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
@@ -151,8 +167,8 @@ class Restoration:
         takeover.graft_inputs(dataflow)
         if not self._is_in_doubt(restored, takeover.state, chain.uid, dataflow):
             return ()
-        checkpoint = self._workdir.checkpoint(chain.uid)
-        return match_state(spark, graph, restored, takeover.state, chain, dataflow, checkpoint)
+        checkpoint, location = self._workdir.checkpoint(chain.uid), self._workdir.location(chain.uid)
+        return match_state(spark, graph, restored, takeover.state, chain, dataflow, checkpoint, location)
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
         """Return whether state has to be compared with the query's: usually nothing has changed."""
@@ -167,7 +183,9 @@ class Restoration:
     def start(self, chain: ChainUid, dataflow: Dataflow) -> ChainStart:
         """Return the starting point of a chain."""
         takeover = self._takeovers.get(chain)
-        return ChainStart(self._workdir.checkpoint(chain)) if takeover is None else takeover.start(dataflow)
+        if takeover is None:
+            return ChainStart(self._workdir.checkpoint(chain), self._workdir.location(chain))
+        return takeover.start(dataflow)
 
     def restore(self, emissions: Emissions, chain: ChainUid) -> None:
         """Let a chain and its stream start as in the snapshot."""

@@ -52,11 +52,13 @@ class RestoredChain:
     Args:
         uid: the chain.
         checkpoint: Spark's checkpoint directory.
+        location: the URI by which Spark opens that.
         batch: the last committed batch.
     """
 
     uid: ChainUid
     checkpoint: Path
+    location: str
     batch: BatchId
 
 
@@ -149,16 +151,15 @@ class _State:
     def _repartition(self, partitions: int) -> BatchId:
         from pyspark.errors import PySparkException
 
-        checkpoint = self.chain.checkpoint
         try:
-            repartition_state(self._spark, checkpoint, partitions)
+            repartition_state(self._spark, self.chain.location, partitions)
         except PySparkException as error:
             raise StateNotRewritable(
                 f"Spark cannot rewrite the state of chain {self.chain.uid!r} for {partitions} partitions: "
                 f"{str(error).partition(chr(10))[0]}",
                 "remove maxParallelism to continue with the number of the state",
             ) from error
-        batch = last_committed(checkpoint)
+        batch = last_committed(self.chain.checkpoint)
         assert batch is not None
         return batch
 
@@ -180,7 +181,7 @@ class _State:
     def _read(self, number: int, store: str, batch: BatchId) -> DataFrame:
         """Return a store's rows as stored, with one partition of the frame per state partition."""
         reader = self._spark.read.format("statestore").option(read_as_stored(self._spark), True)
-        return reader.options(operatorId=number, storeName=store, batchId=batch).load(str(self.chain.checkpoint))
+        return reader.options(operatorId=number, storeName=store, batchId=batch).load(self.chain.location)
 
 
 def _key(frame: DataFrame) -> list[str]:

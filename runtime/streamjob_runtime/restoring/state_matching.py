@@ -49,6 +49,7 @@ def match_state(
     chain: ChainPlan,
     dataflow: Dataflow,
     checkpoint: Path,
+    location: str,
 ) -> tuple[Finding, ...]:
     """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
 
@@ -60,6 +61,7 @@ def match_state(
         chain: the chain.
         dataflow: its query.
         checkpoint: its checkpoint directory, which already has the query's inputs.
+        location: the URI by which Spark opens that.
     """
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
@@ -99,7 +101,7 @@ def match_state(
             return refused
         if dict(found.numbers) != {number: number for number in there}:
             graft_state(checkpoint, state.batch, found.numbers)
-        begin_empty(spark, checkpoint, state.batch, found.empty, described)
+        begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
         reason = ask(()) if planned else None
         if reason is None:
@@ -108,7 +110,7 @@ def match_state(
             found = starts(matched, former, planned, causes | dict(alone), allow=True)
             if refused := _first(found.findings):
                 return refused
-            begin_empty(spark, checkpoint, state.batch, [number for number, _ in alone], described)
+            begin_empty(spark, checkpoint, location, state.batch, [number for number, _ in alone], described)
             reason = ask(())
             if reason is None:
                 return found.findings
@@ -147,7 +149,7 @@ def _asked(
                 shutil.copyfile(file, target)
         for number in replaced:
             replace_description(Path(scratch), number, described)
-        relocate(Path(scratch))
+        relocate(Path(scratch), f"file:{scratch}")
         return why_state_does_not_fit(spark, chain.uid, dataflow, Path(scratch), batch)
 
 

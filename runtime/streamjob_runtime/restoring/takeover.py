@@ -45,13 +45,15 @@ class Takeover:
         restored: the snapshot.
         chain: the chain.
         checkpoint: its directory for Spark's checkpoint.
+        location: the URI by which Spark opens that.
         beside: a directory for files from other chains of the snapshot.
     """
 
-    def __init__(self, restored: Restored, chain: ChainPlan, checkpoint: Path, beside: Path) -> None:
+    def __init__(self, restored: Restored, chain: ChainPlan, checkpoint: Path, location: str, beside: Path) -> None:
         self._restored = restored
         self._chain = chain
         self._checkpoint = checkpoint
+        self._location = location
         self._beside = beside
         self._origin = restored.origin(chain.uid)
         base = restored.base(chain.uid)
@@ -67,7 +69,7 @@ class Takeover:
         download(
             [file for file in state.files if wanted is None or wanted(file.path)], locate, self._checkpoint, candidates
         )
-        relocate(self._checkpoint)
+        relocate(self._checkpoint, self._location)
         if self._restored.manifest.drained:
             rewind_event_time(self._checkpoint, state.batch, state.watermark or 0)
         for other in self._others():
@@ -77,13 +79,13 @@ class Takeover:
     def start(self, dataflow: Dataflow) -> ChainStart:
         """Return where the chain begins; each input has the watermark of the chain that read it in the snapshot."""
         if self.state is None:
-            return ChainStart(self._checkpoint)
+            return ChainStart(self._checkpoint, self._location)
         watermarks = {}
         for chain in (self.state, *self._others()):
             for each in chain.inputs:
                 if each.uid in dataflow.sources and each.watermark_ms is not None:
                     watermarks[each.uid] = each.watermark_ms
-        return ChainStart(self._checkpoint, self.state.batch, watermarks)
+        return ChainStart(self._checkpoint, self._location, self.state.batch, watermarks)
 
     def files_read(
         self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]

@@ -263,13 +263,18 @@ def progress_reports(query: StreamingQuery) -> Sequence[Any]:
     return reports
 
 
-def repartition_state(spark: SparkSession, checkpoint: Path, partitions: int) -> None:
+def repartition_state(spark: SparkSession, location: str, partitions: int) -> None:
     """Rewrite the state of a stopped query for another number of partitions, as a batch of its own.
+
+    Args:
+        spark: the session.
+        location: the URI by which Spark opens the query's checkpoint.
+        partitions: the number of partitions.
 
     Raises:
         PySparkException: Spark cannot rewrite it.
     """
-    spark._streamingCheckpointManager.repartition(str(checkpoint), partitions)
+    spark._streamingCheckpointManager.repartition(location, partitions)
 
 
 def read_as_stored(spark: SparkSession) -> str:

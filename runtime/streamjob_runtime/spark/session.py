@@ -19,7 +19,8 @@ from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
-from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, JAR
+from streamjob_runtime.spark.job_files import JobFiles, copying_hint
+from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, JAR, JOB_FILE_SYSTEM, JOB_FILES
 from streamjob_runtime.spark.sockets import socket_directory
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ FIXED: Mapping[str, str] = {
     # Format 4 is corrupted silently when its state is rewritten for another number of partitions.
     _STREAMING + "join.stateFormatVersion": "2",
     _STREAMING + "checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+    "spark.hadoop.fs.job.impl": JOB_FILE_SYSTEM,
     _STREAMING + "checkpoint.fileChecksum.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     # Other users of the machine can reach ports on loopback. In local mode Spark creates the secret itself.
@@ -78,6 +80,7 @@ class SessionSettings:
         conf: the job's `sparkConf`.
         python_path: directories in which the Python workers find the job's modules.
         connectors: the formats of the connectors whose jars Spark needs.
+        root: the directory in which the process keeps the files of `job:/…` paths; None for `workdir`.
     """
 
     name: str
@@ -87,6 +90,7 @@ class SessionSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     python_path: tuple[Path, ...] = ()
     connectors: tuple[str, ...] = ()
+    root: Path | None = None
 
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's configuration: defaults, then the job's settings, then fixed ones."""
@@ -97,8 +101,15 @@ class SessionSettings:
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **self.conf,
             **FIXED,
-            # The job's own options follow, and win.
-            java_options: f"{self._leaving_nothing()} {self.conf.get(java_options, DEFAULTS[java_options])} {_LOGGING}",
+            # The job's own options follow, and win over those before them.
+            java_options: " ".join(
+                [
+                    self._leaving_nothing(),
+                    self.conf.get(java_options, DEFAULTS[java_options]),
+                    quoted_option(f"-D{JOB_FILES}={self.files.root.absolute()}"),
+                    _LOGGING,
+                ]
+            ),
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
             "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
         }
@@ -107,6 +118,11 @@ class SessionSettings:
     def temporary(self) -> Path:
         """Java's directory for temporary files, including unpacked libraries; removed together with `workdir`."""
         return self.workdir / "tmp"
+
+    @property
+    def files(self) -> JobFiles:
+        """Where the process keeps a job's files."""
+        return JobFiles(self.root or self.workdir)
 
     def _leaving_nothing(self) -> str:
         # Java keeps its performance data in the system's directory for temporary files, regardless of this option.
@@ -128,7 +144,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
 
     Args:
         settings: the job's Spark settings.
-        on_hint: receives a hint how Spark could start faster.
+        on_hint: receives hints how Spark could start or run faster.
 
     Raises:
         NoJava: no suitable Java was found.
@@ -141,6 +157,8 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     settings.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
     java_options = "spark.driver.extraJavaOptions"
     conf = settings.spark_conf()
+    if hint := copying_hint(settings.files, conf, os.environ):
+        on_hint(hint)
     conf["spark.python.unix.domain.socket.dir"] = str(socket_directory(settings.workdir))
     # Otherwise Spark's own page, if a job enables it, would listen on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])

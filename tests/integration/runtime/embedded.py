@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.integration.job_files import job_files
+
 from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, TriggerId
@@ -77,6 +79,7 @@ class EmbeddedJob:
             namespace="default",
             name=life.name,
             workdir=workdir,
+            files=job_files(spark),
             clock=steady_clock(),
             spark=session,
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.job_files import job_files
 
 from streamjob.ids import Epoch, Key
 from streamjob.snapshot.manifest import FileRef
@@ -80,6 +81,10 @@ class Lab:
         self._directories += 1
         return self.root / f"{name}-{self._directories}"
 
+    def location(self, directory: Path) -> str:
+        """The URI by which Spark opens a directory."""
+        return job_files(self.spark).location(directory)
+
     def put(self, rows: Sequence[tuple[str, str, int]], name: str = "in") -> None:
         """Add an input file; the files are read in the order in which they were added."""
         folder = self.root / name
@@ -140,7 +145,11 @@ class Lab:
                 before_batch(number)
             result.rows[number] = sorted(tuple(str(value) for value in row) for row in batch.collect())
 
-        writer = frame.writeStream.option("checkpointLocation", str(checkpoint)).outputMode(mode).foreachBatch(collect)
+        writer = (
+            frame.writeStream.option("checkpointLocation", self.location(checkpoint))
+            .outputMode(mode)
+            .foreachBatch(collect)
+        )
         query = writer.trigger(**trigger).start()
         try:
             if trigger == AVAILABLE_NOW:
@@ -161,7 +170,7 @@ class Lab:
             uploader.close()
         target = self.directory("restored")
         download(self._last_refs, lambda name: (self.store, Key(name)), target)
-        relocate(target)
+        relocate(target, self.location(target))
         return target
 
 

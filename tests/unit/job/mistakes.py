@@ -412,6 +412,11 @@ OF_MEANING = {
         "sparkConf: spark.sql.streaming.stateStore.providerClass is set by the runtime",
         "leave it out: snapshots rely on one format of state",
     ),
+    "the files of the job": (
+        job(more="sparkConf: {spark.hadoop.fs.job.impl: x}"),
+        "sparkConf: spark.hadoop.fs.job.impl is set by the runtime",
+        "leave it out: Spark finds a job's files by it",
+    ),
     "not Spark's": (
         job(more="sparkConf: {driver.memory: 2g}"),
         "sparkConf: driver.memory does not begin with 'spark.', so Spark ignores it",

@@ -75,7 +75,7 @@ def chain_of(tmp_path: Path, emission: EmissionLock, statuses: list[ChainStatus]
         dataflow=dataflow,
         output=ChainOutput({}),
         emission=emission,
-        start=ChainStart(tmp_path),
+        start=ChainStart(tmp_path, "job:///chain/checkpoint"),
         clock=lambda: 0.0,
         listener=Listener(statuses),
     )

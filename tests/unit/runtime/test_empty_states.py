@@ -53,7 +53,7 @@ def snapshot(tmp_path: Path) -> Path:
 def test_an_operator_has_a_snapshot_without_rows_in_each_store_and_partition(
     checkpoint: Path, described: Path, snapshot: Path
 ) -> None:
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 2)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 2)
 
     assert operator_names(checkpoint, BATCH)[0] == "symmetricHashJoin"
     ids = (read_commit(checkpoint, BATCH).state_ids or {})[0]
@@ -68,7 +68,7 @@ def test_an_operator_has_a_snapshot_without_rows_in_each_store_and_partition(
 
 
 def test_the_state_of_other_operators_is_left_as_it_is(checkpoint: Path, described: Path, snapshot: Path) -> None:
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 2)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 2)
 
     assert (read_commit(checkpoint, BATCH).state_ids or {})[1] == (("b",),)
     assert (checkpoint / "state/1/0/8_b.zip").read_text() == "dedupe"
@@ -76,9 +76,9 @@ def test_the_state_of_other_operators_is_left_as_it_is(checkpoint: Path, describ
 
 
 def test_each_time_the_ids_are_others(checkpoint: Path, described: Path, snapshot: Path) -> None:
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 1)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 1)
     first = read_commit(checkpoint, BATCH).state_ids
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 1)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 1)
 
     assert read_commit(checkpoint, BATCH).state_ids != first
 
@@ -88,7 +88,7 @@ def test_an_operator_that_had_no_state_gets_some_also_where_the_query_had_none(
 ) -> None:
     write(checkpoint / f"commits/{BATCH}", 'v1\n{"nextBatchWatermarkMs":6}')
 
-    put_empty_state(checkpoint, BATCH, [2], described, snapshot, 2)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [2], described, snapshot, 2)
 
     (metadata, schema) = read_operator_metadata(checkpoint, 2, BATCH).files
     assert (checkpoint / schema).read_text() == "of the variables"
@@ -102,7 +102,7 @@ def test_a_cut_of_the_batch_has_the_empty_snapshots(checkpoint: Path, described:
     write(checkpoint / f"commits/{BATCH}", 'v2\n{"nextBatchWatermarkMs":6}')
     write(checkpoint / f"offsets/{BATCH}", 'v1\n{"batchWatermarkMs":5}')
 
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 1)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 1)
 
     found = files_for(checkpoint, BatchId(BATCH))
     assert sorted(Path(each).suffix for each in found.unique) == [".log", ".log", ".zip", ".zip"]
@@ -115,6 +115,6 @@ def test_what_is_held_elsewhere_is_left_as_it_is(
     held.hardlink_to(checkpoint / f"commits/{BATCH}")
     before = held.read_text()
 
-    put_empty_state(checkpoint, BATCH, [0], described, snapshot, 1)
+    put_empty_state(checkpoint, f"file:{checkpoint}", BATCH, [0], described, snapshot, 1)
 
     assert held.read_text() == before

@@ -27,7 +27,7 @@ def chain(tmp_path: Path) -> RestoredChain:
     held.write_text(f'v1\n{json.dumps(metadata)}\n{{"logOffset":3}}')
     os.link(held, checkpoint / "offsets" / "4")
     (checkpoint / "commits" / "4").write_text('v2\n{"nextBatchWatermarkMs":9,"stateUniqueIds":{}}')
-    return RestoredChain(ChainUid("clean"), checkpoint, BatchId(4))
+    return RestoredChain(ChainUid("clean"), checkpoint, "job:///clean/checkpoint", BatchId(4))
 
 
 def test_a_chain_without_state_goes_on_behind_its_batch_with_the_new_number(

@@ -303,9 +303,9 @@ def test_relocation_makes_a_checkpoint_name_its_own_schemas_and_spares_the_hold(
     held = tmp_path / "held"
     os.link(checkpoint.root / "state/0/_metadata/v2/0", held)
 
-    assert relocate(checkpoint.root) == ("state/0/_metadata/v2/0",)
+    assert relocate(checkpoint.root, "job:///3/main/checkpoint") == ("state/0/_metadata/v2/0",)
 
     new = (checkpoint.root / "state/0/_metadata/v2/0").read_text("utf-8")
-    assert new == old.replace("file:/old", f"file:{checkpoint.root}")
+    assert new == old.replace("file:/old", "job:///3/main/checkpoint")
     assert held.read_text("utf-8") == old
-    assert relocate(checkpoint.root) == ()
+    assert relocate(checkpoint.root, "job:///3/main/checkpoint") == ()

@@ -26,6 +26,7 @@ from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring import restoration as restoration_module
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.restoring.takeover import Takeover
+from streamjob_runtime.spark.job_files import JobFiles
 
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k"
 ROWS = "SELECT * FROM {}"
@@ -104,12 +105,14 @@ def dataflow(sources: tuple[OperatorUid, ...], channels: dict[OperatorUid, Chain
 
 @pytest.fixture
 def workdir(tmp_path: Path) -> Workdir:
-    return Workdir(tmp_path, None)
+    return Workdir(tmp_path, None, JobFiles(tmp_path))
 
 
 def needs_graft(now: JobSpec, manifest: Manifest, chain: ChainUid, query: Dataflow, workdir: Workdir) -> bool:
     planned, start = restored(now, manifest)
-    takeover = Takeover(start, planned.chain(chain), workdir.checkpoint(chain), workdir.beside(chain))
+    takeover = Takeover(
+        start, planned.chain(chain), workdir.checkpoint(chain), workdir.location(chain), workdir.beside(chain)
+    )
     return takeover.needs_graft(query)
 
 

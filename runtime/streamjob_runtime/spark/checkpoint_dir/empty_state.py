@@ -25,7 +25,13 @@ _IDS = "stateUniqueIds"
 
 
 def put_empty_state(
-    checkpoint: Path, batch: BatchId, numbers: Iterable[int], described: Path, snapshot: Path, partitions: int
+    checkpoint: Path,
+    location: str,
+    batch: BatchId,
+    numbers: Iterable[int],
+    described: Path,
+    snapshot: Path,
+    partitions: int,
 ) -> None:
     """Replace the state of operators with empty state, as of a committed batch.
 
@@ -33,6 +39,7 @@ def put_empty_state(
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        location: the URI by which Spark opens it.
         batch: the last committed batch.
         numbers: the operators.
         described: a checkpoint directory in which Spark has described the state of the query's first batch.
@@ -55,7 +62,7 @@ def put_empty_state(
                 _copy(snapshot, store, f"{batch + 1}_{unique_id}.zip")
         # One id for all stores of a partition: Spark has a place in the list for each.
         fresh[str(number)] = [[unique_id] * len(stores) for unique_id in ids]
-    relocate(checkpoint)
+    relocate(checkpoint, location)
     _name(checkpoint / "commits" / str(batch), fresh)
 
 

@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
  *
  * <p>A job's file sinks write through it: some 24 processes a batch less.
  */
-public final class OutputFileSystem extends RawLocalFileSystem {
+public class OutputFileSystem extends RawLocalFileSystem {
   @Override
   public void setPermission(Path path, FsPermission permission) throws IOException {
     Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);

@@ -4,10 +4,8 @@ import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
-import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
@@ -21,26 +19,33 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
- * Spark's checkpoint files on a local disk by java.nio alone.
+ * Spark's checkpoint files by java.nio alone, in this process's directory for a job's files or another local one.
  *
  * <p>Spark's own managers go through Hadoop's local file system, which starts processes (chmod, readlink) and writes
  * checksum files next to each file: some 40 processes a micro-batch. Files appear by atomic rename. Nothing is synced:
  * streamjob never trusts a local directory after a failure, it restores from the snapshot store.
  */
-public final class LocalCheckpointFileManager implements CheckpointFileManager {
+public final class JobFileManager implements CheckpointFileManager {
   private static final int BUFFER_BYTES = 64 * 1024;
 
-  private final RawLocalFileSystem files = new RawLocalFileSystem();
+  private final RawLocalFileSystem named = new JobFileSystem();
+  private final RawLocalFileSystem plain = new RawLocalFileSystem();
   private final Path root;
 
-  public LocalCheckpointFileManager(Path path, Configuration configuration) throws IOException {
-    files.initialize(URI.create("file:///"), configuration);
+  public JobFileManager(Path path, Configuration configuration) throws IOException {
+    named.initialize(named.getUri(), configuration);
+    plain.initialize(plain.getUri(), configuration);
     root = path;
+  }
+
+  /** Spark opens a schema by the URI in the metadata of state, which need not be of the kind of the checkpoint's own. */
+  private RawLocalFileSystem files(Path path) {
+    return JobFiles.SCHEME.equals(path.toUri().getScheme()) ? named : plain;
   }
 
   @Override
   public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
-    java.nio.file.Path target = local(path);
+    java.nio.file.Path target = JobFiles.local(path);
     java.nio.file.Path temporary = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
     if (!overwrite && Files.exists(target)) {
       throw sneak(new FileAlreadyExistsException(target + " exists"));
@@ -64,7 +69,7 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
   @Override
   public FSDataInputStream open(Path path) {
     try {
-      return files.open(path, BUFFER_BYTES);
+      return files(path).open(path, BUFFER_BYTES);
     } catch (IOException e) {
       throw sneak(e);
     }
@@ -73,7 +78,7 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
   @Override
   public FileStatus[] list(Path path, PathFilter filter) {
     try {
-      return files.listStatus(path, filter);
+      return files(path).listStatus(path, filter);
     } catch (IOException e) {
       throw sneak(e);
     }
@@ -82,7 +87,7 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
   @Override
   public void mkdirs(Path path) {
     try {
-      Files.createDirectories(local(path));
+      Files.createDirectories(JobFiles.local(path));
     } catch (IOException e) {
       throw sneak(e);
     }
@@ -90,19 +95,17 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
 
   @Override
   public boolean exists(Path path) {
-    return Files.exists(local(path));
+    return Files.exists(JobFiles.local(path));
   }
 
   @Override
   public void delete(Path path) {
     try {
-      java.nio.file.Path file = local(path);
+      java.nio.file.Path file = JobFiles.local(path);
       if (Files.isDirectory(file)) {
         FileUtil.fullyDelete(file.toFile());
       } else {
         Files.deleteIfExists(file);
-        // Spark copies files of state here without this class: Hadoop's local file system adds a checksum to each.
-        Files.deleteIfExists(file.resolveSibling("." + file.getFileName() + ".crc"));
       }
     } catch (IOException e) {
       throw sneak(e);
@@ -116,13 +119,9 @@ public final class LocalCheckpointFileManager implements CheckpointFileManager {
 
   @Override
   public Path createCheckpointDirectory() {
-    Path qualified = files.makeQualified(root);
+    Path qualified = files(root).makeQualified(root);
     mkdirs(qualified);
     return qualified;
-  }
-
-  private static java.nio.file.Path local(Path path) {
-    return Paths.get(path.toUri().getPath());
   }
 
   /** Throws a checked exception that the Scala interface does not declare. */
