@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.core
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [7])
 def test_killed_at_random_moments_the_output_is_that_of_the_batch(

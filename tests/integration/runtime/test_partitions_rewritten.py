@@ -141,7 +141,6 @@ def expected_rows(files: int) -> dict[str, Counter[Any]]:
     }
 
 
-@pytest.mark.core
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_all_that_keeps_state_goes_on_with_more_partitions_and_with_fewer(spark: SparkSession, tmp_path: Path) -> None:

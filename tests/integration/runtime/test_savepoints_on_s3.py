@@ -76,7 +76,6 @@ def whole_savepoint(uri: str) -> Manifest:
     return found.manifest
 
 
-@pytest.mark.core
 @pytest.mark.timeout(300)
 def test_a_savepoint_in_one_bucket_is_moved_to_another_and_restored_under_other_names(
     s3: S3Server, spark: SparkSession, tmp_path: Path

@@ -23,7 +23,7 @@ from streamjob_runtime.sinks.kafka.transactions import Producer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 
 class JsonSink(KafkaSink):

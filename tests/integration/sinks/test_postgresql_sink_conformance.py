@@ -15,7 +15,7 @@ from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 TABLE = (
     "CREATE TABLE report (id bigint{key}, name text, amount numeric(10,2), ratio double precision, flag boolean, "
