@@ -298,7 +298,7 @@ JOIN = (
 @pytest.mark.parametrize(
     ("was", "now", "words"),
     [
-        (("", "5 minutes"), ("", "50 minutes"), "right side were kept for 300001 ms"),
+        (("", "5 minutes"), ("", "50 minutes"), "right side were kept until the watermark was 300001 ms past them"),
         (("", "5 minutes"), ("", "1 minute"), None),
         (("", "5 minutes"), ("LEFT OUTER", "5 minutes"), "join of the kind INNER, and is one of the kind LEFT OUTER"),
     ],
