@@ -12,7 +12,7 @@ from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound, Refu
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, STREAM_SNAPSHOT, Kind, Object
 from streamjob_operator.machinery.mirror import Mirror
 from streamjob_operator.machinery.watch_audit import Health, Identity, identity_of
-from streamjob_operator.machinery.work_queue import Loops, Pace
+from streamjob_operator.machinery.work_queue import Pace, WorkLoops
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.objects.names import NAME_LABEL
 from streamjob_operator.reconciling.observing import SnapshotIndex
@@ -65,7 +65,7 @@ class Controller:
 
     Args:
         cluster: the Kubernetes API.
-        reconcilers: by kind; each takes a namespace and a name, and returns a delay as `Loops` documents it.
+        reconcilers: by kind; each takes a namespace and a name, and returns a delay as `WorkLoops` documents it.
         index: the StreamSnapshots, kept up to date here.
         health: records the versions that watches deliver and listings show.
         metrics: count errors.
@@ -101,7 +101,7 @@ class Controller:
         self._own_writes = own_writes or OwnWrites()
         self._mirror = mirror or Mirror()
         self._sweep_every = sweep_every
-        self.loops: Loops[Identity] = Loops(
+        self.loops: WorkLoops[Identity] = WorkLoops(
             self._reconcile, pace=pace or Pace(), concurrency=concurrency, failed=self._failed
         )
 

@@ -38,7 +38,7 @@ from streamjob_operator.reconciling.reconciler import JobReconciler
 from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.settings import LeaseSettings, Settings
-from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.storage.job_stores import JobStores
 from streamjob_operator.webhook.certificate import Certificate
 from streamjob_operator.webhook.server import admission_server, serve_reviews
 
@@ -80,7 +80,7 @@ def controller_for(
     cluster = MirroredCluster(api, mirror)
     evaluations = Evaluations(evaluate)
     index, tokens = SnapshotIndex(), Tokens(cluster)
-    stored = Snapshots(cluster, ambient=settings.ambient_credentials)
+    stored = JobStores(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
     admissions = Admissions(cluster, DriverBuilder(settings))
     observer = Observer(

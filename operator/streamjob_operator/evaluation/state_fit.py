@@ -10,7 +10,7 @@ from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
 
-def misfits(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
+def mismatches(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifest, uri: str) -> tuple[str, ...]:
     """Return why a StreamJob cannot continue from a snapshot; empty if it can.
 
     Args:

@@ -102,12 +102,12 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         pass
 
 
-class Loops(Generic[_Key]):
+class WorkLoops(Generic[_Key]):
     """Runs one loop per object that is known.
 
     Args:
         reconcile: looks at an object once and acts; returns the seconds until the next time at the latest, None for the
-            usual interval, or `Loops.GONE`, which ends the loop.
+            usual interval, or `WorkLoops.GONE`, which ends the loop.
         pace: how often.
         concurrency: number of simultaneous reconciliations.
         failed: called with each failure.

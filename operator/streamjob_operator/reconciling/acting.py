@@ -54,7 +54,7 @@ from streamjob_operator.reconciling.observing import (
 )
 from streamjob_operator.reconciling.pod_dry_run import Admissions
 from streamjob_operator.resources.base import API_VERSION, Metadata
-from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.storage.job_stores import JobStores
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Actor:
         cluster: Cluster,
         drivers: Drivers,
         tokens: Tokens,
-        stored: Snapshots,
+        stored: JobStores,
         events: EventRecorder,
         admissions: Admissions,
         clock: Callable[[], float] = time.time,

@@ -52,8 +52,8 @@ from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import StreamJobStatus
-from streamjob_operator.storage.job_stores import Snapshots
-from streamjob_operator.storage.log_cache import RestingLogs
+from streamjob_operator.storage.job_stores import JobStores
+from streamjob_operator.storage.log_cache import LogCache
 
 _log = logging.getLogger(__name__)
 _TOKENS = 10_000
@@ -160,7 +160,7 @@ class Observer:
         cluster: Cluster,
         drivers: Drivers,
         tokens: Tokens,
-        stored: Snapshots,
+        stored: JobStores,
         index: SnapshotIndex,
         admissions: Admissions,
         wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
@@ -178,7 +178,7 @@ class Observer:
         self._wanted_trials = wanted_trials
         self._evaluations = evaluations
         self._clock = clock
-        self._resting = RestingLogs(clock=clock)
+        self._resting = LogCache(clock=clock)
 
     async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
         """Return the observation of a StreamJob, and the outcomes of further requests to its driver.

@@ -22,7 +22,7 @@ from streamjob_operator.decisions.observation import Observation
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
-from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics
 from streamjob_operator.objects.names import UID_LABEL
 from streamjob_operator.reconciling.failing import Failures
@@ -81,7 +81,7 @@ class JobReconciler:
         self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
-        """Reconcile once, and return the seconds until the next time, as `Loops` wants it.
+        """Reconcile once, and return the seconds until the next time, as `WorkLoops` wants it.
 
         Raises:
             Exception: it failed; a condition and an event of the StreamJob say why, unless the API server is silent.
@@ -103,7 +103,7 @@ class JobReconciler:
             self._metrics.job(namespace, name, None)
             self._unserved.pop((namespace, name), None)
             self._failures.forget(namespace, name)
-            return Loops.GONE
+            return WorkLoops.GONE
         try:
             requeue = await self._look(job)
         except StillEvaluating as waits:

@@ -19,7 +19,7 @@ from streamjob_operator.decisions.observation import Observation, Reach
 from streamjob_operator.decisions.snapshots import NamedSavepoint, SnapshotSituation, decide_snapshot
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
-from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.reconciling.acting import Actor, set_finalizer
 from streamjob_operator.reconciling.failing import Failures
 from streamjob_operator.reconciling.observing import (
@@ -31,7 +31,7 @@ from streamjob_operator.reconciling.observing import (
 )
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
-from streamjob_operator.storage.job_stores import NotInReach, Snapshots
+from streamjob_operator.storage.job_stores import JobStores, NotInReach
 
 _log = logging.getLogger(__name__)
 _EVALUATION = 2.0
@@ -57,7 +57,7 @@ class SnapshotReconciler:
         resources: Resources,
         observer: Observer,
         actor: Actor,
-        stored: Snapshots,
+        stored: JobStores,
         events: EventRecorder,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -71,7 +71,7 @@ class SnapshotReconciler:
         self._failures = Failures(STREAM_SNAPSHOT, cluster, events, _nothing_runs, now)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
-        """Reconcile once, and return the seconds until the next time, as `Loops` wants it.
+        """Reconcile once, and return the seconds until the next time, as `WorkLoops` wants it.
 
         Raises:
             Exception: it failed; a condition and an event of the StreamSnapshot say why, unless the API server is
@@ -81,7 +81,7 @@ class SnapshotReconciler:
             thing = await self._cluster.get(STREAM_SNAPSHOT, namespace, name)
         except NotFound:
             self._failures.forget(namespace, name)
-            return Loops.GONE
+            return WorkLoops.GONE
         try:
             requeue = await self._look(thing)
         except Conflict as error:
@@ -102,7 +102,7 @@ class SnapshotReconciler:
     async def _look(self, thing: Object) -> float | None:
         snapshot = StreamSnapshot.model_validate(thing)
         if snapshot.status.state.terminal and snapshot.metadata.deletion_timestamp is None:
-            return Loops.GONE
+            return WorkLoops.GONE
         return await self._once(thing, snapshot)
 
     async def _once(self, thing: Object, snapshot: StreamSnapshot) -> float | None:

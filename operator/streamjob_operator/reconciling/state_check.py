@@ -8,14 +8,14 @@ from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Compatibility, StoredLog
 from streamjob_operator.evaluation.cache import Evaluations, Question
 from streamjob_operator.evaluation.evaluator import NotEvaluated
-from streamjob_operator.evaluation.state_fit import misfits
+from streamjob_operator.evaluation.state_fit import mismatches
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec
-from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.storage.job_stores import JobStores
 
 
 async def compatibility(
-    resource: Resource, log: StoredLog | None, storage: Storage, stored: Snapshots, evaluations: Evaluations
+    resource: Resource, log: StoredLog | None, storage: Storage, stored: JobStores, evaluations: Evaluations
 ) -> Compatibility | None:
     """Return whether the revision of a spec can continue from the log's newest completion.
 
@@ -56,4 +56,4 @@ async def compatibility(
 
 def _question(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> Question[tuple[str, ...]]:
     arguments = (resource.name, resource.namespace, spec, manifest, uri)
-    return Question(resource.namespace, resource.name, resource.uid, (resource.generation, uri), misfits, arguments)
+    return Question(resource.namespace, resource.name, resource.uid, (resource.generation, uri), mismatches, arguments)

@@ -89,7 +89,7 @@ class S3Stores:
         return found
 
 
-class Snapshots:
+class JobStores:
     """Reads and deletes stored snapshots of jobs.
 
     Args:

@@ -12,7 +12,7 @@ _MOST = 10_000
 Place = tuple[str, frozenset[str]]
 
 
-class RestingLogs:
+class LogCache:
     """Remembers the content of a log as long as its job has the same pods, all of which have ended.
 
     A deployment takes several looks, and a read of a log several requests.

@@ -25,7 +25,7 @@ from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAP
 from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.validation import Resources
-from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.main import DriverBuilder
 from streamjob_operator.metrics import Metrics
 from streamjob_operator.reconciling.acting import Actor
@@ -34,7 +34,7 @@ from streamjob_operator.reconciling.pod_dry_run import Admissions
 from streamjob_operator.reconciling.reconciler import Decide, JobReconciler
 from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconciler
 from streamjob_operator.settings import Settings
-from streamjob_operator.storage.job_stores import Snapshots
+from streamjob_operator.storage.job_stores import JobStores
 
 _Result = TypeVar("_Result")
 NAMESPACE, NAME = "a", "orders"
@@ -196,7 +196,7 @@ class Bench:
         self.index = SnapshotIndex()
         self.metrics = Metrics(now=self.clock)
         drivers = Drivers(send=self._send)
-        stored = Snapshots(self.cluster, self._open, ambient=ambient)
+        stored = JobStores(self.cluster, self._open, ambient=ambient)
         events = EventRecorder(self.cluster, now=self.time, pause=0)
         self.evaluations = Evaluations(evaluated_here)
         tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
@@ -257,7 +257,7 @@ class Bench:
             if kind == STREAM_SNAPSHOT:
                 self.index.put(self.cluster.objects[(kind, namespace, name)])
                 await self.snapshots.reconcile(namespace, name)
-        self.now += 1.0 if delay is None else 0.0 if delay == Loops.GONE else min(delay, 5.0)
+        self.now += 1.0 if delay is None else 0.0 if delay == WorkLoops.GONE else min(delay, 5.0)
 
     def _exists(self) -> bool:
         return (STREAM_JOB, NAMESPACE, NAME) in self.cluster.objects

@@ -25,7 +25,7 @@ from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
 from streamjob_operator.resources.base import Reference
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.storage.disposal import NotDisposable
-from streamjob_operator.storage.job_stores import NotInReach, Snapshots
+from streamjob_operator.storage.job_stores import JobStores, NotInReach
 
 LOCATION = "s3://bucket/snapshots"
 
@@ -44,13 +44,13 @@ def job(tmp_path: Path) -> Job:
 
 
 class Bench:
-    """Snapshots over directories that represent buckets; records the variables with which stores were opened."""
+    """Job stores over directories that represent buckets; records the variables with which stores were opened."""
 
     def __init__(self, root: Path, *, ambient: bool = True) -> None:
         self.cluster = FakeCluster()
         self.opened: list[tuple[str, Mapping[str, str]]] = []
         self._root = root
-        self.snapshots = Snapshots(self.cluster, self.open, ambient=ambient)
+        self.snapshots = JobStores(self.cluster, self.open, ambient=ambient)
 
     def open(self, uri: str, environment: Mapping[str, str]) -> Store:
         self.opened.append((uri, environment))

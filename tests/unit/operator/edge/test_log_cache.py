@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.models.clocks import SettableClock
 
 from streamjob_operator.decisions.observation import DriverPod, PodPhase, StoredLog
-from streamjob_operator.storage.log_cache import RestingLogs
+from streamjob_operator.storage.log_cache import LogCache
 
 PLACE = "s3://bucket/a"
 LOG = StoredLog(attempt=3, epoch=2)
@@ -15,7 +15,7 @@ LIVE = DriverPod(name="orders-driver-4", attempt=4, uid="p4", phase=PodPhase.PEN
 
 def test_a_log_that_nobody_writes_to_is_read_once_in_a_while() -> None:
     clock = SettableClock(100.0)
-    logs = RestingLogs(10.0, clock)
+    logs = LogCache(10.0, clock)
     logs.keep("u1", PLACE, (ENDED,), LOG)
 
     clock.now += 9.9
@@ -25,7 +25,7 @@ def test_a_log_that_nobody_writes_to_is_read_once_in_a_while() -> None:
 
 
 def test_the_log_of_a_driver_that_may_live_is_read_every_time() -> None:
-    logs = RestingLogs(10.0, SettableClock(100.0))
+    logs = LogCache(10.0, SettableClock(100.0))
     logs.keep("u1", PLACE, (ENDED,), LOG)
     logs.keep("u1", PLACE, (ENDED, LIVE), LOG)
 
@@ -34,7 +34,7 @@ def test_the_log_of_a_driver_that_may_live_is_read_every_time() -> None:
 
 
 def test_behind_another_driver_or_in_another_place_a_log_is_another_one() -> None:
-    logs = RestingLogs(10.0, SettableClock(100.0))
+    logs = LogCache(10.0, SettableClock(100.0))
     logs.keep("u1", PLACE, (), LOG)
 
     assert logs.find("u1", PLACE, (ENDED,)) is None

@@ -13,7 +13,7 @@ from tests.unit.stored.job import Job
 from streamjob.protocol.log import JobId
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
 from streamjob_operator.evaluation.validation import read_problems
-from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.storage.disposal import NotDisposable
 
@@ -115,7 +115,7 @@ def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_pa
 
     async def scenario() -> None:
         await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
-        assert await bench.snapshots.reconcile(NAMESPACE, "theirs") != Loops.GONE
+        assert await bench.snapshots.reconcile(NAMESPACE, "theirs") != WorkLoops.GONE
         await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "theirs")
         with pytest.raises(NotDisposable):
             await bench.snapshots.reconcile(NAMESPACE, "theirs")

@@ -26,7 +26,7 @@ from streamjob_operator.decisions import Decision, Resource
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.history import KEPT
 from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.machinery.work_queue import Loops
+from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.settings import Settings
 
 
@@ -303,7 +303,7 @@ def test_a_deleted_job_is_stopped_before_its_finalizer_goes(bench: Bench) -> Non
 
         assert bench.driver is not None
         assert bench.driver.stopped
-        assert await bench.jobs.reconcile(NAMESPACE, NAME) == Loops.GONE
+        assert await bench.jobs.reconcile(NAMESPACE, NAME) == WorkLoops.GONE
         assert b"streamjob_controller_jobs{" not in bench.metrics.text()
 
     asyncio.run(scenario())

@@ -1,11 +1,11 @@
-"""Loops over objects: one reconcile at a time for each, woken by events."""
+"""WorkLoops over objects: one reconcile at a time for each, woken by events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from streamjob_operator.machinery.work_queue import Loops, Pace
+from streamjob_operator.machinery.work_queue import Pace, WorkLoops
 
 PACE = Pace(interval=15, jitter=0.0, pause=0.0)
 
@@ -17,7 +17,7 @@ class Bench:
         self.delays: list[float] = []
         self.waiting = asyncio.Event()
         self.failures: list[Exception] = []
-        self.loops: Loops[str] = Loops(
+        self.loops: WorkLoops[str] = WorkLoops(
             reconcile,
             pace=PACE,
             concurrency=concurrency,
@@ -177,7 +177,7 @@ def test_an_object_that_is_gone_has_no_loop_until_it_is_back() -> None:
 
         async def reconcile(_key: str) -> float | None:
             done.set()
-            return Loops.GONE
+            return WorkLoops.GONE
 
         bench = Bench(reconcile)
         bench.loops.wake("a")
@@ -258,7 +258,7 @@ def test_an_object_with_an_event_takes_precedence_over_those_that_are_only_looke
             for _ in range(30):
                 await asyncio.sleep(0)
 
-        loops: Loops[str] = Loops(reconcile, pace=PACE, concurrency=1, wait=wait)
+        loops: WorkLoops[str] = WorkLoops(reconcile, pace=PACE, concurrency=1, wait=wait)
         for key in ("a", "b", "c", "d", "slow"):
             loops.wake(key)
         await settle()
@@ -292,7 +292,7 @@ def test_those_that_are_only_looked_at_again_do_not_wait_for_ever() -> None:
         async def wait(event: asyncio.Event, _seconds: float) -> None:
             await asyncio.sleep(0)
 
-        loops: Loops[str] = Loops(reconcile, pace=PACE, concurrency=1, wait=wait)
+        loops: WorkLoops[str] = WorkLoops(reconcile, pace=PACE, concurrency=1, wait=wait)
         for key in ("patient", "busy 1", "busy 2", "busy 3"):
             loops.wake(key)
         while order.count("patient") < 3:
