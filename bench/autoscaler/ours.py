@@ -11,8 +11,8 @@ from streamjob.autoscaling.load import ChainLoad, LoadReport, SourceLoad
 from streamjob.autoscaling.memory import Memory
 from streamjob.autoscaling.policy import Means, Policy
 
-RESTARTS = Policy(max_parallelism=MOST_SLOTS, means=(Means.RESTART,))
-IN_PLACE = Policy(max_parallelism=MOST_SLOTS, means=(Means.IN_PLACE, Means.RESTART), target_utilization=0.8)
+RESTARTS = Policy(max=MOST_SLOTS, means=(Means.RESTART,))
+IN_PLACE = Policy(max=MOST_SLOTS, means=(Means.IN_PLACE, Means.RESTART), target_utilization=0.8)
 
 
 def load_of(world: World, seen: Tick) -> LoadReport:

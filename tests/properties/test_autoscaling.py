@@ -48,8 +48,8 @@ def lives(draw: st.DrawFn) -> Life:
     least = draw(st.integers(1, 6))
     most = draw(st.integers(least, 40))
     policy = Policy(
-        min_parallelism=least,
-        max_parallelism=most,
+        min=least,
+        max=most,
         target_utilization=draw(st.floats(0.3, 0.95)),
         max_lag=draw(st.floats(5, 300)),
         scale_down_delay=draw(st.floats(60, 1800)),
@@ -76,7 +76,7 @@ def test_slots_are_never_out_of_bounds(life: Life, partitions: int | None, state
         if decision.slots is not None:
             bounds = limit_of(life.policy, load)
             assert bounds.least <= decision.slots <= bounds.most
-            assert decision.slots <= min(life.policy.max_parallelism, life.policy.quota_cpu or 60, partitions or 60)
+            assert decision.slots <= min(life.policy.max, life.policy.quota_cpu or 60, partitions or 60)
             assert decision.slots != load.slots
             assert decision.means in life.policy.means
 

@@ -91,7 +91,7 @@ class Limit:
 
 def limit_of(policy: Policy, load: LoadReport) -> Limit:
     """Return the bounds for the number of slots: the policy, its quota, the partitions of sources and state."""
-    most, cause = policy.max_parallelism, "maxParallelism of the autoscaling"
+    most, cause = policy.max, "`max` of the autoscaling"
     if policy.quota_cpu is not None and int(policy.quota_cpu) < most:
         most, cause = int(policy.quota_cpu), "the quota of processors"
     if load.max_parallelism is not None and load.max_parallelism < most:
@@ -102,7 +102,7 @@ def limit_of(policy: Policy, load: LoadReport) -> Limit:
         partitions = sum(source.partitions or 0 for source in load.sources)
         if 0 < partitions < most:
             most, cause = partitions, "the partitions of the sources"
-    return Limit(min(policy.min_parallelism, max(most, 1)), max(most, 1), cause)
+    return Limit(min(policy.min, max(most, 1)), max(most, 1), cause)
 
 
 def restart_seconds(memory: Memory) -> float:

@@ -52,8 +52,8 @@ class Period(_Fields):
 class Policy(_Fields):
     """Limits and goals of automatic scaling."""
 
-    min_parallelism: int = Field(default=1, ge=1, description="Fewest task slots.")
-    max_parallelism: int = Field(default=8, ge=1, description="Most task slots.")
+    min: int = Field(default=1, ge=1, description="Fewest task slots.")
+    max: int = Field(default=8, ge=1, description="Most task slots.")
     target_utilization: float = Field(
         default=0.75, ge=0.1, le=0.95, description="Share of the capacity that the load uses after a change."
     )
@@ -86,10 +86,8 @@ class Policy(_Fields):
 
     @model_validator(mode="after")
     def _bounds_fit(self) -> Self:
-        if self.min_parallelism > self.max_parallelism:
-            raise ValueError(
-                f"minParallelism {self.min_parallelism} is above maxParallelism {self.max_parallelism}; swap them"
-            )
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}; swap them")
         return self
 
     @property

@@ -48,7 +48,7 @@ def advise_command(
     token_file: TokenFile = None,
     policy_file: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="YAML file with limits and goals, like minParallelism, maxLag."),
+        typer.Option("--policy", metavar="FILE", help="YAML file with limits and goals, like max, maxLag."),
     ] = None,
     slots: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Task slots of the running job. Default: as in its graph.")
@@ -132,7 +132,7 @@ def _watched(client: ControlClient, slots: int | None, interval: float, seconds:
     begun = time.time()
     while True:
         now = time.time()
-        yield load_of(client.job(), client.metrics(), now=now, slots=slots)
+        yield load_of(client.job(), now=now, slots=slots)
         if seconds is not None and time.time() + interval > begun + seconds:
             return
         time.sleep(interval)

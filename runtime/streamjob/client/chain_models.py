@@ -77,6 +77,8 @@ class ChainView(View):
     watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
     inputs: tuple[InputView, ...] = ()
     last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
+    batches: int = Field(default=0, description="Batches in this process.")
+    batch_seconds: float = Field(default=0.0, description="Duration of all these batches, added up.")
     backpressured: float = Field(
         default=0.0, description="Share, 0 to 1, of the last ten seconds that it waited for the chains that read it."
     )

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from streamjob.autoscaling import ChainLoad, LoadReport, SourceLoad
 from streamjob.client.models import ChainView, InputView, JobState, JobView
 from streamjob.durations import parse_duration
 
-_BATCHES = re.compile(r'^streamjob_batch_duration_seconds_(count|sum)\{chain="((?:[^"\\]|\\.)*)"\} (\S+)', re.MULTILINE)
 
-
-def load_of(job: JobView, metrics: str, *, now: float, slots: int | None = None) -> LoadReport:
+def load_of(job: JobView, *, now: float, slots: int | None = None) -> LoadReport:
     """Return the load of a job.
 
     Args:
         job: the answer of `GET /v1/job`.
-        metrics: the answer of `GET /metrics`: number and duration of batches.
         now: seconds since 1970.
         slots: its task slots, if its graph does not contain them.
     """
-    figures = {(chain, kind): float(value) for kind, chain, value in _BATCHES.findall(metrics)}
     last = job.last_checkpoint
     return LoadReport(
         time=now,
@@ -30,8 +24,8 @@ def load_of(job: JobView, metrics: str, *, now: float, slots: int | None = None)
             ChainLoad(
                 uid=chain.uid,
                 rows=chain.records_in,
-                batches=int(figures.get((chain.uid, "count"), 0)),
-                seconds=figures.get((chain.uid, "sum"), 0.0),
+                batches=chain.batches,
+                seconds=chain.batch_seconds,
                 backpressured_seconds=chain.backpressured_seconds,
             )
             for chain in job.chains

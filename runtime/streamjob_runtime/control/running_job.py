@@ -98,7 +98,7 @@ class RunningJob:
             state=status.lifecycle.state,
             name=runner.job.name,
             namespace=runner.job.namespace,
-            graph=self._graph,
+            graph=self._graph if epoch is None else _with_partitions(self._graph, epoch.partitions),
             attempt=runner.attempt,
             epoch=status.epoch,
             restarts=status.lifecycle.restarts,
@@ -263,6 +263,11 @@ def _savepoint_location(location: str | None) -> str | None:
 def _rewriting(epoch: EpochView | None) -> RewritingView | None:
     rewriting = None if epoch is None else epoch.rewriting
     return None if rewriting is None else RewritingView(partitions=rewriting[0], max_parallelism=rewriting[1])
+
+
+def _with_partitions(graph: dict[str, Any], partitions: int | None) -> dict[str, Any]:
+    """Return the graph with the number of state partitions in force: without one in the file, the snapshot's."""
+    return graph if partitions is None else graph | {"maxParallelism": partitions}
 
 
 def _has_finished(epoch: EpochView, uid: ChainUid) -> bool:

@@ -93,6 +93,8 @@ def chain_view(
             for uid, chain, has_ended in (*inputs, *channels)
         ),
         last_batch_ms=figures.last_batch_ms,
+        batches=figures.batches,
+        batch_seconds=figures.batch_seconds,
         backpressured=figures.backpressured,
         backpressured_seconds=figures.waited,
         records_dropped_late=_by_operator(plan, figures.dropped_late, graph or {}),

@@ -109,12 +109,14 @@ class EpochView:
         emission: their emissions, cuts and channels.
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
+        partitions: the number of state partitions; None until it is known.
     """
 
     chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
     emission: EmissionLock | None = None
     restored: Restored | None = None
     rewriting: tuple[int, int] | None = None
+    partitions: int | None = None
 
 
 class Epoch(ChainListener, CheckpointListener):
@@ -253,7 +255,7 @@ class Epoch(ChainListener, CheckpointListener):
     def _run_assembled(
         self, spark: SparkSession, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
     ) -> EpochOutcome:
-        self._view = replace(self._view, emission=assembled.emission)
+        self._view = replace(self._view, emission=assembled.emission, partitions=max_parallelism)
         self._checkpoints = Checkpoints(
             acknowledgers=assembled.acknowledgers,
             emission=assembled.emission,

@@ -26,6 +26,8 @@ class ChainFigures:
         backpressured: fraction of the time spent waiting for readers, 0 to 1.
         watermarks: its inputs' watermarks, in ms since 1970.
         last_batch_ms: duration of its last batch, in ms.
+        batches: number of its batches.
+        batch_seconds: their durations, added up.
         positions: its positions in the partitions of its sources.
         idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
@@ -42,6 +44,8 @@ class ChainFigures:
     backpressured: float = 0.0
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
     last_batch_ms: int | None = None
+    batches: int = 0
+    batch_seconds: float = 0.0
     positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     dropped_late: Sequence[tuple[str, int]] = ()
@@ -82,6 +86,8 @@ class ChainMeter:
             waited=self._waited_before + emission.blocked_seconds(chain.uid),
             watermarks=dict(chain.watermarks_now()),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
+            batches=before.batches + len(batches),
+            batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
             positions=self._positions(chain) or before.positions,
             dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
         )
@@ -98,6 +104,8 @@ class ChainMeter:
             waited=before.waited,
             watermarks=before.watermarks,
             last_batch_ms=before.last_batch_ms,
+            batches=before.batches,
+            batch_seconds=before.batch_seconds,
             positions=before.positions,
             dropped_late=before.dropped_late,
         )
@@ -136,6 +144,8 @@ class ChainMeter:
         waited: float,
         watermarks: Mapping[OperatorUid, int],
         last_batch_ms: int | None,
+        batches: int,
+        batch_seconds: float,
         positions: Mapping[OperatorUid, Positions],
         dropped_late: Sequence[tuple[str, int]],
     ) -> None:
@@ -155,6 +165,8 @@ class ChainMeter:
             backpressured=min(1.0, self._waits.per_second),
             watermarks=watermarks,
             last_batch_ms=last_batch_ms,
+            batches=batches,
+            batch_seconds=batch_seconds,
             positions=positions,
             idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
             dropped_late=dropped_late,

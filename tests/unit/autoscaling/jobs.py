@@ -11,7 +11,7 @@ from bench.autoscaler.world import Kind, World
 from streamjob.autoscaling import Decision, LoadReport, Means, Memory, Policy, decide
 
 TICK = 10
-RESTARTS = Policy(max_parallelism=60, means=(Means.RESTART,))
+RESTARTS = Policy(max=60, means=(Means.RESTART,))
 Change = Callable[[LoadReport], LoadReport]
 
 

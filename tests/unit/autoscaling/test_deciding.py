@@ -105,7 +105,7 @@ def test_the_skew_of_a_topic_is_named_where_more_slots_do_not_help() -> None:
 
 
 def test_a_change_in_place_is_preferred_where_it_is_possible() -> None:
-    policy = Policy(max_parallelism=60)
+    policy = Policy(max=60)
     made = Life(hours((0.5, 40_000), (0.5, 100_000)), policy, IN_PLACE).run()
 
     assert {decision.means for decision in moves(made)} == {Means.IN_PLACE}
@@ -118,7 +118,7 @@ def test_a_change_in_place_is_preferred_where_it_is_possible() -> None:
 
 
 def test_without_a_permitted_means_the_state_is_limited() -> None:
-    policy = Policy(max_parallelism=60, means=(Means.IN_PLACE,))
+    policy = Policy(max=60, means=(Means.IN_PLACE,))
     made = Life(hours((0.5, 40_000), (0.2, 100_000)), policy, CALM).run()
 
     assert moves(made) == []

@@ -18,14 +18,14 @@ from streamjob.cli import advise as cli
 from streamjob.cli.main import app
 from streamjob.client.client import ControlClient
 
-POLICY = "maxParallelism: 60\nmeans: [Restart]\n"
+POLICY = "max: 60\nmeans: [Restart]\n"
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Return a trace of a job that is not scaled while its load rises above its capacity."""
     file = tmp_path / "trace.jsonl"
-    reports = Life(hours((0.5, 40_000), (0.2, 120_000)), Policy(max_parallelism=6), CALM).run()
+    reports = Life(hours((0.5, 40_000), (0.2, 120_000)), Policy(max=6), CALM).run()
     file.write_text("".join(json.dumps(write_load(load)) + "\n" for load, _ in reports))
     (tmp_path / "policy.yaml").write_text(POLICY)
     return file
@@ -80,7 +80,7 @@ def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ("minParallelism: 9\nmaxParallelism: 3\n", "minParallelism 9 is above maxParallelism 3"),
+        ("min: 9\nmax: 3\n", "min 9 is above max 3"),
         ("maxLags: 3s\n", "maxLags: Extra inputs are not permitted"),
         ("excludedPeriods: [{start: 61 * * * *, duration: 1h}]\n", "excludedPeriods.0.start"),
         ("a: [", "is no YAML"),
@@ -105,8 +105,7 @@ def test_a_trace_and_a_running_job_exclude_each_other(trace: Path) -> None:
 
 def test_a_running_job_is_asked_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/metrics":
-            return httpx.Response(200, text=METRICS)
+        assert request.url.path == "/v1/job"
         return httpx.Response(200, json=JOB)
 
     @contextmanager
@@ -126,12 +125,6 @@ def test_a_running_job_is_asked_and_recorded(tmp_path: Path, monkeypatch: pytest
     assert (load.checkpoint_interval, load.sources[0].largest_lag, load.sources[0].partitions) == (10, 20, 2)
 
 
-METRICS = """\
-# TYPE streamjob_batch_duration_seconds histogram
-streamjob_batch_duration_seconds_bucket{chain="counts",le="0.1"} 0.0
-streamjob_batch_duration_seconds_count{chain="counts"} 12.0
-streamjob_batch_duration_seconds_sum{chain="counts"} 3.5
-"""
 JOB = {
     "state": "RUNNING",
     "name": "job",
@@ -145,6 +138,8 @@ JOB = {
             "uid": "counts",
             "operators": ["counts"],
             "batch": 11,
+            "batches": 12,
+            "batchSeconds": 3.5,
             "recordsIn": 700,
             "inputs": [
                 {

@@ -148,5 +148,6 @@ class FakeRuntime:
             chains=self.chains,
             emission=emission,
             rewriting=None,
+            partitions=None,
             restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
         )

@@ -89,6 +89,15 @@ def test_a_job_that_has_not_begun_has_no_chains(world: JobOfThreeChains) -> None
     assert (world.control.job().chains, world.control.job().channels) == ((), ())
 
 
+def test_the_graph_has_the_state_partitions_in_force(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    assert world.control.job().graph["maxParallelism"] == world.runner.job.loaded.spec.max_parallelism
+
+    world.runner.epoch.partitions = 7
+
+    assert world.control.job().graph["maxParallelism"] == 7
+
+
 def test_all_chains_are_shown_each_behind_those_that_it_reads(world: JobOfThreeChains) -> None:
     world.begin_epoch()
 
@@ -241,6 +250,7 @@ def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world
     chain = world.chain(CLEAN)
 
     assert (chain.records_in, chain.records_out, chain.last_batch_ms) == (107, 65, 250)
+    assert (chain.batches, chain.batch_seconds) == (2, 0.5)
 
 
 def test_time_that_was_waited_adds_up_over_epochs(world: JobOfThreeChains) -> None:
