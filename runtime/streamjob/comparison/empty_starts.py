@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamjob.comparison.operator_matching import Keeper, Matched
 from streamjob.comparison.refusals import NewStateInOldChain
-from streamjob.comparison.verdicts import Finding, Kind, Verdict
+from streamjob.comparison.verdicts import Finding, Kind, Verdict, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import OperatorUid
 
@@ -76,9 +76,9 @@ def _findings(
     for number, cause in causes.items():
         for uid in sorted(planned[number].uids):
             if not _may_start_empty(planned[number]):
-                yield _refused(uid, _only_in_a_new_chain(cause, planned[number]))
+                yield refused(Kind.OPERATOR, uid, _only_in_a_new_chain(cause, planned[number]))
             else:
-                yield _empty(uid, cause) if allow else _refused(uid, cause)
+                yield _empty(uid, cause) if allow else refused(Kind.OPERATOR, uid, cause)
     for number, had in matched.numbers.items():
         if number != had and number not in causes:
             for uid in planned[number].uids:
@@ -112,7 +112,3 @@ def _empty(uid: OperatorUid, cause: CannotRestore) -> Finding:
     if isinstance(cause, NewStateInOldChain):
         return Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.NEW, why=BEGINS)
     return Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.DROPPED, why=given_up(cause))
-
-
-def _refused(uid: OperatorUid, cause: CannotRestore) -> Finding:
-    return Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REFUSED, why=cause.what, refusal=cause)

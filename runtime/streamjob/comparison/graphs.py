@@ -21,7 +21,7 @@ from streamjob.comparison.refusals import (
     UnfinishedBeforeFinished,
 )
 from streamjob.comparison.snapshot_job import SnapshotJob, inputs_read, keeps_state, records_in_flight
-from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.graph import graph_of
@@ -94,7 +94,7 @@ class _Comparing:
         former = self._former
         kind, uid = Kind.SOURCE, source.uid
         if (error := self._refusal(kind, uid)) is not None:
-            return _refused(kind, uid, error)
+            return refused(kind, uid, error)
         if uid not in former.parts:
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it is read from its beginning")
         before = former.parts[uid][1]
@@ -108,7 +108,7 @@ class _Comparing:
                 f"{before.get('format')}",
                 "give the source another uid, so that it is read from its beginning",
             )
-            return _refused(kind, uid, error)
+            return refused(kind, uid, error)
         why = ["it continues from its position", *_changes(before, self._fields("sources", uid))]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
             why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")
@@ -118,14 +118,14 @@ class _Comparing:
         former, kind, uid = self._former, Kind.OPERATOR, operator.uid
         chain = self._chain_of[uid]
         if (error := self._refusal(kind, uid)) is not None:
-            return _refused(kind, uid, error)
+            return refused(kind, uid, error)
         if (error := self._new_state(operator, chain)) is not None:
             if not self._allow:
-                return _refused(kind, uid, error)
+                return refused(kind, uid, error)
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=BEGINS)
         if (error := self._other_mode(uid, chain)) is not None:
             if not self._allow:
-                return _refused(kind, uid, error)
+                return refused(kind, uid, error)
             self._empty[chain.uid][uid] = error
             return Finding(kind=kind, uid=uid, verdict=Verdict.DROPPED, why=given_up(error))
         if uid not in former.parts:
@@ -147,7 +147,7 @@ class _Comparing:
     def _sink(self, sink: SinkSpec) -> Finding:
         kind, uid = Kind.SINK, sink.uid
         if (error := self._refusal(kind, uid)) is not None:
-            return _refused(kind, uid, error)
+            return refused(kind, uid, error)
         if uid not in self._former.parts:
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it receives rows from now on")
         why = [
@@ -187,7 +187,7 @@ class _Comparing:
             "the job has no such channel",
             "start from a savepoint of the job as it was: it has nothing in flight",
         )
-        return _refused(Kind.CHANNEL, name, error)
+        return refused(Kind.CHANNEL, name, error)
 
     def _gone(self) -> Iterator[Finding]:
         """Yield findings for the parts that the job no longer has."""
@@ -200,7 +200,7 @@ class _Comparing:
             if uid in self._chain_of:
                 continue
             if uid in homeless and not self._allow:
-                yield _refused(kind, uid, error)
+                yield refused(kind, uid, error)
             else:
                 what = {Kind.SOURCE: "its position is", Kind.OPERATOR: "its state is", Kind.SINK: "nothing is"}[kind]
                 cost = ": earlier rows of open groups are missing in later results"
@@ -346,10 +346,6 @@ def begins_to_keep(operator: OperatorUid, chain: ChainUid) -> NewStateInOldChain
         f"give {operator!r} `chain: false`: in a chain of its own it starts without state; or start it without state "
         "in this one with --allow-non-restored-state",
     )
-
-
-def _refused(kind: Kind, uid: str, error: CannotRestore) -> Finding:
-    return Finding(kind=kind, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
 
 
 def _in_flight(channel: Any) -> str:

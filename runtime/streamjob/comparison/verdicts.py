@@ -55,6 +55,11 @@ class Finding:
     refusal: StreamJobError | None = None
 
 
+def refused(kind: Kind, uid: str, error: StreamJobError) -> Finding:
+    """Return the finding for a part that keeps the job from starting."""
+    return Finding(kind=kind, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The origin of a chain in the snapshot.

@@ -20,7 +20,7 @@ from streamjob.comparison.graphs import begins_to_keep
 from streamjob.comparison.operator_matching import Keeper, Matched, match, not_told
 from streamjob.comparison.refusals import StateChanged, StateGone, StateNotTold
 from streamjob.comparison.state_forms import differences, tells_more
-from streamjob.comparison.verdicts import Finding, Kind, Verdict
+from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.plan import ChainPlan
@@ -254,7 +254,7 @@ def _not_fitting(uids: Set[OperatorUid], reason: str) -> StateChanged:
 
 def _refused(uids: Any, error: StateChanged | Any) -> Iterator[Finding]:
     for uid in sorted(uids):
-        yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+        yield refused(Kind.OPERATOR, uid, error)
 
 
 def _list(uids: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from streamjob.comparison.verdicts import Finding, Kind, Verdict
+from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import StreamJobError
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Previews
@@ -31,4 +31,4 @@ def preview_sinks(
             if isinstance(sink, Previews):
                 sink.preview(context, schema)
         except StreamJobError as error:
-            yield Finding(kind=Kind.SINK, uid=spec.uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+            yield refused(Kind.SINK, spec.uid, error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamjob.clock import Clock
 from streamjob.comparison.graphs import compare
-from streamjob.comparison.verdicts import Comparison, Finding, Kind, Verdict
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.ids import Key
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import Plan
@@ -90,4 +90,4 @@ def _refused(error: NotTaken, spec: JobSpec) -> Iterator[Finding]:
         Kind.OPERATOR: [each.uid for each in spec.operators],
     }
     for uid in parts.get(error.concerns, [spec.name]):
-        yield Finding(kind=error.concerns, uid=uid, verdict=Verdict.REFUSED, why=error.what, refusal=error)
+        yield refused(error.concerns, uid, error)
