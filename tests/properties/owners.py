@@ -190,7 +190,8 @@ class EpochRun:
         assert self.world.log[completion.record.seq] == completion.record, "a stray record passed for a completion"
         self.world.completed += 1
         self.staged = []
-        yield from commit(completion, manifest)
+        yield from commit(manifest.id, manifest.sinks)
+        self.claim.committed(manifest.id)
         return completion
 
     def _complete(self, manifest: Manifest, place: str | None) -> Generator[Effect, object, Completion]:

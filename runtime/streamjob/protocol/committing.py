@@ -17,9 +17,9 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.ownership import Claim, Completion, IllegalStep
+from streamjob.protocol.ownership import Claim
 from streamjob.protocol.stored_manifests import read_completed
-from streamjob.snapshot.manifest import Manifest
+from streamjob.snapshot.manifest import SinkState
 from streamjob.store.effects import StoreEffect
 
 
@@ -54,13 +54,17 @@ class Recovered:
     uncommittable: str | None = None
 
 
-def commit(completion: Completion, manifest: Manifest) -> Generator[Commit, object, None]:
-    """Commit a completion of this epoch; repeat it if a sink failed. Nothing else completes until it succeeds."""
-    if (completion.record.epoch, completion.record.id) != (manifest.epoch, manifest.id):
-        raise IllegalStep(f"{completion!r} is not what the manifest of {manifest.epoch}-{manifest.id} completes")
-    yield from _commit_all(manifest)
-    if completion.claim.uncommitted == completion.record:
-        completion.claim.committed(manifest.id)
+def commit(checkpoint: CheckpointId, sinks: Iterable[SinkState]) -> Generator[Commit, object, None]:
+    """Commit a completed checkpoint's committables in all sinks; repeat it if a sink failed.
+
+    Nothing else completes until it succeeds, and `Claim.committed` has been called.
+
+    Args:
+        checkpoint: the checkpoint.
+        sinks: the checkpoint's committables.
+    """
+    for sink in sinks:
+        yield Commit(sink.uid, checkpoint, sink.committables)
 
 
 def recover(
@@ -95,15 +99,10 @@ def recover(
                 raise
             uncommittable = error.what
         else:
-            yield from _commit_all(manifest)
+            yield from commit(manifest.id, manifest.sinks)
             checkpoint = record.id
             known.extend(sink.uid for sink in manifest.sinks)
         claim.committed(record.id)
     for sink in dict.fromkeys(known):
         yield Abort(sink, claim.epoch)
     return Recovered(checkpoint, uncommittable)
-
-
-def _commit_all(manifest: Manifest) -> Generator[Commit, object, None]:
-    for sink in manifest.sinks:
-        yield Commit(sink.uid, manifest.id, sink.committables)

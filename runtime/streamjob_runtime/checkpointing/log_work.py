@@ -15,7 +15,7 @@ from streamjob.clock import Clock
 from streamjob.errors import Superseded
 from streamjob.ids import CheckpointId
 from streamjob.protocol import messages as m
-from streamjob.protocol.committing import Commit
+from streamjob.protocol.committing import Commit, commit
 from streamjob.protocol.creating import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
@@ -168,8 +168,7 @@ class LogWork:
             sinks: the checkpoint's committables.
         """
         try:
-            for sink in sinks:
-                yield Commit(sink.uid, checkpoint, sink.committables)
+            yield from commit(checkpoint, sinks)
             self._names.committed(checkpoint)
         except Exception as error:
             self._listener.post(m.CommitFailed(now=self._clock(), id=checkpoint, message=describe(error)))

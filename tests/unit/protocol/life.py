@@ -93,7 +93,8 @@ class JobEpoch:
     def complete(self, manifest: Manifest, place: str | None = None) -> Completion:
         program = complete_snapshot(self.claim, self.registry, manifest, 2.0, savepoint_uri=place)
         completion = drive(self.store, program)
-        drive(self.store, commit(completion, manifest), perform=self.sink.append)
+        drive(self.store, commit(manifest.id, manifest.sinks), perform=self.sink.append)
+        self.claim.committed(manifest.id)
         return completion
 
     def checkpoint(self, *contents: str) -> Manifest:

@@ -39,16 +39,17 @@ def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earl
 def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:
     owner = JobEpoch(store)
     manifest = owner.begin("a")
-    completion = drive(store, complete_snapshot(owner.claim, owner.registry, manifest, 2.0))
+    drive(store, complete_snapshot(owner.claim, owner.registry, manifest, 2.0))
 
     def fail(effect: Commit) -> None:
         raise OSError("the sink is away")
 
     with pytest.raises(OSError, match="away"):
-        drive(store, commit(completion, manifest), perform=fail)
+        drive(store, commit(manifest.id, manifest.sinks), perform=fail)
     with pytest.raises(IllegalStep, match="not yet committed"):
         owner.checkpoint("b")
-    drive(store, commit(completion, manifest), perform=owner.sink.append)
+    drive(store, commit(manifest.id, manifest.sinks), perform=owner.sink.append)
+    owner.claim.committed(manifest.id)
     assert owner.claim.uncommitted is None
 
 
