@@ -15,8 +15,6 @@ from streamjob_runtime.spark.empty_store import write_empty_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
-
 
 def begin_empty(
     spark: SparkSession, place: Path, location: str, batch: BatchId, numbers: Collection[int], described: Path
@@ -33,7 +31,8 @@ def begin_empty(
     """
     if not numbers:
         return
-    partitions = int(read_offsets(place, batch).metadata["conf"][_PARTITIONS])
+    partitions = read_offsets(place, batch).partitions
+    assert partitions is not None, "a checkpoint that a job wrote names its number of partitions"
     with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as scratch:
         empty = write_empty_store(spark, Path(scratch))
         put_empty_state(place, location, batch, numbers, described, empty, partitions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ from streamjob_runtime.spark.gateway import read_as_stored, repartition_state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARTITIONS = "spark.sql.shuffle.partitions"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 log = logging.getLogger("streamjob")
@@ -76,7 +75,7 @@ def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitio
         StateNotRewritable: an operator's state cannot be rewritten.
         StateRewrittenWrongly: rewritten state differs from the original.
     """
-    states = [_State(spark, chain) for chain in chains if _recorded(chain) not in (None, partitions)]
+    states = [_State(spark, chain) for chain in chains if _partitions(chain) not in (None, partitions)]
     for state in states:
         check_rewritable(state.operators(), partitions)
     return {state.chain.uid: state.rewrite(partitions) for state in states}
@@ -89,7 +88,7 @@ def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
         StateNotRewritable: an operator's state cannot be rewritten.
     """
     for chain in chains:
-        if _recorded(chain) in (None, partitions):
+        if _partitions(chain) in (None, partitions):
             continue
         conf = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {})
         operators = [
@@ -110,7 +109,7 @@ class _State:
     def __init__(self, spark: SparkSession, chain: RestoredChain) -> None:
         self._spark = spark
         self.chain = chain
-        self._conf = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {})
+        self._offsets = read_offsets(chain.checkpoint, chain.batch)
         ids = read_commit(chain.checkpoint, chain.batch).state_ids or {}
         self._metadata = {each: read_operator_metadata(chain.checkpoint, each, chain.batch) for each in sorted(ids)}
 
@@ -119,7 +118,7 @@ class _State:
             StatefulOperator(
                 label=self._label(number),
                 name=metadata.name,
-                join_format=int(self._conf.get(_JOIN_FORMAT, JOIN_FORMAT)),
+                join_format=int(self._offsets.metadata.get("conf", {}).get(_JOIN_FORMAT, JOIN_FORMAT)),
                 keyed=metadata.name not in REWRITABLE or self._is_keyed(number, metadata),
             )
             for number, metadata in self._metadata.items()
@@ -127,7 +126,8 @@ class _State:
 
     def rewrite(self, partitions: int) -> BatchId:
         """Rewrite it; return the batch with the new state."""
-        chain, had = self.chain, int(self._conf[PARTITIONS])
+        chain, had = self.chain, self._offsets.partitions
+        assert had is not None, "only a chain with another number of partitions is rewritten"
         if not self._metadata:
             _record(chain, partitions)
             return chain.batch
@@ -204,15 +204,11 @@ def _measured(frame: DataFrame, partitions: int) -> dict[str, Contents]:
     return {family: Contents(rows, int(total), wrong) for family, rows, total, wrong in measured.collect()}
 
 
-def _recorded(chain: RestoredChain) -> int | None:
-    """Return the number of partitions fixed by a checkpoint."""
-    found = read_offsets(chain.checkpoint, chain.batch).metadata.get("conf", {}).get(PARTITIONS)
-    return None if found is None else int(found)
+def _partitions(chain: RestoredChain) -> int | None:
+    return read_offsets(chain.checkpoint, chain.batch).partitions
 
 
 def _record(chain: RestoredChain, partitions: int) -> None:
     """Change the number fixed by the checkpoint of a stateless chain; a hard link to the old entry does not change."""
     entry = read_offsets(chain.checkpoint, chain.batch)
-    conf = {**entry.metadata["conf"], PARTITIONS: str(partitions)}
-    file = chain.checkpoint / "offsets" / str(chain.batch)
-    write_anew(file, replace(entry, metadata={**entry.metadata, "conf": conf}).render())
+    write_anew(chain.checkpoint / "offsets" / str(chain.batch), entry.with_partitions(partitions).render())

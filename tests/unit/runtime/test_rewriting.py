@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamjob.ids import BatchId, ChainUid
-from streamjob_runtime.restoring.rewriting import PARTITIONS, RestoredChain, rewrite_state
+from streamjob_runtime.restoring.rewriting import RestoredChain, rewrite_state
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 
 NO_SPARK: Any = None
@@ -23,7 +23,7 @@ def chain(tmp_path: Path) -> RestoredChain:
     held, checkpoint = tmp_path / "held", tmp_path / "checkpoint"
     for log in ("offsets", "commits"):
         (checkpoint / log).mkdir(parents=True)
-    metadata = {"batchWatermarkMs": 7, "conf": {PARTITIONS: "2", "spark.other": "x"}}
+    metadata = {"batchWatermarkMs": 7, "conf": {"spark.sql.shuffle.partitions": "2", "spark.other": "x"}}
     held.write_text(f'v1\n{json.dumps(metadata)}\n{{"logOffset":3}}')
     os.link(held, checkpoint / "offsets" / "4")
     (checkpoint / "commits" / "4").write_text('v2\n{"nextBatchWatermarkMs":9,"stateUniqueIds":{}}')
@@ -38,7 +38,7 @@ def test_a_chain_without_state_goes_on_behind_its_batch_with_the_new_number(
     assert rewrite_state(NO_SPARK, [chain], 4) == {"clean": 4}
 
     entry = read_offsets(chain.checkpoint, chain.batch)
-    assert entry.metadata == {"batchWatermarkMs": 7, "conf": {PARTITIONS: "4", "spark.other": "x"}}
+    assert entry.metadata == {"batchWatermarkMs": 7, "conf": {"spark.sql.shuffle.partitions": "4", "spark.other": "x"}}
     assert entry.sources == ('{"logOffset":3}',)
     assert (tmp_path / "held").read_text() == before
 

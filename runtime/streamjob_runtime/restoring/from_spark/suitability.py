@@ -15,7 +15,6 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "RocksDBStateStoreProvider"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _NEWEST_JOIN_FORMAT = 2
-_PARTITIONS = "spark.sql.shuffle.partitions"
 _ANEW = "start the job from nothing, with --from none"
 
 
@@ -86,10 +85,9 @@ def partitions_of(offsets: OffsetEntry, uri: str) -> int:
     Raises:
         UnsupportedState: the checkpoint does not contain the number.
     """
-    text = str((offsets.metadata.get("conf") or {}).get(_PARTITIONS, ""))
-    if not text.isdigit():
+    if offsets.partitions is None:
         raise UnsupportedState(f"The checkpoint at {uri} does not say how many state partitions it has", _ANEW)
-    return int(text)
+    return offsets.partitions
 
 
 def _listed(kinds: Counter[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from streamjob_runtime.spark.checkpoint_dir.errors import (
 )
 from streamjob_runtime.spark.checkpoint_dir.text_files import json_object
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""The setting that a checkpoint fixes: the number of partitions of its state."""
 VOID_OFFSET = "-"
 """The offset log's entry for a source that has delivered nothing yet."""
 
@@ -49,6 +51,16 @@ class OffsetEntry:
             return tuple((name, offset) for name, _, offset in (line.partition(":") for line in self.sources))
         numbers = range(len(self.sources)) if directories is None else directories
         return tuple((str(number), offset) for number, offset in zip(numbers, self.sources, strict=True))
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of state partitions that the checkpoint fixes, or None if it names none."""
+        text = str((self.metadata.get("conf") or {}).get(PARTITIONS, ""))
+        return int(text) if text.isdigit() else None
+
+    def with_partitions(self, partitions: int) -> OffsetEntry:
+        """Return the entry with another number of state partitions."""
+        return replace(self, metadata={**self.metadata, "conf": {**self.metadata["conf"], PARTITIONS: str(partitions)}})
 
     def render(self) -> str:
         """Return the entry in Spark's form."""
