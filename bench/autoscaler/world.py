@@ -47,7 +47,7 @@ SPECIFIED = Kind(fixed=0.0, noise=0.0, restart_spread=0.0, checkpoint_interval=0
 
 @dataclass(slots=True)
 class Tick:
-    """What an autoscaler may see after a tick.
+    """The figures that an autoscaler sees after a tick.
 
     Args:
         time: seconds since the beginning.

@@ -67,7 +67,7 @@ class KnownStream:
 
 @dataclass
 class KnownChain:
-    """What the observer knows of a chain."""
+    """The observer's knowledge of a chain."""
 
     batch: BatchId = NO_BATCH
     committed: BatchId = NO_BATCH

@@ -13,7 +13,7 @@ from streamjob.autoscaling.policy import Policy
 def advise(policy: Policy, memory: Memory, load: LoadReport) -> Decision:
     """Return the decision for a job at the time of a report. Its memory does not expect that the move is made.
 
-    A move that is made is seen in the reports, whoever made it.
+    The reports show every move, also one that a user made.
 
     Args:
         policy: limits and goals.

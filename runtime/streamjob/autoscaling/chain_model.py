@@ -32,7 +32,7 @@ _NO_SUMS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ChainModel:
-    """What is known of a chain.
+    """A fitted model of a chain.
 
     A batch takes all records that have arrived, so `n` depends on the duration of the batch before it: a machine that
     is slow for a while makes batches both larger and longer. A plain regression would take all of their time for the

@@ -229,7 +229,7 @@ def _full_load(new: Memory, load: LoadReport, rate: float, elapsed: float) -> No
     if known is None or load.time - known.time > DAY:
         known = FullLoad(load.slots, rate, elapsed, load.time)
     else:
-        # What was measured long ago counts less: the rows may cost more by now.
+        # Old measurements count less: the rows may cost more by now.
         before = min(known.seconds, _MEMORY_SECONDS) * (1.0 if load.time - known.time < 3600.0 else 0.3)
         total = before + elapsed
         known = FullLoad(load.slots, (known.rate * before + rate * elapsed) / total, total, load.time)

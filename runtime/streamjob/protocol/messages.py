@@ -129,7 +129,7 @@ class CompletionSucceeded(Event):
 
 
 class CompletionFailure(StrEnum):
-    """What is known about a completion that did not succeed."""
+    """The known outcome of a completion that did not succeed."""
 
     NOT_WRITTEN = "NOT_WRITTEN"
     """The log does not name the checkpoint and never will."""

@@ -41,7 +41,6 @@ class SparkHolder:
         self._log_file = log_file
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
-        self._hints: list[str] = []
 
     def start_early(self) -> None:
         """Start Spark in the background; if this fails, `session` raises the error."""
@@ -60,9 +59,10 @@ class SparkHolder:
             if self._session is None:
                 # Show the message to the waiting user; the log file would hide it.
                 connector_jars(self._settings)
+                hints: list[str] = []
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
-                    self._session = start_session(self._settings, self._hints.append)
-                for hint in self._hints:
+                    self._session = start_session(self._settings, hints.append)
+                for hint in hints:
                     log.info(hint)
             elif not _is_alive(self._session):
                 raise SparkGone(

@@ -66,8 +66,7 @@ def match_sources(
 ) -> tuple[SourceSpec, ...]:
     """Return the job's sources in the order of the query's.
 
-    They are told apart by the data that they have read: directories of files, topics of Kafka. Otherwise their order
-    decides.
+    The data that they have read (directories of files, topics of Kafka) identifies them, otherwise their order.
 
     Args:
         found: the query's sources.
