@@ -26,7 +26,7 @@ from streamjob.job.plan import ChainPlan
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring import rewriting, state_matching
 from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
-from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.logs import PARTITIONS, VOID_OFFSET, last_committed, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 Counts = dict[int, dict[str, int]]
@@ -131,7 +131,7 @@ class Query:
                 offset = standing.offsets.get(uid)
                 lines.append(VOID_OFFSET if offset is None else str(offset))
                 files[f"sources/{directory}/0"] = uid.encode()
-        conf = {rewriting.PARTITIONS: str(partitions)}
+        conf = {PARTITIONS: str(partitions)}
         head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf})
         files[f"offsets/{batch}"] = "\n".join(("v1", head, *lines)).encode()
         files[f"commits/{batch}"] = _commit(len(self.stateful), partitions)
@@ -147,7 +147,7 @@ class Query:
         entry = read_offsets(place, batch)
         lines = entry.offsets(self.dataflow().directories)
         standing = Standing()
-        if entry.metadata["conf"][rewriting.PARTITIONS] != str(partitions):
+        if entry.metadata["conf"][PARTITIONS] != str(partitions):
             raise Violation(f"chain {self.chain.uid} is restored with {entry.metadata['conf']}, not {partitions}")
         for uid, (directory, offset) in zip(self.leaves, lines, strict=True):
             if uid in self.channels:
@@ -212,7 +212,7 @@ def _describe_state(spark: object, chain: ChainUid, dataflow: Dataflow, checkpoi
 def _begin_empty(
     spark: object, place: Path, location: str, batch: BatchId, numbers: Collection[int], described: Path
 ) -> None:
-    partitions = int(read_offsets(place, batch).metadata["conf"][rewriting.PARTITIONS])
+    partitions = int(read_offsets(place, batch).metadata["conf"][PARTITIONS])
     for number in numbers:
         replace_description(place, number, described)
         operator = place / "state" / str(number)
@@ -235,7 +235,7 @@ def _repartition(self: Any, partitions: int) -> BatchId:
     before = last_committed(checkpoint)
     assert before is not None
     entry = read_offsets(checkpoint, before)
-    entry.metadata["conf"][rewriting.PARTITIONS] = str(partitions)
+    entry.metadata["conf"][PARTITIONS] = str(partitions)
     batch = BatchId(before + 1)
     (checkpoint / "offsets" / str(batch)).write_text(entry.render())
     operators = [each for each in (checkpoint / "state").iterdir() if each.name.isdigit()]
