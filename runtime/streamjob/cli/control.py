@@ -78,14 +78,17 @@ class StopCommand(TyperCommand):
 def status(url: Url = None, workdir: Workdir = None, token_file: TokenFile = None, as_json: Json = False) -> None:
     """Show a running job: state, records, checkpoints."""
     with _client(url, workdir, token_file) as (client, _):
-        job, checkpoints = client.job(), client.checkpoints()
+        job, checkpoints, diagnosis = client.job(), client.checkpoints(), client.diagnosis()
     if as_json:
-        shown = job.model_dump(mode="json") | {"checkpoints": checkpoints.model_dump(mode="json", by_alias=True)}
+        shown = job.model_dump(mode="json") | {
+            "checkpoints": checkpoints.model_dump(mode="json", by_alias=True),
+            "diagnosis": diagnosis.model_dump(mode="json"),
+        }
         _print_json(shown)
         return
     from streamjob.cli.tables import print_status
 
-    print_status(job, checkpoints, now=time.time())
+    print_status(job, checkpoints, diagnosis, now=time.time())
 
 
 def checkpoint(

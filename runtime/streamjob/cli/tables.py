@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -10,22 +12,28 @@ from rich.text import Text
 from streamjob.client import formatting
 from streamjob.client.inputs import behind, holding_back, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, InputView, JobView, SnapshotKind
+from streamjob.client.page_models import Diagnosis, Severity
 
 _SHOWN = 5
 _PARTITIONS_SHOWN = 12
+_MARKS: Mapping[Severity, str] = {"ok": "✓", "attention": "!", "critical": "✗"}
+_STYLES: Mapping[Severity, str] = {"ok": "green", "attention": "yellow", "critical": "red"}
 
 
-def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, console: Console | None = None) -> None:
+def print_status(
+    job: JobView, checkpoints: CheckpointsView, diagnosis: Diagnosis, *, now: float, console: Console | None = None
+) -> None:
     """Print a job and its latest checkpoints.
 
     Args:
         job: the job.
         checkpoints: its checkpoints.
+        diagnosis: its condition.
         now: seconds since 1970.
         console: the output; None for standard output.
     """
     target = console or Console(highlight=False)
-    parts: list[RenderableType] = [_facts(job, checkpoints, now)]
+    parts: list[RenderableType] = [_findings(diagnosis), _facts(job, checkpoints, now)]
     if job.chains:
         parts.append(_chains(job))
     if any(chain.inputs for chain in job.chains):
@@ -44,6 +52,12 @@ def print_status(job: JobView, checkpoints: CheckpointsView, *, now: float, cons
         if index:
             target.print()
         target.print(part)
+
+
+def _findings(diagnosis: Diagnosis) -> Text:
+    """Return one line per finding, the most severe first."""
+    lines = [Text(f"{_MARKS[each.severity]} {each.sentence}", _STYLES[each.severity]) for each in diagnosis.reasons]
+    return Text("\n").join(lines)
 
 
 def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:

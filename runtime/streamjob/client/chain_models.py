@@ -52,11 +52,38 @@ class InputView(View):
         description="Unread offsets of all partitions of a Kafka source; null until a batch has reported them, and "
         "for other inputs.",
     )
+    lag_seconds: float | None = Field(
+        default=None,
+        description="Seconds since the arrival of the first unread record of a Kafka source, an estimate; 0 if all is "
+        "read, null if not known.",
+    )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
     offset_report_failures: int | None = Field(
         default=None,
         description="Completed checkpoints in this process whose positions could not be reported to the consumer "
         "group of a Kafka source; null for other inputs.",
+    )
+
+
+class BatchTimesView(View):
+    """Where the time of a chain's batches goes: means of its last batches, in seconds."""
+
+    batches: int = Field(description="Number of batches that the means are taken of.")
+    seconds: float = Field(description="A whole batch.")
+    offsets: float = Field(default=0.0, description="To find out what there is to read.")
+    planning: float = Field(default=0.0, description="To plan the query.")
+    execution: float = Field(default=0.0, description="To compute the batch, and to write it to sinks and channels.")
+    logs: float = Field(default=0.0, description="To write Spark's logs of offsets and commits.")
+    waiting: float = Field(default=0.0, description="The part of the execution that waited for room in a channel.")
+    sinks: dict[OperatorUid, float] = Field(
+        default_factory=dict, description="The part of the execution in each sink of the chain."
+    )
+    sinks_compute: bool = Field(
+        default=False,
+        description="Whether the time of the sink includes the computation, as in a chain with one output.",
+    )
+    state_commit: float | None = Field(
+        default=None, description="Time of all tasks to commit the state, added up; null without state."
     )
 
 
@@ -81,6 +108,12 @@ class ChainView(View):
     batch_seconds: float = Field(default=0.0, description="Duration of all these batches, added up.")
     backpressured: float = Field(
         default=0.0, description="Share, 0 to 1, of the last ten seconds that it waited for the chains that read it."
+    )
+    busy: float = Field(
+        default=0.0, description="Share, 0 to 1, of the last ten seconds in batches, without waiting for other chains."
+    )
+    batch_times: BatchTimesView | None = Field(
+        default=None, description="Where the time of its last batches goes, at most twenty; null before the first."
     )
     backpressured_seconds: float = Field(
         default=0.0, description="Seconds that it has waited for the chains that read it, in this process."

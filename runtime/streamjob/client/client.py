@@ -26,6 +26,7 @@ from streamjob.client.models import (
     TriggerState,
     TriggerView,
 )
+from streamjob.client.page_models import Diagnosis
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -96,6 +97,10 @@ class ControlClient:
     def job(self) -> JobView:
         """Return the current state of the job."""
         return self._get("/v1/job", JobView)
+
+    def diagnosis(self) -> Diagnosis:
+        """Return the condition of the job in one sentence, with every finding."""
+        return self._get("/v1/diagnosis", Diagnosis)
 
     def checkpoints(self) -> CheckpointsView:
         """Return the statistics of the checkpoints."""

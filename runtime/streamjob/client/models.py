@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 from pydantic.alias_generators import to_camel
 
-from streamjob.client.chain_models import ChainView, ChannelView, InputView, PartitionView, View
+from streamjob.client.chain_models import BatchTimesView, ChainView, ChannelView, InputView, PartitionView, View
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.lifecycle import JobState
@@ -23,6 +23,7 @@ from streamjob.protocol.triggers import SnapshotKind, TriggerState
 
 __all__ = [
     "Accepted",
+    "BatchTimesView",
     "ChainView",
     "ChannelView",
     "CheckpointDetail",
@@ -129,6 +130,7 @@ class JobView(View):
     """The current state of the job."""
 
     state: JobState
+    state_since: float | None = Field(default=None, description="When it entered the state; null if not known.")
     name: str
     namespace: str
     graph: dict[str, Any] = Field(default_factory=dict, description="The graph of the running job, without secrets.")

@@ -97,6 +97,10 @@ class Emissions(EmissionState):
         """Record that a batch runs; until it is emitted, it may produce output for the chain's readers."""
         self._chains[chain].running = batch
 
+    def running(self, chain: ChainUid) -> BatchId | None:
+        """Return the batch that runs; None between two batches."""
+        return self._chains[chain].running
+
     def emit(self, chain: ChainUid, batch: Batch) -> Effects:
         """Make a batch the chain's last emitted one; the previous one is then committed.
 

@@ -67,6 +67,11 @@ class EmissionLock:
         with self._changed:
             self._emissions.begin(chain, batch)
 
+    def running(self, chain: ChainUid) -> BatchId | None:
+        """Return the batch that a chain runs; None between two batches."""
+        with self._changed:
+            return self._emissions.running(chain)
+
     def emit(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
         """Make a batch the chain's last emitted one.
 

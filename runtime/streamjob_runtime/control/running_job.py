@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from streamjob.client.diagnosing import STORE_WINDOW, Circumstances, diagnose
 from streamjob.client.models import (
     ChainView,
     ChannelView,
@@ -23,8 +24,9 @@ from streamjob.client.models import (
     SnapshotKind,
     TriggerView,
 )
+from streamjob.client.page_models import Diagnosis
 from streamjob.errors import InvalidInput
-from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
@@ -38,7 +40,9 @@ from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
 from streamjob_runtime.job.runner import Runner
 from streamjob_runtime.monitoring.chain_meter import ChainMeter
+from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
+from streamjob_runtime.monitoring.restart_times import RestartTimes
 
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 _ENDS_IN_ORDER = frozenset({JobState.STOPPING, JobState.STOPPED, JobState.FINISHED})
@@ -50,10 +54,13 @@ class RunningJob:
 
     Args:
         runner: the job.
+        store: its store, whose failures are a part of the diagnosis; None in a test without one.
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, store: MeteredStore | None = None) -> None:
         self._runner = runner
+        self._store = store
+        self._restarts = RestartTimes()
         self._coordination = runner.coordination
         self._requests = RequestKinds()
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
@@ -62,18 +69,37 @@ class RunningJob:
 
     def observe(self, metrics: Metrics | None = None) -> None:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
+        now = self._runner.job.clock()
+        self._restarts.note(self._coordination.lifecycle.restarts, now)
         epoch = self._runner.epoch
         if epoch is None or epoch.emission is None:
             return
-        now = self._runner.job.clock()
         for uid, meter in self._meters.items():
             chain = epoch.chains.get(uid)
             if chain is None:
                 meter.rest(now)
                 continue
-            for batch in meter.observe(chain, epoch.emission, now):
+            for batch in meter.observe(chain, epoch.emission, now, self._in_sinks(uid)):
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
+
+    def _in_sinks(self, uid: ChainUid) -> dict[OperatorUid, float]:
+        job = self._runner.job
+        return {sink.uid: job.sink_meters.of(sink.uid).figures.stage_seconds for sink in job.plan.chain(uid).sinks}
+
+    def diagnosis(self) -> Diagnosis:
+        """Return the condition of the job in one sentence, with every finding."""
+        report = self.report(["checkpoints", "checkpointing"])
+        assert report.checkpoints is not None
+        failures = [] if self._store is None else self._store.failures(STORE_WINDOW)
+        known = Circumstances(
+            now=self._runner.job.clock(),
+            policy=report.checkpointing,
+            restarts=self._restarts.times,
+            store_failures=len(failures),
+            store_error=failures[-1].message if failures else "",
+        )
+        return diagnose(report, report.checkpoints, known)
 
     def last_checkpoint(self) -> LastCheckpointView | None:
         """Return the newest snapshot that this process has completed."""
@@ -96,6 +122,7 @@ class RunningJob:
         into_sinks = [seen[chain.uid] for chain in runner.job.plan.chains if chain.sinks]
         return JobReport(
             state=status.lifecycle.state,
+            state_since=status.lifecycle.since,
             name=runner.job.name,
             namespace=runner.job.namespace,
             graph=self._graph if epoch is None else _with_partitions(self._graph, epoch.partitions),
@@ -148,6 +175,7 @@ class RunningJob:
                 now_ms=round(now * 1000),
                 report_failures=job.offset_reports.failures,
                 graph=self._graph,
+                has_readers=bool(job.plan.readers(plan.uid)),
             )
             for plan in job.plan.chains
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from streamjob.client.models import (
+    BatchTimesView,
     ChainView,
     ChannelView,
     CheckpointDetail,
@@ -24,6 +26,7 @@ from streamjob.job.spec import ChannelPolicy, SinkSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
 from streamjob_runtime.kafka.positions import lags
+from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.sinks.meter import SinkFigures
@@ -46,6 +49,7 @@ def chain_view(
     now_ms: int,
     report_failures: Mapping[OperatorUid, int] | None = None,
     graph: Mapping[str, Any] | None = None,
+    has_readers: bool = False,
 ) -> ChainView:
     """Return the view of a chain.
 
@@ -58,6 +62,7 @@ def chain_view(
         now_ms: ms since 1970.
         report_failures: number of failed position reports by source uid.
         graph: the job's graph, which assigns state to operators.
+        has_readers: whether other chains read it.
     """
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
@@ -86,6 +91,7 @@ def chain_view(
                 ended=has_ended,
                 partitions=(read := _partitions(figures.positions.get(uid))),
                 lag_records=total(each.lag for each in read) if read else None,
+                lag_seconds=figures.lag_seconds.get(uid),
                 idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
                 holds_watermark_back=uid in held_back,
                 offset_report_failures=(report_failures or {}).get(uid),
@@ -97,9 +103,16 @@ def chain_view(
         batch_seconds=figures.batch_seconds,
         backpressured=figures.backpressured,
         backpressured_seconds=figures.waited,
+        busy=figures.busy,
+        batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
         records_dropped_late=_by_operator(plan, figures.dropped_late, graph or {}),
         finished=finished,
     )
+
+
+def _batch_times(times: BatchTimes | None, *, one_output: bool) -> BatchTimesView | None:
+    # Several outputs write what was computed before, for all of them.
+    return None if times is None else BatchTimesView(**asdict(times), sinks_compute=one_output)
 
 
 def held_back_by(

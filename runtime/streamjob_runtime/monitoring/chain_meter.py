@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamjob.ids import OperatorUid
+from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.monitoring.arrivals import Arrivals
+from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate
 
 
@@ -32,6 +34,9 @@ class ChainFigures:
         idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
+        lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
+        busy: fraction of the time in batches, without waiting for readers, 0 to 1.
+        times: where the time of its last batches goes; None before the first.
     """
 
     records_in: int = 0
@@ -49,6 +54,9 @@ class ChainFigures:
     positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     dropped_late: Sequence[tuple[str, int]] = ()
+    lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
+    busy: float = 0.0
+    times: BatchTimes | None = None
 
 
 class ChainMeter:
@@ -61,35 +69,46 @@ class ChainMeter:
         self._out_before: int | None = 0
         self._waited_before = 0.0
         self._read_at: dict[OperatorUid, float] = {}
-        self._in, self._from_sources, self._out, self._waits = Rate(), Rate(), Rate(), Rate()
+        self._in, self._from_sources, self._out, self._waits, self._works = Rate(), Rate(), Rate(), Rate(), Rate()
+        self._ended_seconds = self._busy_seconds = 0.0
+        self._running: tuple[BatchId, float] | None = None
+        self._window = BatchWindow()
+        self._arrivals: dict[OperatorUid, Arrivals] = {}
 
-    def observe(self, chain: Chain, emission: EmissionLock, now: float) -> list[BatchProgress]:
+    def observe(
+        self, chain: Chain, emission: EmissionLock, now: float, in_sinks: Mapping[OperatorUid, float] | None = None
+    ) -> list[BatchProgress]:
         """Observe the chain in the running epoch.
 
         Args:
             chain: the chain; a new object if an epoch has begun since.
             emission: knows how long the chain has waited.
             now: monotonic time in seconds.
+            in_sinks: total seconds that batches have spent in each of the chain's sinks.
 
         Returns:
             The batches that have ended since the last observation.
         """
-        self._begin(chain, emission)
+        self._begin(chain, emission, in_sinks or {})
         batches = self._progress.new_batches(chain.queries)
         before = self.figures
         self._note_reads(chain, batches, now)
+        self._note_work(chain, emission, batches, now)
+        waited = self._waited_before + emission.blocked_seconds(chain.uid)
+        times = self._window.note(batches, waited, in_sinks or {})
         self._note(
             now,
             records_in=before.records_in + sum(batch.rows_in for batch in batches),
             from_sources=before.from_sources + sum(batch.rows_in - batch.rows_from_chains for batch in batches),
             records_out=_sum(self._out_before, chain.output.rows),
-            waited=self._waited_before + emission.blocked_seconds(chain.uid),
+            waited=waited,
             watermarks=dict(chain.watermarks_now()),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             batches=before.batches + len(batches),
             batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
             positions=self._positions(chain) or before.positions,
             dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
+            times=times or before.times,
         )
         return batches
 
@@ -108,6 +127,7 @@ class ChainMeter:
             batch_seconds=before.batch_seconds,
             positions=before.positions,
             dropped_late=before.dropped_late,
+            times=before.times,
         )
 
     def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
@@ -119,13 +139,36 @@ class ChainMeter:
                 if rows and number in uids:
                     self._read_at[uids[number]] = now
 
+    def _note_work(self, chain: Chain, emission: EmissionLock, batches: Sequence[BatchProgress], now: float) -> None:
+        """Add up the time in batches, including that of the running one, which Spark reports when it has ended."""
+        self._ended_seconds += sum(batch.duration_ms for batch in batches) / 1000
+        number = emission.running(chain.uid)
+        if number is None:
+            self._running = None
+        elif self._running is None or self._running[0] != number:
+            self._running = number, now
+        since = now if self._running is None else self._running[1]
+        self._busy_seconds = max(self._busy_seconds, self._ended_seconds + now - since)
+
     def _positions(self, chain: Chain) -> dict[OperatorUid, Positions]:
         if not self._progress.positions:
             return {}
         uids = _numbered(chain)
         return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
 
-    def _begin(self, chain: Chain, emission: EmissionLock) -> None:
+    def _lags(self, positions: Mapping[OperatorUid, Positions], now: float) -> Mapping[OperatorUid, float]:
+        found = {}
+        for uid, each in positions.items():
+            arrivals = self._arrivals.setdefault(uid, Arrivals())
+            if each.planned is not None and each.latest:
+                arrivals.note(each.planned, sum(each.latest.values()))
+            # A partition that is new in the topic has no position yet.
+            lag = arrivals.lag(sum(each.read.get(partition, 0) for partition in each.latest), now)
+            if lag is not None:
+                found[uid] = lag
+        return found
+
+    def _begin(self, chain: Chain, emission: EmissionLock, in_sinks: Mapping[OperatorUid, float]) -> None:
         if self._life is not None and self._life[0] is chain:
             return
         if self._life is not None:
@@ -133,6 +176,9 @@ class ChainMeter:
             self._out_before = _sum(self._out_before, former.output.rows)
             self._waited_before += its_emission.blocked_seconds(former.uid)
         self._life, self._progress, self._read_at = (chain, emission), ProgressReader(), {}
+        # A batch that was cut short never ends: its time counts, although no report has it.
+        self._running, self._ended_seconds, self._window = None, self._busy_seconds, BatchWindow()
+        self._window.begin(self._waited_before, in_sinks)
 
     def _note(
         self,
@@ -148,11 +194,14 @@ class ChainMeter:
         batch_seconds: float,
         positions: Mapping[OperatorUid, Positions],
         dropped_late: Sequence[tuple[str, int]],
+        times: BatchTimes | None,
     ) -> None:
         self._in.note(now, records_in)
         self._from_sources.note(now, from_sources)
         self._out.note(now, records_out or 0)
         self._waits.note(now, waited)
+        self._works.note(now, self._busy_seconds)
+        backpressured = min(1.0, self._waits.per_second)
         # A single assignment, so that concurrent readers see consistent figures.
         self.figures = ChainFigures(
             records_in=records_in,
@@ -162,7 +211,7 @@ class ChainMeter:
             in_rate=self._in.per_second,
             from_sources_rate=self._from_sources.per_second,
             out_rate=self._out.per_second,
-            backpressured=min(1.0, self._waits.per_second),
+            backpressured=backpressured,
             watermarks=watermarks,
             last_batch_ms=last_batch_ms,
             batches=batches,
@@ -170,6 +219,10 @@ class ChainMeter:
             positions=positions,
             idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
             dropped_late=dropped_late,
+            # A batch that waits for room takes its time, too.
+            lag_seconds=self._lags(positions, now),
+            busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
+            times=times,
         )
 
 

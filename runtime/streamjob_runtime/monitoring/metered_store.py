@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError
 
 Verb = Literal["get", "get_range", "download", "put", "put_if_absent", "list", "delete"]
 VERBS: tuple[Verb, ...] = ("get", "get_range", "download", "put", "put_if_absent", "list", "delete")
+_REMEMBERED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,15 @@ class VerbCount:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class StoreFailure:
+    """A call of the store without a usable answer: the time by the store's clock, the method and the error."""
+
+    time: float
+    verb: Verb
+    message: str
+
+
 class MeteredStore:
     """Passes every call to another store and counts it; may be used from any thread.
 
@@ -45,11 +56,18 @@ class MeteredStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._counts: dict[Verb, VerbCount] = {verb: VerbCount() for verb in VERBS}
+        self._failures: deque[StoreFailure] = deque(maxlen=_REMEMBERED)
 
     def counts(self) -> dict[Verb, VerbCount]:
         """Return the counts so far, for every method."""
         with self._lock:
             return dict(self._counts)
+
+    def failures(self, seconds: float) -> list[StoreFailure]:
+        """Return the failures of the last `seconds`, oldest first, at most the last hundred."""
+        since = self._clock() - seconds
+        with self._lock:
+            return [failure for failure in self._failures if failure.time >= since]
 
     @property
     def uri(self) -> str:
@@ -120,8 +138,10 @@ class MeteredStore:
             yield call
         except ObjectMissing:
             raise
-        except (StoreError, OSError):
+        except (StoreError, OSError) as error:
             failed = True
+            with self._lock:
+                self._failures.append(StoreFailure(self._clock(), verb, str(error)))
             raise
         finally:
             self._add(verb, int(counted), int(failed), call.bytes, self._clock() - started)

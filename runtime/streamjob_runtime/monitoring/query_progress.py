@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.kafka.positions import Offsets, read_offsets
@@ -15,7 +16,24 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RATE_WINDOW_SECONDS = 10.0
+_OFFSETS = ("latestOffset", "getOffset", "getBatch")
+_LOGS = ("walCommit", "commitOffsets", "commitBatch")
+"""Spark's names of phases."""
 _CHANNEL = "channel "  # the beginning of ChannelStream's description: the source is another chain
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The phases of a batch in ms: finding offsets, planning, execution, and writing Spark's logs.
+
+    `state_commit_ms` is the time of all tasks to commit the state; None without state.
+    """
+
+    offsets_ms: int = 0
+    planning_ms: int = 0
+    execution_ms: int = 0
+    logs_ms: int = 0
+    state_commit_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +49,20 @@ class BatchProgress:
     duration_ms: int
     rows_from_chains: int = 0
     rows_by_source: tuple[int, ...] = ()
+    phases: Phases = field(default_factory=Phases)
     dropped_late: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """A Kafka source's position and its end when the batch was planned, by partition."""
+    """A Kafka source's position and its end when the batch was planned, by partition.
+
+    `planned` is the time when the batch began, in seconds since 1970; None if Spark does not report it.
+    """
 
     read: Offsets
     latest: Offsets
+    planned: float | None = None
 
 
 class ProgressReader:
@@ -67,7 +90,7 @@ class ProgressReader:
                 break
             fresh.append(json.loads(reports[index].json()))
         if fresh:
-            self._note_positions(fresh[0].get("sources", ()))
+            self._note_positions(fresh[0])
         by_batch: dict[int, BatchProgress] = {}
         for report in reversed(fresh):
             # An idle query repeats the report of its next batch, without a duration of `addBatch`.
@@ -82,17 +105,39 @@ class ProgressReader:
                         if source["description"].startswith(_CHANNEL)
                     ),
                     rows_by_source=tuple(source["numInputRows"] for source in report.get("sources", ())),
+                    phases=_phases(report),
                     dropped_late=_dropped_late(report),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
 
-    def _note_positions(self, sources: Sequence[dict[str, Any]]) -> None:
+    def _note_positions(self, report: Mapping[str, Any]) -> None:
+        sources = report.get("sources", ())
         if any(source.get("endOffset") is not None for source in sources):
             self.positions = [
-                Positions(read_offsets(source.get("endOffset")), read_offsets(source.get("latestOffset")))
+                Positions(
+                    read_offsets(source.get("endOffset")),
+                    read_offsets(source.get("latestOffset")),
+                    _seconds(report.get("timestamp")),
+                )
                 for source in sources
             ]
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()
+
+
+def _phases(report: Mapping[str, Any]) -> Phases:
+    durations = report["durationMs"]
+    commits = [each["commitTimeMs"] for each in report.get("stateOperators", ()) if "commitTimeMs" in each]
+    return Phases(
+        offsets_ms=sum(durations.get(name, 0) for name in _OFFSETS),
+        planning_ms=durations.get("queryPlanning", 0),
+        execution_ms=durations["addBatch"],
+        logs_ms=sum(durations.get(name, 0) for name in _LOGS),
+        state_commit_ms=sum(commits) if commits else None,
+    )
 
 
 def _dropped_late(report: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

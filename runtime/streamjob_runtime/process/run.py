@@ -176,7 +176,7 @@ def _run_job(
     )
     run_options = RunOptions(restore_from, Attempt(options.attempt), RestartPolicy(attempts=_RESTARTS))
     runner = Runner(job, metered, run_options)
-    control = RunningJob(runner)
+    control = RunningJob(runner, metered)
     metrics = Metrics(control.job, control.checkpoints, store=metered)
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)

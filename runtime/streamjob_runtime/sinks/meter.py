@@ -41,6 +41,7 @@ class SinkFigures:
         waiting: committables that wait for the completion of a checkpoint.
         last: the last checkpoint that it has committed.
         failures: calls that raised an error.
+        stage_seconds: time of the calls that staged a batch.
     """
 
     staged_rows: int | None = 0
@@ -49,6 +50,7 @@ class SinkFigures:
     waiting: int = 0
     last: LastCommit | None = None
     failures: int = 0
+    stage_seconds: float = 0.0
 
 
 class SinkMeter:
@@ -78,7 +80,7 @@ class SinkMeter:
 
     def stage(self, stage: Callable[[], Staged]) -> Staged:
         """Stage a batch, and count its rows."""
-        staged, _ = self._timed("stage", stage)
+        staged, seconds = self._timed("stage", stage)
         with self._lock:
             figures = self._figures
             committed = figures.committed_rows
@@ -87,7 +89,12 @@ class SinkMeter:
             else:
                 self._waiting[_identity(staged.committable)] = staged.rows
             staged_rows = _sum(figures.staged_rows, staged.rows)
-            self._figures = replace(figures, staged_rows=staged_rows, committed_rows=committed)
+            self._figures = replace(
+                figures,
+                staged_rows=staged_rows,
+                committed_rows=committed,
+                stage_seconds=figures.stage_seconds + seconds,
+            )
         return staged
 
     def commit(self, commit: Callable[[], None], checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:

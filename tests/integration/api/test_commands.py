@@ -72,7 +72,9 @@ def test_the_status_is_one_line_of_json_for_programs(server: ControlServer, job:
     assert shown["state"] == "RUNNING"
     assert shown["checkpoints"]["counts"]["completed"] == 2
     seen = JobView.model_validate(job.job().model_dump())
-    assert {key: value for key, value in shown.items() if key != "checkpoints"} == seen.model_dump(mode="json")
+    more = {"checkpoints", "diagnosis"}
+    assert shown["diagnosis"] == job.diagnosis().model_dump(mode="json")
+    assert {key: value for key, value in shown.items() if key not in more} == seen.model_dump(mode="json")
 
 
 @pytest.mark.parametrize("job", [False], indirect=True, ids=["not begun"])

@@ -59,6 +59,7 @@ def http(job: ServedJob, tmp_path: Path) -> Iterator[httpx.Client]:
 def test_all_routes_of_the_contract_exist() -> None:
     assert set(ROUTES) >= {
         ("GET", "/v1/job"),
+        ("GET", "/v1/diagnosis"),
         ("GET", "/v1/checkpoints"),
         ("GET", "/v1/checkpoints/12"),
         ("POST", "/v1/checkpoints"),
@@ -117,6 +118,18 @@ def test_a_probe_that_fails_answers_503_and_says_why(http: httpx.Client, job: Se
     assert answer.json() == {"ok": False, "reason": "the job is FAILED"}
 
 
+def test_the_diagnosis_is_a_sentence_with_its_reasons(http: httpx.Client, job: ServedJob) -> None:
+    job.runtime.coordination.failed("no heap")
+    job.enter(JobState.FAILED)
+
+    reason = {"code": "failed", "severity": "critical", "sentence": "Failed: no heap"}
+    assert http.get("/v1/diagnosis").json() == {
+        "severity": "critical",
+        "sentence": "Failed: no heap",
+        "reasons": [reason | {"chain": None, "sink": None, "source": None}],
+    }
+
+
 def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: ServedJob) -> None:
     answer = http.get("/v1/job")
 
@@ -132,6 +145,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: 
         "holdsWatermarkBack": False,
         "ended": True,
         "lagRecords": None,
+        "lagSeconds": None,
         "partitions": [],
         "offsetReportFailures": None,
     }

@@ -8,14 +8,25 @@ from rich.console import Console
 from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, with_partitions
 
 from streamjob.cli.tables import print_status
+from streamjob.client.diagnosing import Circumstances, diagnose
 from streamjob.client.models import CheckpointsView, JobState, JobView, RewritingView, SnapshotKind
 from streamjob_runtime.control.terminal.plain import progress_line
 
 
 def _lines(job: JobView, statistics: CheckpointsView) -> list[str]:
     file = io.StringIO()
-    print_status(job, statistics, now=NOW, console=Console(file=file, width=140, color_system=None))
+    found = diagnose(job, statistics, Circumstances(now=NOW))
+    print_status(job, statistics, found, now=NOW, console=Console(file=file, width=140, color_system=None))
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
+
+
+def test_the_findings_come_first_each_on_a_line() -> None:
+    well = _lines(a_job(), checkpoints("completed"))
+    ill = _lines(a_job(state=JobState.RESTARTING, failure="no heap"), checkpoints("failed"))
+
+    assert well[0] == "✓ Running: 45,210 records/s, last checkpoint 3 s ago"
+    assert ill[0] == "! Restarting: no heap"
+    assert ill[1].startswith("! Checkpoint 12 failed: a chain could not write")
 
 
 def test_a_job_of_one_chain_has_neither_channels_nor_backpressure() -> None:

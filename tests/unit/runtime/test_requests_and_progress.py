@@ -11,9 +11,10 @@ import pytest
 from streamjob.ids import TriggerId
 from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime.control.request_kinds import RequestKinds
-from streamjob_runtime.monitoring.query_progress import BatchProgress, ProgressReader, Rate
+from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases, ProgressReader, Rate
 
 ONE = TriggerId("one")
+EXECUTED = Phases(execution_ms=1)
 
 
 def test_an_unknown_request_has_no_view() -> None:
@@ -68,10 +69,20 @@ def test_each_batch_is_reported_once() -> None:
     first, second = Report(0, addBatch=1), Report(1, addBatch=1)
     running = query(first)
 
-    assert reader.new_batches([running]) == [BatchProgress(0, 5, 9)]
+    assert reader.new_batches([running]) == [BatchProgress(0, 5, 9, phases=EXECUTED)]
     running._jsq.recentProgress = lambda: [first, second]
-    assert reader.new_batches([running]) == [BatchProgress(1, 5, 9)]
+    assert reader.new_batches([running]) == [BatchProgress(1, 5, 9, phases=EXECUTED)]
     assert reader.new_batches([running]) == []
+
+
+def test_a_report_tells_the_phases_of_its_batch() -> None:
+    durations = {"latestOffset": 1, "getBatch": 2, "queryPlanning": 30, "addBatch": 400, "walCommit": 5}
+    report = Report(0, **durations, commitOffsets=6)
+    report._json["stateOperators"] = [{"operatorName": "a", "commitTimeMs": 70}, {"operatorName": "b"}]
+
+    (batch,) = ProgressReader().new_batches([query(report)])
+
+    assert batch.phases == Phases(offsets_ms=3, planning_ms=30, execution_ms=400, logs_ms=11, state_commit_ms=70)
 
 
 def test_batches_of_a_query_that_has_given_way_to_the_flush_are_counted() -> None:
@@ -79,9 +90,9 @@ def test_batches_of_a_query_that_has_given_way_to_the_flush_are_counted() -> Non
     first, flush = query(Report(0, addBatch=1), Report(1, addBatch=1)), query(Report(2, rows=0, addBatch=1))
 
     assert reader.new_batches([first, flush]) == [
-        BatchProgress(0, 5, 9),
-        BatchProgress(1, 5, 9),
-        BatchProgress(2, 0, 9),
+        BatchProgress(0, 5, 9, phases=EXECUTED),
+        BatchProgress(1, 5, 9, phases=EXECUTED),
+        BatchProgress(2, 0, 9, phases=EXECUTED),
     ]
 
 

@@ -11,17 +11,20 @@ import pytest
 from tests.unit.runtime.fake_runtime import NOW, FakeRuntime
 
 from streamjob.client.models import ChainView, ChannelView, CheckpointingChanges, JobView, SnapshotKind
-from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid, TriggerId
+from streamjob.ids import BatchId, ChainUid, CheckpointId, Key, OperatorUid, TriggerId
 from streamjob.job.load import load_job
 from streamjob.protocol.channels import END_OF_TIME_MS, Segment
 from streamjob.protocol.cuts import Batch, Output
+from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
 from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
+from streamjob.store.base import StoreError
 from streamjob_runtime.control.api.job_control import InvalidChange
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
+from streamjob_runtime.monitoring.metered_store import MeteredStore
 
 JOB = """
 name: flights
@@ -234,6 +237,91 @@ def test_backpressure_is_the_share_of_time_that_a_chain_waited(world: JobOfThree
 
     assert (world.chain(CLEAN).backpressured, world.chain(CLEAN).backpressured_seconds) == (0.75, 3.0)
     assert world.chain(SLOW).backpressured == 0
+
+
+def test_a_chain_is_busy_for_the_time_of_its_batches_without_its_waiting(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    world.clock.now += 1
+    world.chains[CLEAN].query.add(100)
+    world.chains[CLEAN].query.add(100)
+    world.blocked = {CLEAN: 0.1}
+    world.control.observe()
+
+    assert world.chain(CLEAN).busy == pytest.approx(0.4)
+    assert world.chain(SLOW).busy == 0
+
+
+def test_a_batch_that_runs_counts_before_spark_reports_it(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    emission = world.runner.epoch.emission
+    world.control.observe()
+    emission.begin(CLEAN, BatchId(0))
+    world.control.observe()
+    world.clock.now += 4
+    world.control.observe()
+    assert world.chain(CLEAN).busy == 1.0
+
+    emission.emit(CLEAN, Batch(batch=BatchId(0)))
+    world.chains[CLEAN].query.add(100)
+    world.clock.now += 4
+    world.control.observe()
+
+    assert world.chain(CLEAN).busy == pytest.approx(0.5)
+
+
+def test_the_time_of_a_sink_with_one_output_includes_the_computation(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    meter = world.runner.job.sink_meters.of(OperatorUid("report"))
+    meter.stage(lambda: Staged(None, 5))
+    for chain in (CLEAN, SLOW):
+        world.chains[chain].query.add(100)
+    world.control.observe()
+
+    times, of_clean = world.chain(SLOW).batch_times, world.chain(CLEAN).batch_times
+
+    assert times is not None
+    assert of_clean is not None
+    assert (times.batches, times.seconds, list(times.sinks), times.sinks_compute) == (1, 0.25, ["report"], True)
+    assert (of_clean.sinks, of_clean.sinks_compute) == ({}, False)
+    assert world.chain(FLIGHTS).batch_times is None
+
+
+def test_a_diagnosis_knows_the_restarts_of_the_process_and_the_failures_of_the_store(tmp_path: Path) -> None:
+    world = JobOfThreeChains(tmp_path)
+    store = MeteredStore(cast(Any, SimpleNamespace(get=_fails)), clock=world.clock)
+    control = RunningJob(cast(Any, world.runner), store)
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            store.get(Key("manifest"))
+    control.observe()
+    world.coordination.failed("no heap")
+    world.coordination.enter(JobState.RESTARTING)
+    world.coordination.enter(JobState.RUNNING)
+    control.observe()
+
+    found = control.diagnosis()
+
+    assert [each.sentence for each in found.reasons] == [
+        "Restarted just now: no heap",
+        "3 calls of the store failed in 5 minutes, the last one with: 503 Slow Down",
+    ]
+
+
+def test_a_store_that_works_again_is_forgiven(tmp_path: Path) -> None:
+    world = JobOfThreeChains(tmp_path)
+    store = MeteredStore(cast(Any, SimpleNamespace(get=_fails)), clock=world.clock)
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            store.get(Key("manifest"))
+    world.clock.now += 301
+
+    assert store.failures(300) == []
+
+
+def _fails(_: Key) -> bytes:
+    raise StoreError("503 Slow Down")
 
 
 def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: JobOfThreeChains) -> None:

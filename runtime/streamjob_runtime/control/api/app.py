@@ -30,6 +30,7 @@ from streamjob.client.models import (
     TriggerState,
     TriggerView,
 )
+from streamjob.client.page_models import Diagnosis
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
@@ -179,6 +180,11 @@ def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> Non
         return triggering.report(
             [part for part in _PARTS if part in asked], [TriggerId(trigger_id) for trigger_id in trigger]
         )
+
+    @app.get("/v1/diagnosis", tags=["job"])
+    def diagnosis() -> Diagnosis:
+        """The condition of the job in one sentence, with every finding."""
+        return control.diagnosis()
 
     @app.get("/v1/checkpoints", tags=["checkpoints"])
     def checkpoints() -> CheckpointsView:

@@ -20,6 +20,7 @@ from streamjob.client.models import (
     JobView,
     TriggerView,
 )
+from streamjob.client.page_models import Diagnosis
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -81,6 +82,10 @@ class JobControl(Protocol):
 
     def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
         """Return the job, the requested parts, and the state of requests, all of the same moment."""
+        ...
+
+    def diagnosis(self) -> Diagnosis:
+        """Return the condition of the job in one sentence, with every finding."""
         ...
 
     def checkpoints(self) -> CheckpointsView:

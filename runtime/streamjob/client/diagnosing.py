@@ -1,0 +1,368 @@
+"""Says in one sentence how a job is doing, from what the control API shows of it; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from streamjob.client import formatting
+from streamjob.client.models import (
+    BatchTimesView,
+    ChainView,
+    CheckpointDetail,
+    CheckpointingView,
+    CheckpointsView,
+    InputView,
+    JobState,
+    JobView,
+)
+from streamjob.client.page_models import Diagnosis, Reason, ReasonCode, Severity
+from streamjob.ids import ChainUid
+
+STORE_WINDOW = 300.0
+"""Seconds in which failures of the store count."""
+_BEHIND, _FAR_BEHIND = 60.0, 600.0
+"""Seconds of lag at which a job is behind."""
+_BEHIND_IN_EVENT_TIME, _ARCHIVE = 300.0, 86_400.0
+"""Seconds that event time may lag behind the clock; records older than a day come from an archive."""
+_BUSY, _BACKPRESSURED = 0.5, 0.3
+"""Shares of the time at which a chain counts as busy, or as held up by its readers."""
+_LARGE_PART = 0.4
+"""Share of a batch at which a phase is worth mentioning."""
+_RECENT_RESTART, _LOOP_WINDOW, _LOOP_RESTARTS = 300.0, 900.0, 3
+_STORE_FAILURES = 3
+_FAILURES_IN_A_ROW = 3
+_LONG_START = 300.0
+_UNPUBLISHED = 60.0
+_MINUTE = 60.0
+
+_SEVERITIES: tuple[Severity, ...] = ("critical", "attention", "ok")
+_CODES: tuple[ReasonCode, ...] = get_args(ReasonCode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What a job's view does not show; times are in seconds since 1970.
+
+    Args:
+        now: the time.
+        policy: the checkpointing policy in force; None if it is not known.
+        restarts: the times of the restarts that are known.
+        store_failures: the number of failed calls of the store in the last five minutes.
+        store_error: the error of the last one.
+        lag_change: by how many seconds the lag grows per second; negative if the job catches up, None if not known.
+    """
+
+    now: float
+    policy: CheckpointingView | None = None
+    restarts: Sequence[float] = ()
+    store_failures: int = 0
+    store_error: str = ""
+    lag_change: float | None = None
+
+
+def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -> Diagnosis:
+    """Return the condition of a job, with every finding.
+
+    Args:
+        job: the job.
+        checkpoints: its checkpoints.
+        known: what these do not show.
+    """
+    reasons = [*_of_state(job, known)]
+    if job.state in (JobState.RUNNING, JobState.FINISHING, JobState.STOPPING, JobState.RESTARTING):
+        reasons += _restarts(job, known)
+        reasons += _checkpoints(job, checkpoints, known)
+        reasons += _store(known)
+    if job.state is JobState.RUNNING:
+        reasons += _behind(job, known)
+        reasons += _sinks(job, known)
+        reasons += _held_back(job)
+    if not reasons:
+        reasons = [_reason("all-well", "ok", _all_well(job, known))]
+    reasons.sort(key=lambda each: (_SEVERITIES.index(each.severity), _CODES.index(each.code)))
+    return Diagnosis(severity=reasons[0].severity, sentence=reasons[0].sentence, reasons=tuple(reasons))
+
+
+def lag_seconds(job: JobView) -> float | None:
+    """Return how far the job is behind, in seconds: the largest lag of a source; None if none is known."""
+    return max((source.lag_seconds for _, source in _sources(job) if source.lag_seconds is not None), default=None)
+
+
+def lag_records(job: JobView) -> int | None:
+    """Return the number of unread records of all sources; None if none is known."""
+    known = [source.lag_records for _, source in _sources(job) if source.lag_records is not None]
+    return sum(known) if known else None
+
+
+def _reason(
+    code: ReasonCode,
+    severity: Severity,
+    sentence: str,
+    *,
+    chain: ChainView | None = None,
+    source: InputView | None = None,
+) -> Reason:
+    return Reason(
+        code=code,
+        severity=severity,
+        sentence=sentence,
+        chain=None if chain is None else chain.uid,
+        source=None if source is None else source.uid,
+    )
+
+
+def _of_state(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    state = job.state
+    since = known.now - (job.start_time if job.state_since is None else job.state_since)
+    so_far = formatting.duration(max(0.0, since))
+    failure = _first_line(job.failure)
+    last = job.last_checkpoint
+    match state:
+        case JobState.FAILED:
+            yield _reason("failed", "critical", _with("Failed", failure))
+        case JobState.SUPERSEDED:
+            why = failure or "another process runs this job now"
+            yield _reason("superseded", "critical", _with("Superseded", why))
+        case JobState.FINISHED:
+            counted = f"{formatting.count(job.records_in)} records in, {formatting.count(job.records_out)} out"
+            yield _reason("finished", "ok", f"Finished: all input is processed, {counted}")
+        case JobState.STOPPED:
+            where = "without a checkpoint" if last is None else f"with {last.kind} {last.id}"
+            yield _reason("stopped", "ok", f"Stopped {where}")
+        case JobState.STOPPING:
+            yield _reason("stopping", "ok", f"Stopping: the last snapshot has been under way for {so_far}")
+        case JobState.FINISHING:
+            yield _reason("finishing", "ok", "Finishing: all input is processed, the final checkpoint is under way")
+        case JobState.CREATED | JobState.RESTORING:
+            yield _start(job, since, so_far)
+        case JobState.RESTARTING if len(_recent(known.restarts, known.now, _LOOP_WINDOW)) <= _LOOP_RESTARTS:
+            yield _reason("restarting", "attention", _with("Restarting", failure))
+        case _:
+            pass
+
+
+def _start(job: JobView, since: float, so_far: str) -> Reason:
+    severity: Severity = "ok" if since < _LONG_START else "attention"
+    if (rewriting := job.rewriting) is not None:
+        partitions = f"from {rewriting.partitions} to {rewriting.max_parallelism} partitions"
+        return _reason("rewriting", "ok", f"Rewriting the state {partitions} for {so_far}")
+    if job.state is JobState.CREATED:
+        return _reason("starting", severity, f"Starting for {so_far}")
+    source = job.restored_from
+    what = "the last snapshot" if source is None else f"{source.kind} {source.id}"
+    return _reason("restoring", severity, f"Restoring {what} for {so_far}")
+
+
+def _restarts(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    recent = _recent(known.restarts, known.now, _LOOP_WINDOW)
+    failure = _first_line(job.failure)
+    if len(recent) > _LOOP_RESTARTS:
+        sentence = f"Restarted {len(recent)} times in 15 minutes"
+        yield _reason("restart-loop", "critical", sentence + (f", the last time after: {failure}" if failure else ""))
+    elif recent and job.state is JobState.RUNNING and known.now - recent[-1] < _RECENT_RESTART:
+        sentence = f"Restarted {formatting.ago(known.now - recent[-1])}"
+        yield _reason("restarting", "attention", _with(sentence, failure))
+
+
+def _recent(times: Sequence[float], now: float, seconds: float) -> list[float]:
+    return sorted(time for time in times if time > now - seconds)
+
+
+def _checkpoints(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -> Iterator[Reason]:
+    failed = _failed_in_a_row(checkpoints)
+    if failed:
+        why = _first_line(failed[0].failure_message)
+        many = len(failed) >= _FAILURES_IN_A_ROW
+        what = f"The last {len(failed)} checkpoints failed" if len(failed) > 1 else f"Checkpoint {failed[0].id} failed"
+        yield _reason("checkpoints-failing", "critical" if many else "attention", _with(what, why))
+    policy = known.policy
+    if job.state is not JobState.RUNNING or policy is None or policy.interval is None:
+        return
+    last = job.last_checkpoint
+    taken = 0.0 if last is None else last.duration_ms / 1000
+    # A checkpoint begins no sooner than the last one has ended, and its age counts from its end.
+    expected = max(policy.interval, taken + policy.min_pause) + taken
+    begun = job.start_time if job.state_since is None else job.state_since
+    age = known.now - (begun if last is None else max(last.completed, begun))
+    if age <= 2 * expected + 5:
+        return
+    severity: Severity = "critical" if age > max(4 * expected, _MINUTE) else "attention"
+    every = f"with one due every {formatting.duration(policy.interval)}"
+    if last is None:
+        sentence = f"No checkpoint in {formatting.duration(age)}, {every}"
+    else:
+        old = formatting.duration(known.now - last.completed)
+        sentence = f"The last checkpoint, {last.id}, is {old} old, {every}"
+    yield _reason("checkpoint-old", severity, sentence + _waits_for(checkpoints))
+
+
+def _waits_for(checkpoints: CheckpointsView) -> str:
+    """Return how far the running checkpoint has come."""
+    running = next((each for each in checkpoints.history if each.class_name == "in_progress"), None)
+    if running is None:
+        return "; none is under way"
+    missing = running.num_subtasks - running.num_acknowledged_subtasks
+    of = f"{missing} of {running.num_subtasks} chains"
+    return f"; checkpoint {running.id} waits for {of}" if missing else f"; checkpoint {running.id} is being completed"
+
+
+def _failed_in_a_row(checkpoints: CheckpointsView) -> list[CheckpointDetail]:
+    """Return the checkpoints that failed after the last completed one, newest first."""
+    failed: list[CheckpointDetail] = []
+    for each in checkpoints.history:
+        if each.class_name == "completed":
+            break
+        if each.class_name == "failed":
+            failed.append(each)
+    return failed
+
+
+def _store(known: Circumstances) -> Iterator[Reason]:
+    if known.store_failures >= _STORE_FAILURES:
+        sentence = f"{known.store_failures} calls of the store failed in 5 minutes"
+        why = _first_line(known.store_error)
+        yield _reason("store-errors", "attention", sentence + (f", the last one with: {why}" if why else ""))
+
+
+def _behind(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    lagging = [(chain, source, lag) for chain, source in _sources(job) if (lag := source.lag_seconds) is not None]
+    if lagging:
+        chain, source, lag = max(lagging, key=lambda each: each[2])
+        times = chain.batch_times
+        # What arrives during a batch waits for the next one.
+        if lag < max(_BEHIND, 3 * (0.0 if times is None else times.seconds)):
+            return
+        catching_up = known.lag_change is not None and known.lag_change < -0.05
+        severity: Severity = "critical" if lag >= _FAR_BEHIND and not catching_up else "attention"
+        how = f"Behind by {formatting.duration(lag)}"
+        if catching_up and known.lag_change is not None:
+            how = f"{how}, catching up in about {formatting.duration(lag / -known.lag_change)}"
+        elif known.lag_change is not None and known.lag_change > 0.05:
+            how = f"{how} and falling back"
+    else:
+        late = [(chain, source, lag) for chain, source in _sources(job) if (lag := _event_lag(job, source)) is not None]
+        if not late:
+            return
+        chain, source, lag = max(late, key=lambda each: each[2])
+        if lag < _BEHIND_IN_EVENT_TIME:
+            return
+        severity, how = "attention", f"Behind by {formatting.duration(lag)} of event time"
+    slow = bottleneck(job, chain.uid)
+    yield _reason("behind", severity, f"{how}: {_cause(job, slow)}", chain=slow, source=source)
+
+
+def _event_lag(job: JobView, source: InputView) -> float | None:
+    """Return the seconds by which the event time of an active source lags, without the delay of its watermark."""
+    if source.lag_ms is None or source.lag_ms >= _ARCHIVE * 1000 or source.idle_seconds is None:
+        return None
+    return None if source.idle_seconds > 10 else source.lag_ms / 1000
+
+
+def bottleneck(job: JobView, start: ChainUid) -> ChainView:
+    """Return the chain that holds up a chain: where following full channels leads.
+
+    Args:
+        job: the job.
+        start: a chain of the job.
+    """
+    chains = {chain.uid: chain for chain in job.chains}
+    passed: set[ChainUid] = set()
+    at = start
+    while at not in passed:
+        passed.add(at)
+        readers = [each for each in job.channels if each.source == at and not each.feedback]
+        if chains[at].backpressured < _BACKPRESSURED or not readers:
+            break
+        at = max(readers, key=lambda each: each.fill).target
+    return chains[at]
+
+
+def _cause(job: JobView, chain: ChainView) -> str:
+    busy = f"busy {formatting.percent(chain.busy)}"
+    if chain.busy < _BUSY:
+        return f"chain {chain.uid} is only {busy}, so a limit of its source or too few slots may hold it back"
+    who = f"chain {chain.uid} is the bottleneck ({busy})" if len(job.chains) > 1 else f"chain {chain.uid} is {busy}"
+    phase = largest_phase(chain.batch_times)
+    return f"{who}, {phase}" if phase else who
+
+
+def largest_phase(times: BatchTimesView | None) -> str:
+    """Return the phase that takes most of a batch, as a clause; empty if none takes a large part.
+
+    Args:
+        times: where the time of the batches goes; None if it is not known.
+    """
+    if times is None or times.seconds <= 0:
+        return ""
+    in_sinks = sum(times.sinks.values())
+    parts = {
+        "finding new input takes": times.offsets,
+        "planning takes": times.planning,
+        "writing Spark's logs takes": times.logs,
+        "its computation takes": max(0.0, times.execution - times.waiting - in_sinks),
+    }
+    for sink, seconds in times.sinks.items():
+        alone = "its sink takes" if len(times.sinks) == 1 else f"its sink {sink} takes"
+        parts["computing and writing take" if times.sinks_compute else alone] = seconds
+    name, seconds = max(parts.items(), key=lambda part: part[1])
+    share = min(1.0, seconds / times.seconds)
+    return f"{name} {formatting.percent(share)} of each batch" if share >= _LARGE_PART else ""
+
+
+def _sinks(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    last = job.last_checkpoint
+    for sink in job.sinks:
+        published = sink.last_published
+        behind = last is not None and (published is None or published.id < last.id)
+        since = max(job.start_time, published.time if published is not None else 0.0)
+        # Checkpoints that do not complete are a finding of their own.
+        overdue = last is not None and known.now - last.completed > _UNPUBLISHED
+        if sink.delivery == "exactly-once" and sink.batches_waiting and behind and overdue:
+            waiting = f"{formatting.count(sink.batches_waiting)} batches wait"
+            errors = f", and {formatting.count(sink.failures)} of its calls failed" if sink.failures else ""
+            sentence = f"Sink {sink.uid} has published nothing for {formatting.duration(known.now - since)}: {waiting}"
+            yield Reason(code="sink-not-publishing", severity="attention", sentence=sentence + errors, sink=sink.uid)
+
+
+def _held_back(job: JobView) -> Iterator[Reason]:
+    for chain in job.chains:
+        for each in chain.inputs:
+            if each.holds_watermark_back:
+                idle = formatting.duration(each.idle_seconds or 0.0)
+                sentence = (
+                    f"Input {each.uid} of chain {chain.uid} has brought nothing for {idle} and holds the watermark back"
+                )
+                source = each if each.chain is None else None
+                yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=source)
+
+
+def _all_well(job: JobView, known: Circumstances) -> str:
+    lag = lag_seconds(job)
+    how = "Running" if lag is None else "Keeping up"
+    rate = f"{formatting.count(job.records_in_per_second)} records/s"
+    last = job.last_checkpoint
+    checkpoint = (
+        "no checkpoint yet" if last is None else f"last checkpoint {formatting.ago(known.now - last.completed)}"
+    )
+    return f"{how}: {rate}, {checkpoint}"
+
+
+def _sources(job: JobView) -> list[tuple[ChainView, InputView]]:
+    """Return the sources that have not ended and have no end, with their chains."""
+    bounded = {each["uid"] for each in job.graph.get("sources", ()) if each.get("bounded")}
+    return [
+        (chain, each)
+        for chain in job.chains
+        for each in chain.inputs
+        if each.chain is None and not each.ended and each.uid not in bounded
+    ]
+
+
+def _with(sentence: str, more: str) -> str:
+    return f"{sentence}: {more}" if more else sentence
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
