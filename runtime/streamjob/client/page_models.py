@@ -51,3 +51,54 @@ class Diagnosis(View):
     severity: Severity
     sentence: str = Field(description="The sentence of the first reason.")
     reasons: tuple[Reason, ...]
+
+
+class ChainPoint(View):
+    """A chain at a moment of the past; null for figures that were not known."""
+
+    busy: float | None = None
+    backpressured: float | None = None
+    rows_per_second: float | None = Field(default=None, description="Records read per second.")
+    batch_seconds: float | None = Field(default=None, description="Duration of the last batch.")
+
+
+class HistoryPoint(View):
+    """A job at a moment of the past; null for figures that were not known."""
+
+    at: float
+    lag_records: float | None = Field(default=None, description="Unread records of all sources.")
+    lag_seconds: float | None = Field(default=None, description="The largest lag of a source.")
+    rows_per_second: float | None = Field(default=None, description="Records read from sources per second.")
+    batch_seconds: float | None = Field(default=None, description="The longest of the chains' last batches.")
+    checkpoint_age_seconds: float | None = Field(default=None, description="Age of the last checkpoint.")
+    chains: dict[ChainUid, ChainPoint] = Field(default_factory=dict)
+
+
+class HistoryView(View):
+    """The figures of the last hour, as far as the process has run, oldest first."""
+
+    interval_seconds: float = Field(description="Seconds from one point to the next.")
+    points: tuple[HistoryPoint, ...]
+
+
+EventKind = Literal["state", "restart", "checkpoint", "request", "input"]
+EventWeight = Literal["routine", "notable", "bad"]
+
+
+class EventView(View):
+    """Something that happened in a job."""
+
+    id: int = Field(description="Number of the event in this process, from 1.")
+    at: float
+    kind: EventKind
+    weight: EventWeight = Field(description="Its importance for a person.")
+    sentence: str
+    details: dict[str, str | int | float | None] = Field(
+        default_factory=dict, description="More about it, such as the whole error (`text`) or the id of a checkpoint."
+    )
+
+
+class EventsView(View):
+    """The latest events of this process, newest first."""
+
+    events: tuple[EventView, ...]

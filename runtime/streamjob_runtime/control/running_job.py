@@ -24,7 +24,7 @@ from streamjob.client.models import (
     SnapshotKind,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis
+from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
@@ -34,7 +34,10 @@ from streamjob.protocol.channels import Backlog
 from streamjob.protocol.requests import must_succeed
 from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
+from streamjob_runtime.control.event_log import EventLog
+from streamjob_runtime.control.history import History
 from streamjob_runtime.control.request_kinds import RequestKinds
+from streamjob_runtime.control.terminal.events import Look, events
 from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
 from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
@@ -61,6 +64,9 @@ class RunningJob:
         self._runner = runner
         self._store = store
         self._restarts = RestartTimes()
+        self._history = History([chain.uid for chain in runner.job.plan.chains])
+        self._events = EventLog()
+        self._look: Look | None = None
         self._coordination = runner.coordination
         self._requests = RequestKinds()
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
@@ -83,6 +89,23 @@ class RunningJob:
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
 
+    def record(self, job: JobView, checkpoints: CheckpointsView) -> None:
+        """Remember figures and events of the job; the thread that observes it calls this about once a second."""
+        now = self._runner.job.clock()
+        self._history.note(job, now)
+        before, self._look = self._look, Look(job, checkpoints)
+        for each in events(before, self._look):
+            at = now if each.at is None else each.at
+            self._events.add(at, each.kind, each.text, weight=each.weight.value, details=each.details)
+
+    def history(self, since: float | None) -> HistoryView:
+        """Return the figures of the last hour, those later than `since` in seconds since 1970."""
+        return self._history.since() if since is None else self._history.since(since)
+
+    def events(self) -> EventsView:
+        """Return the latest events of this process."""
+        return self._events.view()
+
     def _in_sinks(self, uid: ChainUid) -> dict[OperatorUid, float]:
         job = self._runner.job
         return {sink.uid: job.sink_meters.of(sink.uid).figures.stage_seconds for sink in job.plan.chain(uid).sinks}
@@ -98,6 +121,7 @@ class RunningJob:
             restarts=self._restarts.times,
             store_failures=len(failures),
             store_error=failures[-1].message if failures else "",
+            lag_change=self._history.lag_change(),
         )
         return diagnose(report, report.checkpoints, known)
 
@@ -211,6 +235,7 @@ class RunningJob:
         self._requests.note(trigger_id, "checkpoint")
         event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
         self._take(trigger_id, lambda: self._coordination.post(event), "takes no checkpoints")
+        self._note_request(trigger_id, "a checkpoint was requested")
 
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
         """Request a savepoint. Raises StateConflict, InvalidChange."""
@@ -219,6 +244,7 @@ class RunningJob:
         now = self._runner.job.clock()
         event = m.TriggerRequested(now=now, trigger_id=trigger_id, kind=SnapshotKind.SAVEPOINT, location=place)
         self._take(trigger_id, lambda: self._coordination.post(event), "takes no savepoints")
+        self._note_request(trigger_id, "a savepoint was requested")
 
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
         """Request a stop with a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
@@ -232,12 +258,17 @@ class RunningJob:
         if must_succeed(event):
             refusal = "takes no savepoints" if savepoint else "cannot be drained"
             self._take(trigger_id, lambda: self._coordination.stop(event), refusal)
-            return
-        state = self._coordination.lifecycle.state
-        if state.terminal:
-            self._requests.forget(trigger_id)
-            raise StateConflict(f"The job is {state} already")
-        self._coordination.stop(event)
+        else:
+            state = self._coordination.lifecycle.state
+            if state.terminal:
+                self._requests.forget(trigger_id)
+                raise StateConflict(f"The job is {state} already")
+            self._coordination.stop(event)
+        how = " with a savepoint" if savepoint else ""
+        self._note_request(trigger_id, f"a {'drain' if drain else 'stop'}{how} was requested")
+
+    def _note_request(self, trigger_id: TriggerId, sentence: str) -> None:
+        self._events.add(self._runner.job.clock(), "request", sentence, details={"trigger": trigger_id})
 
     def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
         state = self._coordination.lifecycle.state
@@ -251,6 +282,9 @@ class RunningJob:
         # ranges.
         policy = self._coordination.policy.model_copy(update=changes.changed())
         self._coordination.change_policy(policy)
+        written = changes.model_dump(mode="json", exclude_unset=True)
+        what = ", ".join(f"{name} {'off' if value is None else value}" for name, value in written.items())
+        self._events.add(self._runner.job.clock(), "request", f"checkpointing was changed: {what}")
         return _policy_view(policy)
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:

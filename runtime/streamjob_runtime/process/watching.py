@@ -65,6 +65,8 @@ class Watcher:
         try:
             # In this order: the job knows the kind of the history's last snapshot.
             checkpoints = self._control.checkpoints()
-            self._view.update(self._control.job(), checkpoints)
+            job = self._control.job()
+            self._control.record(job, checkpoints)
+            self._view.update(job, checkpoints)
         except OSError as error:
             log.debug("Nobody sees the view any more: %s", error)

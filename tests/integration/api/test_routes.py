@@ -60,6 +60,8 @@ def test_all_routes_of_the_contract_exist() -> None:
     assert set(ROUTES) >= {
         ("GET", "/v1/job"),
         ("GET", "/v1/diagnosis"),
+        ("GET", "/v1/history"),
+        ("GET", "/v1/events"),
         ("GET", "/v1/checkpoints"),
         ("GET", "/v1/checkpoints/12"),
         ("POST", "/v1/checkpoints"),
@@ -128,6 +130,42 @@ def test_the_diagnosis_is_a_sentence_with_its_reasons(http: httpx.Client, job: S
         "sentence": "Failed: no heap",
         "reasons": [reason | {"chain": None, "sink": None, "source": None}],
     }
+
+
+def test_the_history_is_given_from_a_time_on(http: httpx.Client, job: ServedJob) -> None:
+    for _ in range(2):
+        job.record(job.job(), job.checkpoints())
+        job.runtime.clock.now += 5
+
+    history = http.get("/v1/history").json()
+
+    assert history["intervalSeconds"] == 5
+    first, second = history["points"]
+    assert first["rowsPerSecond"] == 45210.4
+    assert first["chains"]["hours"] == {
+        "busy": 0.025,
+        "backpressured": 0,
+        "rowsPerSecond": 45210.4,
+        "batchSeconds": 0.25,
+    }
+    assert http.get("/v1/history", params={"since": first["at"]}).json()["points"] == [second]
+    assert http.get("/v1/history", params={"since": "yesterday"}).status_code == 422
+
+
+def test_events_are_told_newest_first(http: httpx.Client, job: ServedJob) -> None:
+    job.record(job.job(), job.checkpoints())
+    http.post("/v1/checkpoints", json={"triggerId": "mine"})
+
+    newest, *others = http.get("/v1/events").json()["events"]
+
+    assert (newest["kind"], newest["sentence"], newest["details"]) == (
+        "request",
+        "a checkpoint was requested",
+        {"trigger": "mine"},
+    )
+    (failed,) = [each for each in others if each["weight"] == "bad"]
+    assert failed["details"]["checkpoint"] == 13
+    assert failed["sentence"].endswith("a chain could not write its files to the store: 503 Slow Down")
 
 
 def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: ServedJob) -> None:

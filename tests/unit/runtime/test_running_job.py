@@ -21,7 +21,7 @@ from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.snapshot.manifest import ChainState
 from streamjob.store.base import StoreError
-from streamjob_runtime.control.api.job_control import InvalidChange
+from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.monitoring.metered_store import MeteredStore
@@ -322,6 +322,73 @@ def test_a_store_that_works_again_is_forgiven(tmp_path: Path) -> None:
 
 def _fails(_: Key) -> bytes:
     raise StoreError("503 Slow Down")
+
+
+def test_what_happened_is_told_with_its_whole_error_and_its_own_time(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.record(world.control.job(), world.control.checkpoints())
+    world.complete(4)
+    world.coordination.failed("disk full\nand more")
+    world.coordination.enter(JobState.RESTARTING)
+    world.clock.now += 1
+    world.control.record(world.control.job(), world.control.checkpoints())
+
+    restart, checkpoint, running = world.control.events().events
+
+    assert (running.kind, running.sentence, running.at) == (
+        "state",
+        "flights is RUNNING, restored from checkpoint 3",
+        NOW,
+    )
+    assert (checkpoint.kind, checkpoint.weight, checkpoint.at, checkpoint.details["checkpoint"]) == (
+        "checkpoint",
+        "routine",
+        NOW + 1.5,
+        4,
+    )
+    assert (restart.kind, restart.weight, restart.sentence, restart.at) == (
+        "restart",
+        "bad",
+        "flights is RESTARTING: disk full",
+        NOW,
+    )
+    assert restart.details["text"] == "disk full\nand more"
+
+
+def test_a_request_is_an_event_unless_it_is_refused(world: JobOfThreeChains) -> None:
+    world.control.trigger_savepoint(None, TriggerId("one"))
+    world.control.trigger_checkpoint(TriggerId("two"))
+    world.control.patch_checkpointing(CheckpointingChanges.model_validate({"interval": None, "minPause": "2s"}))
+    world.control.stop(savepoint=True, location=None, drain=True, trigger_id=TriggerId("three"))
+    world.coordination.enter(JobState.STOPPING)
+    with pytest.raises(StateConflict):
+        world.control.trigger_savepoint(None, TriggerId("four"))
+
+    assert [event.sentence for event in reversed(world.control.events().events)] == [
+        "a savepoint was requested",
+        "a checkpoint was requested",
+        "checkpointing was changed: interval off, minPause 2s",
+        "a drain with a savepoint was requested",
+    ]
+
+
+def test_a_job_that_catches_up_is_diagnosed_by_its_history(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    (flights, *others) = world.control.job().chains
+
+    def note(lag: float) -> None:
+        source = flights.inputs[0].model_copy(update={"lag_seconds": lag})
+        chain = flights.model_copy(update={"inputs": (source,)})
+        job = world.control.job().model_copy(update={"chains": (chain, *others)})
+        world.control.record(job, world.control.checkpoints())
+
+    note(900)
+    world.clock.now += 60
+    note(300)
+
+    assert world.control.history(NOW).points[0].lag_seconds == 300
+    assert world.control._history.lag_change() == -10
 
 
 def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: JobOfThreeChains) -> None:

@@ -22,7 +22,9 @@ class HungUp:
 
 
 def test_the_end_of_the_job_is_not_hidden_by_a_terminal_that_is_gone() -> None:
-    control = SimpleNamespace(observe=lambda metrics: None, job=lambda: None, checkpoints=lambda: None)
+    control = SimpleNamespace(
+        observe=lambda metrics: None, job=lambda: None, checkpoints=lambda: None, record=lambda *_: None
+    )
     view = HungUp()
     watcher = Watcher(cast("Any", control), cast("Any", view), cast("Any", None))
     watcher.start()

@@ -30,7 +30,7 @@ from streamjob.client.models import (
     TriggerState,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis
+from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
@@ -171,6 +171,12 @@ _Wanted = Annotated[
 ]
 
 
+_Since = Annotated[
+    float | None,
+    Query(allow_inf_nan=False, description="Only points later than this time, in seconds since 1970."),
+]
+
+
 def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
     @app.get("/v1/job", tags=["job"], responses=_INVALID)
     def job(include: _Include = "", trigger: _Wanted = ()) -> JobReport:
@@ -185,6 +191,16 @@ def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> Non
     def diagnosis() -> Diagnosis:
         """The condition of the job in one sentence, with every finding."""
         return control.diagnosis()
+
+    @app.get("/v1/history", tags=["job"], responses=_INVALID)
+    def history(since: _Since = None) -> HistoryView:
+        """The figures of the last hour, every five seconds."""
+        return control.history(since)
+
+    @app.get("/v1/events", tags=["job"])
+    def events() -> EventsView:
+        """The last 500 events of this process: states, restarts, checkpoints, requests, ends of inputs."""
+        return control.events()
 
     @app.get("/v1/checkpoints", tags=["checkpoints"])
     def checkpoints() -> CheckpointsView:

@@ -20,7 +20,7 @@ from streamjob.client.models import (
     JobView,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis
+from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -86,6 +86,14 @@ class JobControl(Protocol):
 
     def diagnosis(self) -> Diagnosis:
         """Return the condition of the job in one sentence, with every finding."""
+        ...
+
+    def history(self, since: float | None) -> HistoryView:
+        """Return the figures of the last hour, those later than `since` in seconds since 1970."""
+        ...
+
+    def events(self) -> EventsView:
+        """Return the latest events of this process."""
         ...
 
     def checkpoints(self) -> CheckpointsView:

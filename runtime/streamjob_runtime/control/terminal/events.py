@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from streamjob.client import formatting
 from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState, JobView, SnapshotKind
+from streamjob.client.page_models import EventKind
 
 
-class Weight(Enum):
+class Weight(StrEnum):
     """The importance of an event for a person."""
 
     ROUTINE = "routine"
@@ -20,11 +21,18 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event; `is_end` marks the end of the job."""
+    """An event; `is_end` marks the end of the job.
+
+    `at` is its time in seconds since 1970, None for the time of the observation. `details` is more than the text has
+    room for.
+    """
 
     text: str
     weight: Weight = Weight.NOTABLE
     is_end: bool = False
+    kind: EventKind = "state"
+    at: float | None = None
+    details: Mapping[str, str | int | float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +76,21 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
         return
     if state in _BAD_STATES:
         why = first_line(now.job.failure)
-        yield Event(f"{now.job.name} is {state}{': ' + why if why else ''}", Weight.BAD, is_end=state.terminal)
+        yield Event(
+            f"{now.job.name} is {state}{': ' + why if why else ''}",
+            Weight.BAD,
+            is_end=state.terminal,
+            kind="restart" if state is JobState.RESTARTING else "state",
+            at=now.job.state_since,
+            details={"state": state.value, "text": now.job.failure},
+        )
     elif state.terminal:
         yield Event(
             f"{now.job.name} is {state} after {formatting.duration(now.job.uptime)}: "
             f"{formatting.count(now.job.records_in)} records in, {formatting.count(now.job.records_out)} out",
             is_end=True,
+            at=now.job.state_since,
+            details={"state": state.value},
         )
     else:
         source = now.job.restored_from
@@ -81,13 +98,13 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
             source is not None and state is JobState.RUNNING and (before is None or before.job.state in _BEFORE_RUNNING)
         )
         where = f", restored from {source.kind} {source.id}" if source is not None and restored else ""
-        yield Event(f"{now.job.name} is {state}{where}")
+        yield Event(f"{now.job.name} is {state}{where}", at=now.job.state_since, details={"state": state.value})
 
 
 def _ended_inputs(before: Look | None, now: Look) -> Iterator[Event]:
     ended_before = _inputs_at_end(before.job) if before is not None else frozenset()
     for uid in sorted(_inputs_at_end(now.job) - ended_before):
-        yield Event(f"{uid} has reached its end", Weight.ROUTINE)
+        yield Event(f"{uid} has reached its end", Weight.ROUTINE, kind="input", details={"source": uid})
 
 
 def _inputs_at_end(job: JobView) -> frozenset[str]:
@@ -103,7 +120,7 @@ def _finished_chains(before: Look | None, now: Look) -> Iterator[Event]:
     finished_before = {chain.uid for chain in before.job.chains if chain.finished} if before is not None else set()
     for chain in now.job.chains:
         if chain.finished and chain.uid not in finished_before:
-            yield Event(f"chain {chain.uid} has finished", Weight.ROUTINE)
+            yield Event(f"chain {chain.uid} has finished", Weight.ROUTINE, details={"chain": chain.uid})
 
 
 def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
@@ -118,13 +135,22 @@ def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
             continue
         if entry.class_name == "failed":
             why = first_line(entry.failure_message)
-            yield Event(f"{checkpoint_name(entry, now.job)} failed{': ' + why if why else ''}", Weight.BAD)
+            yield Event(
+                f"{checkpoint_name(entry, now.job)} failed{': ' + why if why else ''}",
+                Weight.BAD,
+                kind="checkpoint",
+                at=None if entry.failure_timestamp is None else entry.failure_timestamp / 1000,
+                details={"checkpoint": entry.id, "text": entry.failure_message},
+            )
         else:
             took = formatting.duration(entry.end_to_end_duration / 1000)
             yield Event(
                 f"{checkpoint_name(entry, now.job)} completed in {took}, "
                 f"{formatting.size(entry.checkpointed_size)} written of {formatting.size(entry.state_size)}",
                 Weight.NOTABLE if entry.is_savepoint else Weight.ROUTINE,
+                kind="checkpoint",
+                at=(entry.trigger_timestamp + entry.end_to_end_duration) / 1000,
+                details={"checkpoint": entry.id, "path": entry.external_path},
             )
 
 
