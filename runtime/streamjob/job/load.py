@@ -127,7 +127,34 @@ def load_job(
     else:
         source = _read_yaml(file, str(path))
     changes = Changes({str(each): _read_overlay(Path(each), str(each)) for each in overlays}, overrides, variables)
-    directory = file.absolute().parent
+    return _checked(source, changes, file.absolute().parent, origins, origin, spark_parser, environ)
+
+
+def load_dsl(job: Job, *, directory: Path | None = None, spark_parser: SparkParser | None = None) -> LoadedJob:
+    """Check a job that Python code has defined, in a notebook or a test.
+
+    Args:
+        job: the job.
+        directory: the base of its relative paths and of its modules; default the current directory.
+        spark_parser: asked about queries that sqlglot cannot read, before they are refused.
+
+    Raises:
+        InvalidJob: lists every problem that can be found without Spark.
+    """
+    content = _Content(job.data(), job.functions())
+    base = (directory or Path.cwd()).absolute()
+    return _checked(content, Changes({}), base, Origins(None), f"job {job.name!r}", spark_parser, None)
+
+
+def _checked(
+    source: _Content,
+    changes: Changes,
+    directory: Path,
+    origins: Origins,
+    origin: str,
+    spark_parser: SparkParser | None,
+    environ: Mapping[str, str] | None,
+) -> LoadedJob:
     assembled = assemble(source.data, changes, directory, origins, spark_parser, is_resource=source.is_resource)
     reading = read_spec(assembled.data)
     problems = [*source.problems, *assembled.problems]

@@ -121,6 +121,7 @@ class Chain:
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
+        self._ahead: dict[OperatorUid, int] = {}
         self._gate = Gate()
         self._draining = threading.Event()
         self._reading = True
@@ -161,6 +162,11 @@ class Chain:
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' current watermarks; none before the query runs."""
         return self._watermarks.read(self._query) if self._query is not None else {}
+
+    def advance_event_time(self, watermarks: Mapping[OperatorUid, int]) -> None:
+        """Raise watermarks to the given ones, in ms since 1970, with the next batch; they never fall."""
+        with self._emission.lock:
+            self._ahead.update(watermarks)
 
     def start(self) -> None:
         """Start the query, and follow it until it ends."""
@@ -360,10 +366,11 @@ class Chain:
                 self._close_gate_if_over()
             self._gate.enter(batch)
             self._emission.begin(self.uid, batch)
+            ahead, self._ahead = self._ahead, {}
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)
-        self._watermarks.advance(query, self._watermarks_of_channels(consumed))
+        self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
             self._emission.wait_for_room(self.uid, self._over)
         written = self.output.write(frame, batch)

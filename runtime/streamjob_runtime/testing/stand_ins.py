@@ -1,0 +1,86 @@
+"""Puts sources that a test feeds and sinks that it reads in place of a job's own; everything else stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.job.spec import JobSpec, SourceSpec
+from streamjob_runtime.testing import collecting
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_PARTITIONS = 2
+_KAFKA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+COLUMNS: Mapping[str, str] = {
+    "kafka": _KAFKA,
+    "rate": "timestamp TIMESTAMP, value BIGINT",
+    "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
+    "socket": "value STRING",
+    "text": "value STRING",
+}
+"""The columns of sources that define their own."""
+
+
+def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected: Mapping[str, str]) -> JobSpec:
+    """Return a job with other sources and sinks.
+
+    All sources are unbounded: the test decides when they end. Names, uids, watermarks and operators stay.
+
+    Args:
+        spec: the job.
+        feeds: the directory with a directory of JSON files for each source.
+        columns: the columns of each source, as `name TYPE, …`.
+        collected: the name of the `Collected` of each sink.
+    """
+    sources = tuple(
+        source.model_copy(
+            update={
+                "format": "json",
+                "schema_ddl": columns[source.name],
+                "options": {"path": str(feeds / source.name), "mode": "FAILFAST"},
+                "bounded": False,
+            }
+        )
+        for source in spec.sources
+    )
+    sinks = tuple(
+        sink.model_copy(
+            update={
+                "format": collecting.FORMAT,
+                "options": {collecting.OPTION: collected[sink.name]},
+                "partition_by": (),
+            }
+        )
+        for sink in spec.sinks
+    )
+    policy = spec.checkpointing.model_copy(update={"interval": None, "location": None})
+    return spec.model_copy(
+        update={
+            "sources": sources,
+            "sinks": sinks,
+            "checkpointing": policy,
+            "parallelism": _PARTITIONS,
+            "max_parallelism": _PARTITIONS,
+        }
+    )
+
+
+def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> str:
+    """Return the columns of a source, as `name TYPE, …`.
+
+    Args:
+        source: the source.
+        ask: returns the columns that the source itself names.
+    """
+    if source.schema_ddl is not None:
+        return source.schema_ddl
+    if source.format in COLUMNS:
+        return COLUMNS[source.format]
+    ddl: str = ask(source).toDDL()
+    return ddl
