@@ -94,8 +94,7 @@ _REFUSED = "The API server enforces these rules:"
 # Sections that need no table of their own: what stands there instead, if anything.
 _NO_TABLE = {
     "spec.job": "",
-    "spec.executor": "For executors in separate pods, with the fields of `spec.driver`. None are started: Spark runs "
-    "in the driver's pod, and `instances` must be 0.",
+    "spec.executor": "For executors in separate pods, which are not supported: Spark runs in the driver's pod.",
 }
 _WORDS = {"array": "list", "boolean": "boolean", "integer": "integer", "object": "mapping", "string": "text"}
 

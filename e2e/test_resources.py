@@ -247,7 +247,7 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
         ),
         ({"driver.cores": 2, "driver.coreLimit": "1500m"}, "coreLimit is below the request of coreRequest or cores"),
         ({"driver.env": [{"value": "x"}]}, "spec.driver.env[0].name: Required value"),
-        ({"executor.instances": 2}, "executors in separate pods are not supported"),
+        ({"executor": {"instances": 2}}, "executors in separate pods are not supported"),
     ],
 )
 def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str, Any], said: str) -> None:
@@ -268,7 +268,6 @@ def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str,
         {"savepoints.schedule": "0 3 * * *"},
         {"savepoints.drain": True, "savepoints.onDeletion": True},
         {"driver.coreRequest": "500m", "driver.coreLimit": "1"},
-        {"executor.instances": 0},
         {"job.sources": [{"name": "a", "format": "rate", "watermark": {"column": "t", "delay": "1 hour"}}]},
         {"sparkConf": {"spark.sql.ansi.enabled": True, "spark.sql.shuffle.spill.numElements": 5}},
     ],

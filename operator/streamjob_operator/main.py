@@ -67,8 +67,23 @@ class DriverBuilder:
             objects.job_config_map(owner, revision),
         ]
         if self._controller is not None:
-            made.append(objects.network_policy(owner, self._controller, self._metrics_from))
+            executors = revision.instances > 0
+            made.append(objects.network_policy(owner, self._controller, self._metrics_from, executors=executors))
         return [*made, objects.driver_pod(owner, revision, action, default_image=self._image)]
+
+    def executors(self, job: Object, revision: Revision, instances: int) -> Sequence[Object]:
+        """Return the objects of executors, with their set last; none for a revision without executors."""
+        owner, executor = Metadata.model_validate(job["metadata"]), revision.spec().executor
+        if executor is None:
+            return []
+        made = [
+            objects.executors_secret(owner, secrets.token_urlsafe(32)),
+            objects.driver_service(owner),
+            objects.disruption_budget(owner, executor),
+        ]
+        if self._controller is not None:
+            made.append(objects.executors_policy(owner))
+        return [*made, objects.executor_set(owner, revision, instances, default_image=self._image)]
 
 
 def controller_for(
@@ -82,7 +97,8 @@ def controller_for(
     index, tokens = SnapshotIndex(), Tokens(cluster)
     stored = JobStores(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
-    admissions = Admissions(cluster, DriverBuilder(settings))
+    build = DriverBuilder(settings)
+    admissions = Admissions(cluster, build, build.executors)
     observer = Observer(
         cluster, drivers, tokens, stored, index, admissions, wanted_triggers, wanted_trials, evaluations
     )

@@ -38,6 +38,9 @@ CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 EVENT = Kind("", "v1", "Event", "events")
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
+SERVICE = Kind("", "v1", "Service", "services")
+POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
@@ -49,6 +52,9 @@ KINDS = (
     EVENT,
     NETWORK_POLICY,
     CONTROLLER_REVISION,
+    STATEFUL_SET,
+    SERVICE,
+    POD_DISRUPTION_BUDGET,
     LEASE,
 )
 

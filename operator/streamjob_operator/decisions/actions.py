@@ -64,6 +64,37 @@ class DeleteDriver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnsureExecutors:
+    """Make the executors' objects, or change them, as a stored revision has them.
+
+    Args:
+        revision: name of the revision, which has executors.
+        instances: how many executors are to run.
+    """
+
+    revision: str
+    instances: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteExecutor:
+    """Delete an executor's pod; its set makes another one.
+
+    Args:
+        name: the pod.
+        grace: seconds between SIGTERM and SIGKILL, 0 to let go of a pod whose node is lost; None for the pod's own.
+    """
+
+    name: str
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveExecutors:
+    """Delete the executors' set, with its pods, its Service and its PodDisruptionBudget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob:
     """`POST /v1/stop` to the driver of an attempt, to no other one.
 
@@ -169,6 +200,9 @@ Action = (
     | DeleteRevision
     | CreateDriver
     | DeleteDriver
+    | EnsureExecutors
+    | DeleteExecutor
+    | RemoveExecutors
     | StopJob
     | TriggerSavepoint
     | TriggerCheckpoint

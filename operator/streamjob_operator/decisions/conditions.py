@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import compatibility, health, pod_dry_run
+from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
@@ -53,6 +53,8 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
     ConditionType.RUNNING: {_NO_ANSWER: "Warning"},
     ConditionType.CHECKPOINT_HEALTHY: {"CheckpointsFail": "Warning"},
     ConditionType.RECONCILING: {
+        executors.LOST: "Warning",
+        "FailedCreate": "Warning",
         "CrashLoopBackOff": "Warning",
         "CreateContainerConfigError": "Warning",
         "CreateContainerError": "Warning",
@@ -71,6 +73,8 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
 
 No other event reports these. Kubernetes alternates between several reasons for a pod that does not start.
 """
+_DRIVER_IS_WELL = frozenset({"", "Starting"})
+"""Reasons of a step that say nothing about the driver's pod, which may be waiting for executors."""
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
     LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
@@ -87,7 +91,8 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
     after = Situation(resource=s.resource, memory=memory_of(status), seen=s.seen, limits=s.limits)
     stalled = _stalled(after, step)
     silent = health.silent(after, status.job_status.silent_since)
-    reconciling = _reconciling(after, step, silent) if stalled[0] == "False" else ("False", stalled[1], "")
+    readiness = executors.readiness(after, status.executors)
+    reconciling = _reconciling(after, step, silent, readiness) if stalled[0] == "False" else ("False", stalled[1], "")
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.READY: _ready(after, stalled, reconciling),
         ConditionType.RECONCILING: reconciling,
@@ -98,7 +103,11 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
         ConditionType.ROLLED_BACK: _rolled_back(after),
         ConditionType.STORE_IN_REACH: _store_in_reach(after),
     }
-    found: tuple[Condition, ...] = status.conditions
+    if readiness is not None:
+        verdicts[ConditionType.EXECUTORS_READY] = readiness
+    found: tuple[Condition, ...] = tuple(
+        each for each in status.conditions if each.type != ConditionType.EXECUTORS_READY or readiness is not None
+    )
     now = datetime.fromtimestamp(s.now, UTC)
     for kind, (value, reason, message) in verdicts.items():
         found = with_condition(found, kind, value, reason, message[:4096], generation=s.resource.generation, now=now)
@@ -160,7 +169,7 @@ def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     return tuple(told)
 
 
-def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
+def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdict | None) -> Verdict:
     lifecycle = s.memory.lifecycle
     if lifecycle in _RESTING:
         return _resting_differs(s, step) or ("False", _RESTING[lifecycle][0], "")
@@ -173,6 +182,9 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
     rejected = _pod_rejected(s)
     if rejected is not None:
         return rejected
+    unready = readiness if readiness is not None and readiness[0] == "False" else None
+    if unready is not None and lifecycle is LifecycleState.DEPLOYING and step.reason in _DRIVER_IS_WELL:
+        return "True", *unready[1:]
     if lifecycle in _WAITING:
         reason, message = _WAITING[lifecycle]
         ending = _LET_GO if lifecycle is LifecycleState.DELETING else ""
@@ -186,6 +198,8 @@ def _reconciling(s: Situation, step: Step, silent: str | None) -> Verdict:
         return "True", step.reason, step.message
     if silent is not None:
         return "True", _NO_ANSWER, silent
+    if unready is not None:
+        return "True", *unready[1:]
     if s.job is not None and s.job.state not in TAKES_REQUESTS:
         return "True", _word(s.job.state), f"the job is {s.job.state}"
     return "False", "UpToDate", ""

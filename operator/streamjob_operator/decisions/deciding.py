@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import pod_dry_run, recording, stopping
+from streamjob_operator.decisions import executors, pod_dry_run, recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
@@ -57,7 +57,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
         return Decision(status=status, actions=told, requeue=0)
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
-        tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s))
+        tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
     return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step))
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from streamjob_operator.decisions.actions import DeleteDriver, DisposeCheckpoints, Emit, RemoveFinalizer
-from streamjob_operator.decisions.observation import Reach
+from streamjob_operator.decisions.actions import (
+    DeleteDriver,
+    DisposeCheckpoints,
+    Emit,
+    RemoveExecutors,
+    RemoveFinalizer,
+)
+from streamjob_operator.decisions.observation import PodPhase, Reach
 from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
 
+_LIVE = frozenset({PodPhase.PENDING, PodPhase.RUNNING, PodPhase.UNKNOWN})
 _OUT_OF_REACH = {
     Reach.VOLUME: "its checkpoints are on a volume, which the controller cannot reach",
     Reach.NO_CREDENTIALS: "the StreamJob names no credentials with which its checkpoints could be deleted",
@@ -26,6 +33,14 @@ def deleting(s: Situation) -> Step:
             requeue=s.limits.poll,
             reason="Stopping",
             message=f"driver {live[0].name} has to go first; if its node is gone, delete the pod with --force",
+        )
+    if _executors_are_left(s):
+        return Step(
+            memory=s.memory,
+            actions=() if s.seen.executors is None else (RemoveExecutors(),),
+            requeue=s.limits.poll,
+            reason="Stopping",
+            message="the executors have to go first",
         )
     waits = _recording(s)
     if waits is not None:
@@ -60,6 +75,12 @@ def deleting(s: Situation) -> Step:
         reason="Disposing",
         message="the checkpoints are being deleted",
     )
+
+
+def _executors_are_left(s: Situation) -> bool:
+    """Nothing may be uploaded behind the disposal of the checkpoints; one on a lost node is not waited for for ever."""
+    left = s.seen.executors is not None or any(pod.phase in _LIVE for pod in s.seen.executor_pods)
+    return left and s.now <= s.memory.since + s.limits.patience
 
 
 def _recording(s: Situation) -> Step | None:

@@ -92,6 +92,50 @@ class DriverPod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorPod:
+    """A pod of an executor.
+
+    Args:
+        name: its name.
+        uid: its identity.
+        template: digest of the template that it was made from, from the label.
+        phase: how far it has come.
+        created: when it was created.
+        ready: whether it is.
+        deleting: as in DriverPod.
+        reason: as in DriverPod.
+        message: the reason for people.
+    """
+
+    name: str
+    uid: str = ""
+    template: str = ""
+    phase: PodPhase
+    created: float
+    ready: bool = False
+    deleting: float | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSet:
+    """The StatefulSet of the executors.
+
+    Args:
+        revision: name of the revision that it was made or changed for last.
+        replicas: how many pods it is to have.
+        template: digest of the template of its pods.
+        message: why it cannot make its pods; empty if it can, or if nobody knows.
+    """
+
+    revision: str
+    replicas: int
+    template: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLog:
     """The upper end of the job's log: its last claim and its newest completion.
 
@@ -183,6 +227,8 @@ class Observation:
     Args:
         now: when it was made.
         pods: all driver pods of the job, of any attempt.
+        executors: the set of the job's executors; None if it has none.
+        executor_pods: their pods, also those of a set that is gone.
         job: the report of the control API in the current attempt's pod; None without such a pod or an answer.
         checkpoints: its statistics, likewise.
         policy: its checkpointing policy in force, likewise.
@@ -203,6 +249,8 @@ class Observation:
 
     now: float
     pods: tuple[DriverPod, ...] = ()
+    executors: ExecutorSet | None = None
+    executor_pods: tuple[ExecutorPod, ...] = ()
     job: JobView | None = None
     checkpoints: CheckpointsView | None = None
     policy: CheckpointingView | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
 from streamjob.protocol.triggers import SnapshotKind
-from streamjob_operator.decisions import health
+from streamjob_operator.decisions import executors, health
 from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.status import (
@@ -47,6 +47,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
         update={
             "observed_generation": s.resource.generation,
             "job_status": _job(s, status.job_status),
+            "executors": executors.reported(s, status.executors),
             "checkpoint": checkpoint,
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),
@@ -205,8 +206,10 @@ def _replicas(s: Situation, parallelism: object) -> int:
     if isinstance(parallelism, int):
         return parallelism
     spec = s.deployed.spec() if s.deployed is not None else s.spec
-    given = None if spec is None else spec.parallelism
-    return given if given is not None else 1
+    if spec is None:
+        return 1
+    slots = 0 if spec.executor is None else spec.instances * spec.executor.cores
+    return slots or spec.parallelism or 1
 
 
 def _consecutive_failures(history: list[CheckpointDetail]) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from streamjob.job.spec import CheckpointingPolicy
-from streamjob.job.stream_job import OVERRIDING, OVERRIDING_BY_KEY, effective_job
+from streamjob.job.stream_job import OVERRIDING, OVERRIDING_BY_KEY, effective_job, task_slots
 from streamjob.live_policy import LivePolicy
 from streamjob_operator.resources.change import Change, Changes, changes_of
 from streamjob_operator.resources.parts import Storage
@@ -38,6 +38,11 @@ class Revision:
     def spec(self) -> StreamJobSpec:
         """Return the spec that its driver is made from."""
         return StreamJobSpec.model_validate(self.content)
+
+    @property
+    def instances(self) -> int:
+        """How many executor pods it has; 0 if all tasks run in the driver's pod."""
+        return self.spec().instances if self.content.get("executor") is not None else 0
 
     @property
     def storage(self) -> Storage:
@@ -100,7 +105,8 @@ def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content with the overriding fields as they are in force, and without those fields in the job."""
     own = content.get("job")
     if not isinstance(own, Mapping):
-        return dict(content)
+        slots = task_slots(content)
+        return dict(content) if slots is None else {**content, "parallelism": slots}
     job = effective_job(own, content)
     replaced = {name: job.pop(name) for name in OVERRIDING if name in job}
     merged = {name: job.pop(name) for name in OVERRIDING_BY_KEY if name in job}
@@ -110,6 +116,9 @@ def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normal(content: Mapping[str, Any]) -> dict[str, Any]:
     effective = _effective(content)
+    if task_slots(effective) is not None:
+        # The parallelism says it already.
+        effective["executor"] = {key: value for key, value in effective["executor"].items() if key != "instances"}
     try:
         normal = StreamJobSpec.model_validate(effective).model_dump(
             mode="json", by_alias=True, exclude_defaults=True, exclude_none=True

@@ -130,6 +130,11 @@ class Situation:
         return self.seen.revision(self.memory.revision)
 
     @cached_property
+    def instances(self) -> int:
+        """How many executor pods the deployed revision has; 0 if all tasks run in the driver's pod."""
+        return 0 if self.deployed is None else self.deployed.instances
+
+    @cached_property
     def difference(self) -> Change:
         """The greatest change between the deployed and the wanted revision."""
         if self.wanted is None or self.wanted.name == self.memory.revision:

@@ -1,4 +1,4 @@
-"""Access to a driver: the controller, with a token, to the control API; Prometheus to the metrics."""
+"""Access to a driver: the controller, with a token, to the control API; Prometheus to the metrics; executors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamjob_operator.objects.names import (
+    BLOCKS_PORT,
     CONTROL_PORT,
+    DRIVER,
+    EXECUTOR,
     METRICS_PORT,
-    NAME_LABEL,
+    RPC_PORT,
     TOKEN_KEY,
-    UID_LABEL,
     Object,
     control_name,
-    labels,
     metadata,
+    selector,
 )
 from streamjob_operator.resources.base import Metadata
 
@@ -45,22 +47,24 @@ def token_secret(owner: Metadata, token: str) -> Object:
     }
 
 
-def network_policy(owner: Metadata, controller: Controller, metrics_from: Sequence[Object] = ()) -> Object:
-    """Return the policy by which only the controller reaches the control API of a StreamJob's drivers.
+def network_policy(
+    owner: Metadata, controller: Controller, metrics_from: Sequence[Object] = (), *, executors: bool = False
+) -> Object:
+    """Return the policy by which only the controller, and executors, reach the control API of a StreamJob's drivers.
 
     Args:
         owner: the StreamJob.
         controller: the controller's pods.
         metrics_from: from where the metrics may be read, as a NetworkPolicy's `from` has it; empty: from everywhere.
+        executors: whether the job has executors: they reach the control API and Spark's driver.
     """
-    own = labels(owner)
     scrapers: Object = {"from": [dict(each) for each in metrics_from]} if metrics_from else {}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": metadata(owner, control_name(owner)),
         "spec": {
-            "podSelector": {"matchLabels": {label: own[label] for label in (NAME_LABEL, UID_LABEL)}},
+            "podSelector": selector(owner, DRIVER),
             "policyTypes": ["Ingress"],
             "ingress": [
                 {
@@ -73,6 +77,15 @@ def network_policy(owner: Metadata, controller: Controller, metrics_from: Sequen
                     "ports": [{"protocol": "TCP", "port": CONTROL_PORT}],
                 },
                 {**scrapers, "ports": [{"protocol": "TCP", "port": METRICS_PORT}]},
+                *([from_executors(owner, CONTROL_PORT, RPC_PORT, BLOCKS_PORT)] if executors else []),
             ],
         },
+    }
+
+
+def from_executors(owner: Metadata, *ports: int) -> Object:
+    """Return the rule of a NetworkPolicy that lets a job's executors reach ports."""
+    return {
+        "from": [{"podSelector": selector(owner, EXECUTOR)}],
+        "ports": [{"protocol": "TCP", "port": port} for port in ports],
     }

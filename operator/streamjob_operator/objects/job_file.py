@@ -7,12 +7,13 @@ from typing import Any
 
 import yaml
 
-from streamjob.job.stream_job import OVERRIDING
+from streamjob.job.stream_job import OVERRIDING, task_slots
 from streamjob.job.yaml_writing import write_yaml
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import (
     CODE_DIRECTORY,
+    DRIVER_ADDRESS,
     JOB_DIRECTORY,
     JOB_FILE,
     WORK_DIRECTORY,
@@ -59,6 +60,9 @@ def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> lis
     run += ["--require-snapshot"] if action.require_snapshot else []
     run += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
     run += ["--grace", str(grace_of_process(spec.driver.termination_grace_period_seconds))]
+    if spec.executor is not None:
+        run += ["--executors", str(spec.instances), "--executor-cores", str(spec.executor.cores)]
+        run += ["--executor-address", f"$({DRIVER_ADDRESS})"]
     if (location := _location(spec)) is not None:
         run += ["--location", location]
     if spec.main_application_file is not None:
@@ -88,6 +92,8 @@ def _changes(spec: StreamJobSpec) -> list[str]:
     """Return the resource's fields for an application's job, in the form of `--set`."""
     over = spec.to_dict()
     values: dict[str, Any] = {key: over[key] for key in OVERRIDING if key in over}
+    if (slots := task_slots(over)) is not None:
+        values["parallelism"] = slots
     policy: Mapping[str, Any] = over.get("checkpointing", {})
     values |= {f"checkpointing.{key}": value for key, value in policy.items() if key != "location"}
     values |= {f"sparkConf.{key}": value for key, value in spark_settings(spec).items()}

@@ -1,4 +1,4 @@
-"""Names, labels and paths on which the objects of a driver agree."""
+"""Names, labels and paths on which the objects of a driver and its executors agree."""
 
 from __future__ import annotations
 
@@ -15,11 +15,22 @@ CONTAINER: Final = "streamjob"
 CONTROL_PORT: Final = 8080
 METRICS_PORT: Final = 8081
 """Of metrics and probes, which need no token."""
+RPC_PORT: Final = 7078
+"""Of Spark's driver, for executors."""
+BLOCKS_PORT: Final = 7079
+"""Of Spark's block managers, in the driver and in executors."""
 
 NAME_LABEL: Final = f"{GROUP}/name"
 UID_LABEL: Final = f"{GROUP}/uid"
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+TEMPLATE_LABEL: Final = f"{GROUP}/executor-template"
+"""A digest of the template that an executor's pod was made from."""
 REVISION_ANNOTATION: Final = f"{GROUP}/revision"
+
+DRIVER: Final = "driver"
+EXECUTOR: Final = "executor"
+"""The components of a job."""
 
 JOB_DIRECTORY: Final = "/etc/streamjob/job"
 CONTROL_DIRECTORY: Final = "/etc/streamjob/control"
@@ -29,10 +40,17 @@ CODE_DIRECTORY: Final = f"{WORK_DIRECTORY}/code"
 
 JOB_FILE: Final = "job.yaml"
 TOKEN_KEY: Final = "token"
+EXECUTOR_SECRET_KEY: Final = "secret"
+
+EXECUTOR_SECRET: Final = "STREAMJOB_EXECUTOR_SECRET"
+DRIVER_ADDRESS: Final = "STREAMJOB_DRIVER_ADDRESS"
+"""Variables of the pods."""
 
 _LONGEST_LABEL = 63
 _LONGEST_NAME = 253
 _UID_DIGITS = 8
+_LONGEST_OF_A_SET = 52
+"""Kubernetes adds ten characters and a dash to the name of a StatefulSet, and makes a label of it."""
 
 
 def driver_name(job: str, attempt: int) -> str:
@@ -45,28 +63,44 @@ def control_name(owner: Metadata) -> str:
     return _own_name(owner, f"{owner.name}-control")
 
 
+def executors_name(owner: Metadata) -> str:
+    """Return the name of the executors' StatefulSet, Secret, NetworkPolicy and PodDisruptionBudget."""
+    return _host_name(owner, "", f"-{EXECUTOR}", _LONGEST_OF_A_SET)
+
+
+def driver_service_name(owner: Metadata) -> str:
+    """Return the name of the Service by which executors find the driver."""
+    return _host_name(owner, f"{DRIVER}-", "", _LONGEST_LABEL)
+
+
 def config_map_name(owner: Metadata, revision: str) -> str:
     """Return the name of the ConfigMap with a revision's job file."""
     return _own_name(owner, revision)
 
 
-def labels(owner: Metadata) -> dict[str, str]:
-    """Return the labels of all that belongs to a StreamJob."""
+def labels(owner: Metadata, component: str = DRIVER) -> dict[str, str]:
+    """Return the labels of all that belongs to a component of a StreamJob."""
     return {
         "app.kubernetes.io/name": "streamjob",
-        "app.kubernetes.io/component": "driver",
+        COMPONENT_LABEL: component,
         "app.kubernetes.io/managed-by": "streamjob-controller",
         NAME_LABEL: owner.name[:_LONGEST_LABEL].rstrip("-."),
         UID_LABEL: owner.uid,
     }
 
 
-def metadata(owner: Metadata, name: str) -> Object:
+def selector(owner: Metadata, component: str) -> Object:
+    """Return the selector of a component's pods."""
+    own = labels(owner, component)
+    return {"matchLabels": {label: own[label] for label in (NAME_LABEL, UID_LABEL, COMPONENT_LABEL)}}
+
+
+def metadata(owner: Metadata, name: str, component: str = DRIVER) -> Object:
     """Return the metadata of an object that goes when its StreamJob goes."""
     return {
         "name": name,
         "namespace": owner.namespace,
-        "labels": labels(owner),
+        "labels": labels(owner, component),
         "ownerReferences": [
             {
                 "apiVersion": API_VERSION,
@@ -78,6 +112,13 @@ def metadata(owner: Metadata, name: str) -> Object:
             }
         ],
     }
+
+
+def _host_name(owner: Metadata, before: str, after: str, longest: int) -> str:
+    """Names of Services and of StatefulSets' pods are host names: without dots, and the first begins with a letter."""
+    after = f"{after}-{owner.uid[:_UID_DIGITS]}"
+    name = owner.name.replace(".", "-")[: longest - len(before) - len(after)].rstrip("-")
+    return f"{before}{name}{after}"
 
 
 def _own_name(owner: Metadata, name: str) -> str:

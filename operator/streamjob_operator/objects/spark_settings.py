@@ -2,7 +2,7 @@
 
 They become the `sparkConf` of the job file (`job_file.py`), or `--set` arguments for an application. In the pod,
 `streamjob_runtime/spark/session.py` adds those that the runtime needs, and starts Spark with them. The number of cores
-is no such setting: it is the job's `parallelism`. Spark runs in the driver's pod, so executors have no settings.
+is no such setting: it is the job's `parallelism`. Executors get their memory and cores as arguments of their process.
 """
 
 from __future__ import annotations

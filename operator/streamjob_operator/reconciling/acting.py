@@ -18,6 +18,9 @@ from streamjob_operator.cluster.kinds import (
     CONFIG_MAP,
     CONTROLLER_REVISION,
     POD,
+    POD_DISRUPTION_BUDGET,
+    SERVICE,
+    STATEFUL_SET,
     STREAM_JOB,
     STREAM_SNAPSHOT,
     Object,
@@ -29,13 +32,16 @@ from streamjob_operator.decisions.actions import (
     CreateDriver,
     CreateSnapshot,
     DeleteDriver,
+    DeleteExecutor,
     DeleteRevision,
     DeleteSnapshot,
     DeleteSnapshotData,
     DisposeCheckpoints,
     Emit,
+    EnsureExecutors,
     EnsureRevision,
     PatchCheckpointing,
+    RemoveExecutors,
     RemoveFinalizer,
     StopJob,
     TriggerCheckpoint,
@@ -43,7 +49,7 @@ from streamjob_operator.decisions.actions import (
 )
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.objects.names import NAME_LABEL, config_map_name
+from streamjob_operator.objects.names import NAME_LABEL, config_map_name, driver_service_name, executors_name
 from streamjob_operator.reconciling.observing import (
     FINALIZER,
     ORIGIN_LABEL,
@@ -127,6 +133,24 @@ class Actor:
     @_do.register
     async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:
         await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
+
+    @_do.register
+    async def _(self, action: EnsureExecutors, job: Object, resource: Resource, seen: Observation) -> None:
+        revision = seen.revision(action.revision)
+        if revision is None:
+            raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {action.revision} is not stored")
+        await self._admissions.ensure_executors(job, revision, action)
+
+    @_do.register
+    async def _(self, action: DeleteExecutor, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
+
+    @_do.register
+    async def _(self, action: RemoveExecutors, job: Object, resource: Resource, seen: Observation) -> None:
+        owner = Metadata.model_validate(job["metadata"])
+        await self._cluster.delete(STATEFUL_SET, resource.namespace, executors_name(owner))
+        await self._cluster.delete(POD_DISRUPTION_BUDGET, resource.namespace, executors_name(owner))
+        await self._cluster.delete(SERVICE, resource.namespace, driver_service_name(owner))
 
     @_do.register
     async def _(self, action: StopJob, job: Object, resource: Resource, seen: Observation) -> None:

@@ -29,10 +29,10 @@ def driver_pod(pod: Object) -> DriverPod | None:
         attempt = int((meta.get("labels") or {})[ATTEMPT_LABEL])
     except (KeyError, ValueError):
         return None
-    state = _container_state(status)
+    state = container_state(status)
     terminated = state.get("terminated") or {}
     outcome, said, completion = _termination_message(terminated.get("message"), attempt)
-    reason, message = _reason(status, state)
+    reason, message = reason_of(status, state)
     return DriverPod(
         name=meta["name"],
         attempt=attempt,
@@ -59,14 +59,15 @@ def control_url(pod: Object, port: int = CONTROL_PORT) -> str | None:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def _container_state(status: Object) -> dict[str, Any]:
+def container_state(status: Object) -> dict[str, Any]:
+    """Return the state of the job's container, from a pod's status."""
     for container in status.get("containerStatuses") or ():
         if container.get("name") == CONTAINER:
             return container.get("state") or {}
     return {}
 
 
-def _reason(status: Object, state: dict[str, Any]) -> tuple[str, str]:
+def reason_of(status: Object, state: dict[str, Any]) -> tuple[str, str]:
     """Return why a pod waits or failed. The pod's own reason takes precedence over its container's, and that over
     scheduling."""
     if status.get("reason"):

@@ -35,6 +35,8 @@ from streamjob_operator.decisions.observation import (
     Admission,
     Completion,
     DriverPod,
+    ExecutorPod,
+    ExecutorSet,
     KnownSnapshot,
     Observation,
     Reach,
@@ -45,6 +47,7 @@ from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.objects.names import TOKEN_KEY, UID_LABEL, control_name
 from streamjob_operator.reconciling.driver_pods import control_url, driver_pod, seconds_of
+from streamjob_operator.reconciling.executor_pods import executor_pod, executor_set
 from streamjob_operator.reconciling.pod_dry_run import Admissions
 from streamjob_operator.reconciling.pod_events import explained
 from streamjob_operator.reconciling.state_check import compatibility
@@ -193,6 +196,7 @@ class Observer:
         owned = [pod for pod in listed if _belongs(pod, resource.uid)]
         known = [found for pod in owned if (found := driver_pod(pod)) is not None]
         pods = tuple([await explained(self._cluster, resource.namespace, each, self._clock()) for each in known])
+        executors, executor_pods = await self._executors(job, resource, revisions, listed)
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
@@ -202,6 +206,8 @@ class Observer:
         return Observation(
             now=self._clock(),
             pods=pods,
+            executors=executors,
+            executor_pods=executor_pods,
             job=said.job,
             checkpoints=said.checkpoints,
             policy=said.policy,
@@ -216,6 +222,16 @@ class Observer:
             admissions=await self._admissions_of(job, resource, revisions, current),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
         )
+
+    async def _executors(
+        self, job: Object, resource: Resource, revisions: Iterable[Revision], pods: Iterable[Object]
+    ) -> tuple[ExecutorSet | None, tuple[ExecutorPod, ...]]:
+        found = [each for pod in pods if (each := executor_pod(pod)) is not None]
+        known = found or resource.status.executors is not None
+        if not known and all(each.content.get("executor") is None for each in revisions):
+            return None, ()
+        seen = [await explained(self._cluster, resource.namespace, each, self._clock()) for each in found]
+        return await executor_set(self._cluster, Metadata.model_validate(job["metadata"]), len(seen)), tuple(seen)
 
     async def _admissions_of(
         self, job: Object, resource: Resource, revisions: Iterable[Revision], running: Object | None

@@ -8,9 +8,17 @@ from collections.abc import Callable, Sequence
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
-from streamjob_operator.cluster.kinds import NETWORK_POLICY, POD, Object, kind_of
+from streamjob_operator.cluster.kinds import (
+    NETWORK_POLICY,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    STATEFUL_SET,
+    Kind,
+    Object,
+    kind_of,
+)
 from streamjob_operator.cluster.quota import excess, fits_without
-from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.actions import CreateDriver, EnsureExecutors
 from streamjob_operator.decisions.observation import Admission
 from streamjob_operator.decisions.revision import Revision
 
@@ -20,6 +28,11 @@ _NO_DRY_RUN = "does not support dry run"
 
 BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
 """Returns the objects of a driver for a StreamJob: those that the pod mounts, and last the pod."""
+BuildExecutors = Callable[[Object, Revision, int], Sequence[Object]]
+"""Returns the objects of a number of executors for a StreamJob, with the set itself last; none if it has none."""
+
+_REPLACED = frozenset({STATEFUL_SET, POD_DISRUPTION_BUDGET})
+"""Kinds that follow their job's spec; what a user has removed from a template must not stay in a merged one."""
 
 
 class Admissions:
@@ -27,13 +40,21 @@ class Admissions:
 
     Args:
         cluster: the Kubernetes API.
-        build_driver: makes the objects.
+        build_driver: makes the driver's objects.
+        build_executors: makes the executors' objects.
         clock: seconds since 1970.
     """
 
-    def __init__(self, cluster: Cluster, build_driver: BuildDriver, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        build_driver: BuildDriver,
+        build_executors: BuildExecutors,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._cluster = cluster
         self._build_driver = build_driver
+        self._build_executors = build_executors
         self._clock = clock
         self._rejected: dict[str, Admission] = {}
 
@@ -58,7 +79,7 @@ class Admissions:
         )
         now = self._clock()
         try:
-            objects = self._build_driver(job, revision, action)
+            objects = self._objects(job, revision, action)
         except InvalidInput as error:
             return Admission(revision=revision.name, time=now, rejection=str(error))
         for thing in objects:
@@ -76,9 +97,25 @@ class Admissions:
         Raises:
             ClusterError: the API server does not answer.
         """
+        await self._create_all(job, revision, lambda: self._objects(job, revision, action))
+
+    async def ensure_executors(self, job: Object, revision: Revision, action: EnsureExecutors) -> None:
+        """Create a revision's executors, or change those that there are. A rejection is kept, as for a driver.
+
+        Raises:
+            ClusterError: the API server does not answer.
+        """
+        await self._create_all(job, revision, lambda: self._build_executors(job, revision, action.instances))
+
+    def _objects(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
+        """Return the objects of a driver and its executors, with its pod last."""
+        *before, pod = self._build_driver(job, revision, action)
+        return [*before, *self._build_executors(job, revision, revision.instances), pod]
+
+    async def _create_all(self, job: Object, revision: Revision, build: Callable[[], Sequence[Object]]) -> None:
         uid, now = job["metadata"]["uid"], self._clock()
         try:
-            objects = self._build_driver(job, revision, action)
+            objects = build()
         except InvalidInput as error:
             self._note(uid, Admission(revision=revision.name, time=now, rejection=str(error)))
             return
@@ -114,10 +151,28 @@ class Admissions:
         try:
             await self._cluster.create(kind, thing, dry_run=dry_run)
         except AlreadyExists:
-            if kind != NETWORK_POLICY or dry_run:
+            if dry_run or kind not in (NETWORK_POLICY, *_REPLACED):
                 raise
+            if kind in _REPLACED:
+                await self._replace(kind, thing)
+                return
             # The settings may have changed since it was made for an earlier driver.
             await self._cluster.patch(NETWORK_POLICY, meta["namespace"], meta["name"], {"spec": thing["spec"]})
+
+    async def _replace(self, kind: Kind, thing: Object) -> None:
+        meta = thing["metadata"]
+        known = await self._cluster.get(kind, meta["namespace"], meta["name"])
+        # Others may have put something there, too: Kueue does.
+        both = {
+            part: {**(known["metadata"].get(part) or {}), **meta.get(part, {})} for part in ("labels", "annotations")
+        }
+        try:
+            await self._cluster.replace(kind, {**thing, "metadata": {**known["metadata"], **both}})
+        except Refused:
+            if kind == STATEFUL_SET:
+                # Its claims cannot be changed. The next creation makes another one.
+                await self._cluster.delete(kind, meta["namespace"], meta["name"])
+            raise
 
     async def _only_beside(self, rejection: str, namespace: str, running: str) -> bool:
         """Return whether only a quota is exceeded, and is not once the driver that runs has gone."""

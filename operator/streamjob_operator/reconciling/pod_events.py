@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from streamjob_operator.cluster.api import Cluster, Refused
 from streamjob_operator.cluster.kinds import EVENT, Object
-from streamjob_operator.decisions.observation import DriverPod
+from streamjob_operator.decisions.observation import DriverPod, ExecutorPod
 from streamjob_operator.reconciling.driver_pods import PREPARED
 
+_Pod = TypeVar("_Pod", DriverPod, ExecutorPod)
 _SOON = 5.0
 """Seconds that a pod may take for this before anybody asks."""
 
 
-async def explained(cluster: Cluster, namespace: str, pod: DriverPod, now: float) -> DriverPod:
+async def explained(cluster: Cluster, namespace: str, pod: _Pod, now: float) -> _Pod:
     """Return a pod with the reason of its newest warning, if it is being prepared for longer than usual.
 
     Args:
         cluster: the Kubernetes API.
         namespace: the pod's.
-        pod: a driver.
+        pod: a driver or an executor.
         now: the time, in seconds since 1970.
     """
     if pod.reason not in PREPARED or pod.deleting is not None or now < pod.created + _SOON:

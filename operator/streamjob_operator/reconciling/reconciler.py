@@ -24,7 +24,7 @@ from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics
-from streamjob_operator.objects.names import UID_LABEL
+from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL
 from streamjob_operator.reconciling.failing import Failures
 from streamjob_operator.resources.status import StreamJobStatus
 
@@ -133,10 +133,11 @@ class JobReconciler:
         return decision.requeue
 
     async def _stop_drivers(self, job: Object) -> bool:
-        """Have the pods of a StreamJob deleted, and return whether none is left that runs."""
+        """Have the driver pods of a StreamJob deleted, and return whether none is left that runs."""
         meta = job["metadata"]
         pods = await self._cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
-        live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+        drivers = [pod for pod in pods if ATTEMPT_LABEL in (pod["metadata"].get("labels") or {})]
+        live = [pod for pod in drivers if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
         for pod in live:
             if not pod["metadata"].get("deletionTimestamp"):
                 await self._cluster.delete(POD, meta["namespace"], pod["metadata"]["name"])

@@ -25,6 +25,7 @@ class ConditionType(StrEnum):
     STATE_COMPATIBLE = "StateCompatible"
     ROLLED_BACK = "RolledBack"
     STORE_IN_REACH = "StoreInReach"
+    EXECUTORS_READY = "ExecutorsReady"
 
 
 MEANINGS: Mapping[ConditionType, str] = {
@@ -38,6 +39,7 @@ MEANINGS: Mapping[ConditionType, str] = {
     ConditionType.ROLLED_BACK: "The last stable revision is running instead of this spec.",
     ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise it knows "
     "only the snapshots that the driver reports, and deletes none.",
+    ConditionType.EXECUTORS_READY: "All executors are registered with the driver. Only for jobs with `spec.executor`.",
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from streamjob.job.spec import MOST_PARTITIONS
 from streamjob_operator.resources.base import (
     Cpu,
     KubernetesObject,
@@ -14,6 +17,7 @@ from streamjob_operator.resources.base import (
     SpecPart,
     format_memory,
 )
+from streamjob_operator.resources.change import Change
 
 _LEAST_DRIVER_MEMORY = 768 * 1024**2
 """Spark refuses a heap below 450 MiB, of which Java counts less than it was given."""
@@ -91,7 +95,39 @@ class DriverSpec(PodSettings):
         return memory
 
 
-class ExecutorSpec(PodSettings):
-    """Executors in pods of their own. None are started: Spark runs in the driver's pod."""
+class DisruptionBudget(SpecPart):
+    """How many executors the cluster may evict at the same time, for example while it drains nodes."""
 
-    instances: int = Field(default=0, ge=0, strict=True, description="Number of executors; must be 0.")
+    max_unavailable: int = Field(
+        default=1, ge=0, strict=True, description="Number of executors. With 0, none can be evicted."
+    )
+
+
+class ExecutorSpec(PodSettings):
+    """Executors in pods of their own, which run the tasks. `cores` of each are its task slots."""
+
+    instances: Annotated[int | None, Change.SCALE] = Field(
+        default=None,
+        ge=1,
+        le=MOST_PARTITIONS,
+        strict=True,
+        description="Number of executors. Default: `parallelism` divided by `cores`. Omit it to scale with "
+        "`kubectl scale`, which sets `parallelism`.",
+    )
+    termination_grace_period_seconds: int = Field(
+        default=120,
+        ge=10,
+        strict=True,
+        description="Time that a terminating executor has until the job has taken a checkpoint, in seconds.",
+    )
+    volume_claim_templates: tuple[KubernetesObject, ...] = Field(
+        default=(),
+        description="As in a StatefulSet. The claim named `work` holds the executor's local files, which then survive "
+        "a reboot of the node. Default: they are in an `emptyDir`. The claims go with the executors.",
+    )
+    pod_disruption_budget: DisruptionBudget = Field(
+        default_factory=DisruptionBudget, description="How many executors may be evicted at the same time."
+    )
+    topology_spread_constraints: tuple[KubernetesObject, ...] | None = Field(
+        default=None, description="As in a pod. Default: spread over zones and nodes where possible."
+    )

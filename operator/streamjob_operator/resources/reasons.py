@@ -15,6 +15,7 @@ ON_ITS_WAY: Mapping[str, str] = {
     "RewritingState": "The driver rewrites the state for another `maxParallelism`, before the job runs. This counts "
     "towards `upgrade.rollback.readinessTimeout`: increase it for large state.",
     "Running": "The job runs.",
+    "ExecutorsStarting": "Not all executors are registered with the driver yet; the message has their number.",
     "WaitingForCheckpoint": "The job is running, and the revision has not completed a checkpoint.",
     "Stable": "The job is running, and the revision has completed a checkpoint.",
     "UpToDate": "The running job matches the spec.",
@@ -60,6 +61,10 @@ WRONG: Mapping[str, str] = {
     "DriverLost": "The driver's pod is gone: its node was lost, or it was deleted. It is replaced.",
     "Evicted": "The cluster evicts the driver: its node is being drained or short of a resource, or a pod of higher "
     "priority needs the room. The driver stops with a last checkpoint, and is replaced.",
+    "ExecutorsLost": "Executors that were ready are gone, and are being replaced; the job goes back to its last "
+    "checkpoint. The message has their number, and the cause if it is known.",
+    "FailedCreate": "The pods of executors cannot be created: a quota, Pod Security or an admission webhook forbids "
+    "them; the message quotes it. Kubernetes keeps trying.",
     "OOMKilled": "The driver exceeded the memory limit of its container. It is replaced. Raise `driver.memory` or "
     "`driver.memoryOverhead`, or lower the parallelism.",
     "NoAnswer": "The driver's pod is running, but has not answered for a minute. The job may be healthy. The driver "
@@ -114,6 +119,7 @@ ELSEWHERE: Mapping[str, str] = {
     "OnVolume": "`StoreInReach` is False: the snapshots are on a volume of the driver.",
     "NoCredentials": "`StoreInReach` is False: the StreamJob names no Secret with credentials, and the controller may "
     "not use its own. The job runs normally. If you name a Secret, the controller reads and deletes snapshots.",
+    "ExecutorsReady": "`ExecutorsReady` is True.",
     "NoLocation": "`StoreInReach` is Unknown: the job has no location for snapshots outside its pod.",
     "InProgress": "The StreamSnapshot was requested.",
     "Completed": "The StreamSnapshot is complete.",

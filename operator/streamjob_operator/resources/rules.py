@@ -60,7 +60,7 @@ STREAM_JOB_SPEC = (
         "savepointRedeployNonce needs a snapshot to start from: set initialSavepointPath or initialSnapshotRef",
     ),
     rule(
-        "!has(self.executor) || self.executor.instances == 0",
+        "!has(self.executor)",
         "executors in separate pods are not supported: remove it, and give the driver more cores",
         ".executor",
     ),

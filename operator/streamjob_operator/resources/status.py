@@ -87,6 +87,14 @@ class JobStatus(StatusPart):
     failure_reason: str | None = Field(default=None, max_length=1024, description="The last failure, as one word.")
 
 
+class ExecutorStatus(StatusPart):
+    """The job's executors."""
+
+    desired: int = Field(default=0, ge=0, description="How many are to run.")
+    ready: int = Field(default=0, ge=0, description="How many are ready.")
+    lost: int = Field(default=0, ge=0, description="How many were ready before, and are to be replaced.")
+
+
 class CompletedCheckpoint(StatusPart):
     """A checkpoint, savepoint or final record of the job's log."""
 
@@ -306,6 +314,9 @@ class StreamJobStatus(StatusPart):
         default=LifecycleState.CREATED, description="Lifecycle state of the StreamJob."
     )
     job_status: JobStatus = Field(default_factory=JobStatus, description="The job's process.")
+    executors: ExecutorStatus | None = Field(
+        default=None, description="The job's executors, if it has executors in pods of their own."
+    )
     checkpoint: CheckpointStatus = Field(default_factory=CheckpointStatus, description="The job's checkpoints.")
     savepoint: SavepointStatus = Field(default_factory=SavepointStatus, description="The job's savepoints.")
     restored_from: RestoredFrom | None = Field(default=None, description="The snapshot that the job started from.")

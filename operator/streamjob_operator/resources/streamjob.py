@@ -134,8 +134,8 @@ class StreamJobSpec(SpecPart):
     driver: Annotated[DriverSpec, Change.UPGRADE] = Field(
         default_factory=DriverSpec, description="The pod that runs the job."
     )
-    executor: Annotated[ExecutorSpec, Change.UPGRADE] = Field(
-        default_factory=ExecutorSpec, description="Executors in pods of their own."
+    executor: Annotated[ExecutorSpec | None, Change.UPGRADE] = Field(
+        default=None, description="Executors in pods of their own. Default: all tasks run in the driver's pod."
     )
     volumes: Annotated[NamedObjects, Change.UPGRADE] = Field(default=(), description="Volumes of the pods.")
     spark_conf: Annotated[Options, Change.UPGRADE] = Field(
@@ -144,6 +144,14 @@ class StreamJobSpec(SpecPart):
     hadoop_conf: Annotated[Options, Change.UPGRADE] = Field(
         default_factory=dict, description="Hadoop's configuration, without the prefix `spark.hadoop.`."
     )
+
+    @property
+    def instances(self) -> int:
+        """How many executor pods run the tasks; 0 if all tasks run in the driver's pod."""
+        if self.executor is None or self.executor.instances is not None:
+            return 0 if self.executor is None else self.executor.instances or 0
+        slots = self.parallelism or (self.job or {}).get("parallelism")
+        return max(1, slots // self.executor.cores) if isinstance(slots, int) else 1
 
 
 class StreamJob(SpecPart):

@@ -19,7 +19,10 @@ from streamjob_operator.cluster.kinds import (
     LEASE,
     NETWORK_POLICY,
     POD,
+    POD_DISRUPTION_BUDGET,
     SECRET,
+    SERVICE,
+    STATEFUL_SET,
     STREAM_JOB,
     STREAM_SNAPSHOT,
     Kind,
@@ -32,6 +35,12 @@ SOURCES = Path(streamjob_operator.__file__).parent
 VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}
 DRIVER = [(kind.group, kind.plural, "create") for kind in (POD, CONFIG_MAP, SECRET, NETWORK_POLICY)]
 """The rights to create a driver's objects, whose kinds the code does not name."""
+
+EXECUTORS = [
+    *((kind.group, kind.plural, "create") for kind in (STATEFUL_SET, SERVICE, POD_DISRUPTION_BUDGET)),
+    *((kind.group, kind.plural, verb) for kind in (STATEFUL_SET, POD_DISRUPTION_BUDGET) for verb in ("get", "update")),
+]
+"""The same for those of executors, which follow the spec."""
 
 FINALIZER = [(kind.group, kind.plural, "patch") for kind in (STREAM_JOB, STREAM_SNAPSHOT)]
 """The same of what has the finalizer."""
@@ -70,7 +79,7 @@ def test_it_may_do_what_the_controller_asks_for_and_nothing_else(render: Render,
     allowed = {right[1:] for right in render(values).rights()}
     owner = {("streamjob.io", f"{kind.plural}/finalizers", "update") for kind in (STREAM_JOB, STREAM_SNAPSHOT)}
 
-    assert allowed - owner == set(requests()) | set(watches()) | set(DRIVER) | set(FINALIZER)
+    assert allowed - owner == set(requests()) | set(watches()) | set(DRIVER) | set(EXECUTORS) | set(FINALIZER)
     assert owner < allowed
 
 

@@ -75,6 +75,34 @@ def test_the_same_parallelism_in_the_job_and_over_it_is_no_difference() -> None:
     assert inside.name == revision({**SPEC, "parallelism": 3}).name
 
 
+WITH_TWO: dict[str, Any] = {**SPEC, "executor": {"instances": 2, "cores": 2}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"executor": {"instances": 3, "cores": 2}}, Change.SCALE),
+        ({"executor": {"cores": 2}, "parallelism": 6}, Change.SCALE),
+        ({"executor": {"cores": 2}, "parallelism": 4}, Change.IGNORE),
+        ({"executor": {"cores": 2}, "job": {**JOB, "parallelism": 4}}, Change.IGNORE),
+        ({"executor": {"instances": 2, "cores": 2}, "parallelism": 4}, Change.IGNORE),
+        ({"executor": {"instances": 4, "cores": 1}}, Change.UPGRADE),
+        ({"executor": {"instances": 2, "cores": 2, "memory": "2g"}}, Change.UPGRADE),
+        ({"executor": None, "parallelism": 4}, Change.UPGRADE),
+    ],
+    ids=str,
+)
+def test_another_number_of_executors_is_another_parallelism(changes: dict[str, Any], expected: Change) -> None:
+    assert difference(revision(WITH_TWO), revision({**WITH_TWO, **changes})) is expected
+
+
+def test_the_number_of_executors_of_an_application_is_its_parallelism_too() -> None:
+    application = {**{key: value for key, value in WITH_TWO.items() if key != "job"}, "mainApplicationFile": "/job.py"}
+
+    assert difference(revision(application), revision({**application, "parallelism": 4})) is Change.IGNORE
+    assert difference(revision(application), revision({**application, "executor": {"cores": 2}})) is Change.SCALE
+
+
 def test_a_policy_that_only_the_application_knows_is_brought_back_by_a_restart() -> None:
     spec = {"mainApplicationFile": "local:///app/job.py", "checkpointing": {"location": "s3://b/p", "interval": "5s"}}
     without = {**spec, "checkpointing": {"location": "s3://b/p"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob_operator.cluster.driver_api import Answer, Drivers
 from streamjob_operator.cluster.events import EventRecorder
-from streamjob_operator.cluster.kinds import EVENT, POD, STREAM_JOB, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.kinds import EVENT, POD, STATEFUL_SET, STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.validation import Resources
@@ -190,6 +191,7 @@ class Bench:
         self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
         self.driver: FakeDriver | None = None if before is None else before.driver
         self.root = root
+        self.makes_executors = True
         self.job_store: Job = (
             Job(root / "bucket" / "snapshots", JobId(NAMESPACE, NAME)) if before is None else before.job_store
         )
@@ -200,7 +202,8 @@ class Bench:
         events = EventRecorder(self.cluster, now=self.time, pause=0)
         self.evaluations = Evaluations(evaluated_here)
         tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
-        admissions = Admissions(self.cluster, DriverBuilder(settings), self.clock)
+        build = DriverBuilder(settings)
+        admissions = Admissions(self.cluster, build, build.executors, self.clock)
         observer = Observer(
             self.cluster,
             drivers,
@@ -250,7 +253,8 @@ class Bench:
         raise AssertionError(f"it never came to that: {self.job.get('status') if self._exists() else 'gone'}")
 
     async def step(self) -> None:
-        """Let the nodes do their part, and reconcile everything once."""
+        """Let Kubernetes do its part, and reconcile everything once."""
+        await self._stateful_sets()
         self._kubelet()
         delay = await self.jobs.reconcile(NAMESPACE, NAME)
         for kind, namespace, name in list(self.cluster.objects):
@@ -262,10 +266,37 @@ class Bench:
     def _exists(self) -> bool:
         return (STREAM_JOB, NAMESPACE, NAME) in self.cluster.objects
 
+    async def _stateful_sets(self) -> None:
+        """Make as many pods as each set wants, and delete those of a set that is gone."""
+        sets = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind == STATEFUL_SET]
+        wanted = {
+            f"{each['metadata']['name']}-{number}": each["spec"]["template"]
+            for each in sets
+            for number in range(each["spec"]["replicas"])
+        }
+        for name in set(self.executors()) - set(wanted):
+            await self.cluster.delete(POD, NAMESPACE, name)
+        for name in sorted(set(wanted) - set(self.executors())) if self.makes_executors else ():
+            template = copy.deepcopy(wanted[name])
+            meta = {**template["metadata"], "namespace": NAMESPACE, "name": name}
+            await self.cluster.create(POD, {"metadata": meta, "spec": template["spec"]})
+
+    def executors(self) -> dict[str, Object]:
+        """Return the pods of executors, by name."""
+        return {
+            name: pod
+            for (kind, _, name), pod in self.cluster.objects.items()
+            if kind == POD and pod["metadata"]["labels"]["app.kubernetes.io/component"] == "executor"
+        }
+
     def _kubelet(self) -> None:
         """Run the pods that there are."""
+        for name, pod in self.executors().items():
+            if "status" not in pod:
+                status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+                self.cluster.edit(POD, NAMESPACE, name, status=status)
         for (kind, _, name), pod in list(self.cluster.objects.items()):
-            if kind != POD:
+            if kind != POD or name in self.executors():
                 continue
             attempt = int(pod["metadata"]["labels"]["streamjob.io/attempt"])
             if "status" not in pod:
@@ -282,8 +313,9 @@ class Bench:
         self.cluster.edit(POD, NAMESPACE, name, status=status)
 
     def _token(self) -> str:
-        (secret,) = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind.plural == "secrets"]
-        return base64.b64decode(secret["data"]["token"]).decode()
+        secrets = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind.plural == "secrets"]
+        (token,) = [each["data"]["token"] for each in secrets if "token" in each["data"]]
+        return base64.b64decode(token).decode()
 
     async def _send(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
         request = httpx.Request(method, url, headers=headers, content=body)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamjob_operator.cluster.api import AlreadyExists, ClusterError, Conflict, NotFound
+from streamjob_operator.cluster.api import AlreadyExists, ClusterError, Conflict, NotFound, Refused
 from streamjob_operator.cluster.kinds import Kind, Object
 
 Key = tuple[Kind, str, str]
@@ -17,7 +17,7 @@ class FakeCluster:
 
     `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists the
     requests; `changed` receives every change, like a watch; `rejection` returns the error with which an object is
-    rejected, on creation or in a dry run.
+    rejected, on creation or in a dry run; objects of a `frozen` kind cannot be replaced.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,7 @@ class FakeCluster:
         self.lost_replies: dict[str, list[ClusterError]] = {}
         self.changed: Callable[[Kind, Object], None] = lambda _kind, _thing: None
         self.rejection: Callable[[Kind, Object], ClusterError | None] = lambda _kind, _thing: None
+        self.frozen: Callable[[Kind], bool] = lambda _kind: False
         self._versions: Iterator[int] = iter(range(1, 10**9))
 
     def names(self, kind: Kind) -> list[str]:
@@ -76,6 +77,8 @@ class FakeCluster:
     async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
         meta = thing["metadata"]
         with_reply = self._begin("replace", kind, meta["name"])
+        if self.frozen(kind):
+            raise Refused(f"{meta['name']} cannot be changed")
         stored = self._find(kind, meta["namespace"], meta["name"])
         self._check(stored, meta.get("resourceVersion"))
         new = stored | {subresource: thing.get(subresource)} if subresource else stored | thing

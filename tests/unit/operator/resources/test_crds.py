@@ -116,7 +116,7 @@ def test_defaults_are_those_of_the_models() -> None:
     assert sections["savepoints"]["retention"] == {"maxCount": 10}
     assert sections["upgrade"]["rollback"] == {"enabled": False, "readinessTimeout": "5m"}
     assert sections["driver"]["memory"] == "1Gi"
-    assert StreamJobSpec.model_validate(sections | {"job": None}) == StreamJobSpec()
+    assert StreamJobSpec.model_validate(sections | {"job": None, "executor": None}) == StreamJobSpec()
 
 
 @pytest.mark.parametrize("part", ["job", "checkpointing"])

@@ -22,6 +22,7 @@ OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
 OTHERS |= {"FailedAttachVolume", "FailedCreatePodSandBox", "FailedMount"}
 OTHERS |= {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"}
 OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Succeeded", "Unschedulable"}
+OTHERS |= {"ContainerCreating", "PodInitializing"}
 
 
 def words(file: Path) -> Iterator[str]:

@@ -1,0 +1,257 @@
+"""The executors of a job: a StatefulSet that outlives drivers, the Service by which it finds them, and its access."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.objects import names
+from streamjob_operator.objects.access import from_executors
+from streamjob_operator.objects.merging import by_key, merged
+from streamjob_operator.objects.names import BLOCKS_PORT, CONTAINER, CONTROL_PORT, DRIVER, EXECUTOR, Object
+from streamjob_operator.objects.pod import (
+    beside,
+    container_security,
+    executor_secret,
+    fetching,
+    mounts,
+    placement,
+    pod_security,
+    template,
+    variables,
+)
+from streamjob_operator.objects.sizes import resources
+from streamjob_operator.objects.spark_settings import heap
+from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.pods import ExecutorSpec
+from streamjob_operator.resources.streamjob import StreamJobSpec
+
+_POD_NAME = "STREAMJOB_POD_NAME"
+_RESTART_ANNOTATION = "streamjob.io/restart-nonce"
+_WORK = "work"
+_WORK_DIRECTORY = f"{names.WORK_DIRECTORY}/work"
+_DIGITS = 10
+_SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+
+
+def executors_secret(owner: Metadata, secret: str) -> Object:
+    """Return the Secret that a job's driver and executors share; one for all attempts.
+
+    Args:
+        owner: the StreamJob.
+        secret: one long random word.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": names.metadata(owner, names.executors_name(owner), EXECUTOR),
+        "type": "Opaque",
+        "immutable": True,
+        "data": {names.EXECUTOR_SECRET_KEY: base64.b64encode(secret.encode("ascii")).decode("ascii")},
+    }
+
+
+def driver_service(owner: Metadata) -> Object:
+    """Return the headless Service by which executors find the driver of any attempt, also one that only starts."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": names.metadata(owner, names.driver_service_name(owner)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": names.selector(owner, DRIVER)["matchLabels"],
+            "ports": [{"name": "control", "port": CONTROL_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def executors_policy(owner: Metadata) -> Object:
+    """Return the policy by which only a job's driver and executors reach its executors."""
+    blocks = from_executors(owner, BLOCKS_PORT)
+    blocks["from"].append({"podSelector": names.selector(owner, DRIVER)})
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": names.metadata(owner, names.executors_name(owner), EXECUTOR),
+        "spec": {
+            "podSelector": names.selector(owner, EXECUTOR),
+            "policyTypes": ["Ingress"],
+            "ingress": [blocks],
+        },
+    }
+
+
+def disruption_budget(owner: Metadata, executor: ExecutorSpec) -> Object:
+    """Return the budget for evictions of a job's executors."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": names.metadata(owner, names.executors_name(owner), EXECUTOR),
+        "spec": {
+            "selector": names.selector(owner, EXECUTOR),
+            "maxUnavailable": executor.pod_disruption_budget.max_unavailable,
+            # An executor without a driver is not ready, and must not hold up the drain of its node.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
+def executor_set(owner: Metadata, revision: Revision, instances: int, *, default_image: str) -> Object:
+    """Return the StatefulSet of a job's executors.
+
+    Its pods are replaced by the controller, all at once: a job whose executors differ cannot run.
+
+    Args:
+        owner: the StreamJob.
+        revision: the revision that they run; it has executors.
+        instances: how many.
+        default_image: the image of the revisions that name none.
+
+    Raises:
+        InvalidInput: the template is no template of a pod.
+    """
+    spec = revision.spec()
+    executor = _of(spec)
+    pod = _pod(owner, spec, executor, spec.image or default_image)
+    digest = _digest([pod, executor.to_dict().get("volumeClaimTemplates")])
+    pod["metadata"]["labels"][names.TEMPLATE_LABEL] = digest
+    meta = names.metadata(owner, names.executors_name(owner), EXECUTOR)
+    # Kueue reads its queue from the set, and other schedulers from the pods.
+    meta["labels"] = {**pod["metadata"]["labels"], **meta["labels"]}
+    meta["annotations"] = {**pod["metadata"].get("annotations", {}), names.REVISION_ANNOTATION: revision.name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": meta,
+        "spec": {
+            "replicas": instances,
+            "serviceName": names.driver_service_name(owner),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "revisionHistoryLimit": 1,
+            # What is on them can be read from the snapshots, too.
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
+            "selector": names.selector(owner, EXECUTOR),
+            "template": pod,
+            "volumeClaimTemplates": [_claim(each) for each in executor.volume_claim_templates],
+        },
+    }
+
+
+def _of(spec: StreamJobSpec) -> ExecutorSpec:
+    assert spec.executor is not None, "only a revision with executors has objects of them"
+    return spec.executor
+
+
+def _pod(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, image: str) -> Object:
+    """Return the template of the pods; it must not change with the number of executors, or they would be replaced."""
+    annotations = dict(executor.annotations)
+    if spec.restart_nonce is not None:
+        annotations[_RESTART_ANNOTATION] = str(spec.restart_nonce)
+    pod: Object = {
+        "metadata": {"labels": {**executor.labels, **names.labels(owner, EXECUTOR)}, "annotations": annotations},
+        "spec": {
+            "terminationGracePeriodSeconds": executor.termination_grace_period_seconds,
+            "automountServiceAccountToken": executor.service_account is not None,
+            "enableServiceLinks": False,
+            "securityContext": pod_security(executor),
+            "initContainers": [
+                *executor.init_containers,
+                *fetching(spec, executor, image),
+                *map(beside, executor.sidecars),
+            ],
+            "containers": [_container(owner, spec, executor, image)],
+            "volumes": by_key(spec.volumes, _volumes(spec, executor), "name"),
+            **placement(spec, executor),
+        },
+    }
+    if not pod["spec"]["initContainers"]:
+        del pod["spec"]["initContainers"]
+    given = template(executor.template, "executor")
+    if executor.topology_spread_constraints is not None:
+        given["spec"] = {key: value for key, value in given["spec"].items() if key != "topologySpreadConstraints"}
+        pod["spec"]["topologySpreadConstraints"] = [dict(each) for each in executor.topology_spread_constraints]
+    elif "topologySpreadConstraints" not in given["spec"]:
+        pod["spec"]["topologySpreadConstraints"] = [_spread(owner, over) for over in _SPREAD_OVER]
+    return merged(given, pod)
+
+
+def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, image: str) -> Object:
+    container: Object = {
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "args": [
+            "executor",
+            *("--driver", f"http://{names.driver_service_name(owner)}.{owner.namespace}:{CONTROL_PORT}"),
+            *("--name", f"$({_POD_NAME})"),
+            *("--cores", str(executor.cores)),
+            *("--memory", heap(executor)),
+            *("--work-dir", _WORK_DIRECTORY),
+        ],
+        "env": _variables(owner, spec, executor),
+        "ports": [{"name": "blocks", "containerPort": BLOCKS_PORT, "protocol": "TCP"}],
+        "resources": resources(executor),
+        "volumeMounts": by_key(executor.volume_mounts, _mounts(spec), "mountPath"),
+        "securityContext": container_security(executor),
+        # The process removes the file when it loses its driver.
+        "readinessProbe": {
+            "exec": {"command": ["test", "-f", f"{_WORK_DIRECTORY}/registered"]},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    if executor.env_from:
+        container["envFrom"] = [dict(each) for each in executor.env_from]
+    return container
+
+
+def _variables(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec) -> list[Any]:
+    own = [executor_secret(owner), {"name": _POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *executor.env)}
+    return list((given | {each["name"]: each for each in own}).values())
+
+
+def _mounts(spec: StreamJobSpec) -> list[Object]:
+    return [each for each in mounts() if each["name"] != "job" or spec.deps.config_maps]
+
+
+def _volumes(spec: StreamJobSpec, executor: ExecutorSpec) -> list[Object]:
+    """Return the volumes: the modules of the job are where the driver has them, so that its functions are found."""
+    found: list[Object] = [{"name": "tmp", "emptyDir": {}}]
+    if spec.deps.config_maps:
+        sources = [{"configMap": {"name": name}} for name in spec.deps.config_maps]
+        found.append({"name": "job", "projected": {"sources": sources}})
+    claims = [_claim(each)["metadata"].get("name") for each in executor.volume_claim_templates]
+    if _WORK not in claims:
+        found.append({"name": _WORK, "emptyDir": {}})
+    return found
+
+
+def _claim(given: Object) -> Object:
+    """Return a claim's template with what nearly all have in common."""
+    meta, spec = given.get("metadata"), given.get("spec")
+    return {
+        **given,
+        "metadata": meta if isinstance(meta, dict) else {},
+        "spec": {"accessModes": ["ReadWriteOnce"], **(spec if isinstance(spec, dict) else {})},
+    }
+
+
+def _spread(owner: Metadata, over: str) -> Object:
+    return {
+        "maxSkew": 1,
+        "topologyKey": over,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": names.selector(owner, EXECUTOR),
+    }
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
