@@ -42,7 +42,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
     ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),
 )
-_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy"})
+_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy", "columns"})
 _HEAD = """\
 # The job file
 
@@ -142,7 +142,7 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | Call | Arguments |
 |---|---|
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `spark_conf` |
-| `job.source(name, …)` | `format`, `schema`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
+| `job.source(name, …)` | `format`, `schema`, `columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
 | `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `output_mode`, `chain`; the function becomes a handle |
 | `job.sql(name, …)` | `inputs`, `sql`, `uid`, `output_mode`, `chain`; returns a handle |
 | `job.sink(name, …)` | `input`, `format`, `options`, `delivery`, `partition_by`, `uid` |

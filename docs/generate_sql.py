@@ -30,13 +30,18 @@ _SOURCE = """\
 ## CREATE SOURCE
 
 ```text
-CREATE SOURCE name [ ( column TYPE [, …] [, WATERMARK FOR column AS column - INTERVAL 1 HOUR] ) ]
+CREATE SOURCE name [ ( column TYPE [, …] [, column AS expression, …]
+                       [, WATERMARK FOR column AS column - INTERVAL 1 HOUR] ) ]
 WITH ( 'format' = 'csv' [, 'key' = value, …] )
 ```
 
 Adds to `sources`. The columns are Spark's: `name TYPE [NOT NULL] [COMMENT 'text']`. Sources with fixed columns, such as
-Kafka, have no list of columns, or one with a `WATERMARK` only. The interval is a number of `WEEK`, `DAY`, `HOUR`,
-`MINUTE`, `SECOND` or `MILLISECOND`, or several of these; `AS column` alone is a delay of zero.
+Kafka, have no columns with types. `column AS expression` computes a column from those of the format, as in Flink. All
+computed columns follow the others: the source's `columns` become `*` and these. The key `columns` of `WITH` lists all
+columns instead, separated by commas: `'columns' = 'id, to_timestamp(paid) AS at'`.
+
+The interval is a number of `WEEK`, `DAY`, `HOUR`, `MINUTE`, `SECOND` or `MILLISECOND`, or several of these; `AS column`
+alone is a delay of zero.
 
 The values of `WITH` are texts, numbers, `true` or `false`. These keys are fields:
 """

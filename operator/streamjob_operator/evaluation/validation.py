@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from streamjob.job.checks import CHECKS, Subject, operators
+from streamjob.job.checks import CHECKS, Subject, functions
 from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.problem import by_part
 from streamjob.job.reading import read_spec
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_ERROR = 300
 _IN_THE_POD = Path("/")
 # Modules are in the runtime's image, where the driver looks them up.
-_CHECKS = tuple(check for check in CHECKS if check is not operators.functions)
+_CHECKS = tuple(check for check in CHECKS if check is not functions.functions)
 
 
 class Resources:

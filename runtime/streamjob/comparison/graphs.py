@@ -289,6 +289,7 @@ class _Comparing:
                 continue
             former = self._former.chains[origin.base]
             functions = [each.name for each in chain.operators if each.python is not None or each.sql is None]
+            functions += [each.name for each in chain.sources if each.python is not None]
             changed = [
                 each.name
                 for each in chain.operators
@@ -312,7 +313,7 @@ class _Comparing:
             self._former.parts[each.uid][1].get(field) != self._fields("sources", each.uid).get(field)
             for each in chain.sources
             if each.uid in self._former.parts
-            for field in ("watermark", "schema")
+            for field in ("watermark", "schema", "columns", "python")
         )
 
     def _fields(self, key: str, uid: OperatorUid) -> Mapping[str, Any]:
@@ -367,6 +368,7 @@ _WORDS = {
     "input": "its input has changed",
     "options": "its options have changed",
     "schema": "its schema has changed",
+    "columns": "its columns have changed",
     "bounded": "whether it ends has changed",
     "format": "its format has changed",
     "delivery": "its delivery has changed",

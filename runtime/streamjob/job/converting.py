@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from streamjob.errors import InvalidInput
+from streamjob.job.checks.subject import where
 from streamjob.job.spec import JobSpec
 from streamjob.job.yaml_writing import write_yaml
 
@@ -12,7 +13,7 @@ Form = Literal["yaml", "sql"]
 
 
 class NotConvertible(InvalidInput):
-    """A job has an operator that exists in its Python file only."""
+    """A job has a function that exists in its Python file only."""
 
 
 def converted(spec: JobSpec, form: Form) -> str:
@@ -23,12 +24,12 @@ def converted(spec: JobSpec, form: Form) -> str:
         form: the form of the file.
 
     Raises:
-        NotConvertible: a function of an operator cannot be named.
+        NotConvertible: a function of a source or operator cannot be named.
         NotExpressible: the job has something that SQL cannot say.
     """
-    for operator in spec.operators:
-        if operator.python is not None and "<" in operator.python:
-            what = f"operator {operator.name!r} is the function {operator.python}, which no other file can name"
+    for part in spec.inputs().values():
+        if part.python is not None and "<" in part.python:
+            what = f"{where(part)} has the function {part.python}, which no other file can name"
             raise NotConvertible(what, "define it at the top level of its module, with `def`")
     if form == "sql":
         from streamjob.job.sql_job import write_sql

@@ -16,7 +16,7 @@ from streamjob.job.reading import read_spec
 from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Delivery, JobSpec, OutputMode, Spec, Watermark
 
 Function = Callable[..., Any]
-"""The code of an operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
+"""The code of a source or operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
 
 
 class Handle:
@@ -102,6 +102,7 @@ class Job:
         *,
         format: str,  # noqa: A002 - the file's word
         schema: str | None = None,
+        columns: Iterable[str] | Function | None = None,
         options: Mapping[str, Any] | None = None,
         bounded: bool = False,
         watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
@@ -113,6 +114,8 @@ class Job:
             name: its name for operators and sinks; also the table's name in SQL.
             format: Spark's name of the source.
             schema: the columns, as `name TYPE, …`.
+            columns: SQL expressions that compute the source's columns, beginning with `*` to keep those of the format;
+                or a function that takes the rows as a DataFrame and returns a DataFrame, without state.
             options: Spark's options.
             bounded: the source ends with the files or Kafka records that exist at the first start.
             watermark: the event-time column and the delay: `("departed", "1 hour")`.
@@ -121,6 +124,11 @@ class Job:
         Returns:
             A handle for use as an input of operators and sinks.
         """
+        reference = None
+        if callable(columns):
+            reference = _reference(columns, "columns")
+            self._functions[OperatorUid(uid or name)] = columns
+            columns = None
         if isinstance(watermark, tuple):
             watermark = dict(zip(("column", "delay"), watermark, strict=True))
         self._sources.append(
@@ -129,6 +137,8 @@ class Job:
                 uid=uid,
                 format=format,
                 schema=schema,
+                columns=None if columns is None else list(columns),
+                python=reference,
                 options=dict(options) if options else None,
                 bounded=bounded or None,
                 watermark=_as_file(watermark),
@@ -157,8 +167,7 @@ class Job:
 
         def add(function: Function) -> OperatorHandle:
             own = str(name or getattr(function, "__name__", "operator"))
-            reference = f"{function.__module__}:{getattr(function, '__qualname__', own)}"
-            self._add_operator(own, inputs, uid, output_mode, chain, python=reference)
+            self._add_operator(own, inputs, uid, output_mode, chain, python=_reference(function, own))
             self._functions[OperatorUid(uid or own)] = function
             return OperatorHandle(self, own, function)
 
@@ -217,7 +226,7 @@ class Job:
         return {**self._head, "sources": self._sources, "operators": self._operators, "sinks": self._sinks}
 
     def functions(self) -> Mapping[OperatorUid, Function]:
-        """Return the operators' functions by uid."""
+        """Return the functions of sources and operators by uid."""
         return dict(self._functions)
 
     def spec(self) -> JobSpec:
@@ -263,6 +272,10 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
+
+
+def _reference(function: Function, otherwise: str) -> str:
+    return f"{function.__module__}:{getattr(function, '__qualname__', otherwise)}"
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.assembly import Changes, assemble
 from streamjob.job.checks import Subject
+from streamjob.job.checks.subject import where
 from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
@@ -40,7 +41,7 @@ class LoadedJob:
         spec: the job.
         directory: the file's directory, absolute: paths and modules are relative to it.
         origin: the file as the user named it.
-        functions: functions of Python operators, by uid.
+        functions: functions of sources and operators in Python, by uid.
         namespace: the namespace in a resource file; otherwise None.
     """
 
@@ -50,18 +51,18 @@ class LoadedJob:
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
 
-    def resolve(self, operator: OperatorSpec) -> Function:
-        """Return the function of an operator; the first call imports its module.
+    def resolve(self, part: SourceSpec | OperatorSpec) -> Function:
+        """Return the function of a source or operator; the first call imports its module.
 
         Raises:
             InvalidJob: it cannot be imported.
         """
-        if (function := self.functions.get(operator.uid)) is not None:
+        if (function := self.functions.get(part.uid)) is not None:
             return function
         try:
-            found: Function = find_function(operator.python or "", self.directory)
+            found: Function = find_function(part.python or "", self.directory)
         except NotFound as error:
-            raise InvalidJob(self.origin, [error.problem(f"operator {operator.name!r}")]) from error
+            raise InvalidJob(self.origin, [error.problem(where(part))]) from error
         return found
 
     def options(self, part: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -145,7 +145,9 @@ class ChannelPolicy(Spec):
 class Watermark(Spec):
     """Event time of a source, and the maximum delay of its rows."""
 
-    column: str = Field(min_length=1, description="The event-time column, a TIMESTAMP of the source's schema.")
+    column: str = Field(
+        min_length=1, description="The event-time column, a TIMESTAMP of the source's schema or of its `columns`."
+    )
     delay: Delay = Field(
         ge=0, description="Rows may be dropped if their event time is further than this behind the latest one."
     )
@@ -164,6 +166,16 @@ class SourceSpec(Node):
     format: str = Field(min_length=1, description="Spark's name of the source: csv, json, parquet, kafka, rate, …")
     schema_ddl: str | None = Field(
         default=None, alias="schema", description="The columns, as `name TYPE, …`; required for files."
+    )
+    columns: tuple[str, ...] | None = Field(
+        default=None,
+        description="SQL expressions that compute the source's columns from those of the format: `*`, "
+        "`to_timestamp(departed) AS at`. Default: the columns of the format.",
+    )
+    python: str | None = Field(
+        default=None,
+        description="In place of `columns`: `module:function`. The function takes the source's rows as a DataFrame and "
+        "returns a DataFrame, without state.",
     )
     options: Options = Field(default_factory=dict, description="Spark's options of the source.")
     bounded: bool = Field(

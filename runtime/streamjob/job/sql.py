@@ -73,8 +73,8 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return Query(sets_watermark=True)
     try:
-        tree = _parse(sql)
-    except _Unread as error:
+        tree = parse(sql)
+    except Unread as error:
         if spark_parser is None:
             raise NotAQuery(str(error)) from None
         if (reason := spark_parser(sql)) is not None:
@@ -91,8 +91,8 @@ def stateful_parts(sql: str) -> tuple[str, ...] | None:
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return None
     try:
-        return _stateful_parts(_parse(sql))
-    except (_Unread, NotAQuery, RecursionError):
+        return _stateful_parts(parse(sql))
+    except (Unread, NotAQuery, RecursionError):
         return None
 
 
@@ -111,16 +111,22 @@ def _stateful_parts(tree: exp.Query) -> tuple[str, ...] | None:
             parts += ["aggregation"] * bool(query.args.get("distinct"))
         elif isinstance(query, exp.Select):
             parts += ["aggregation"] * bool(query.args.get("distinct"))
-            parts += ["aggregation"] * bool(query.args.get("group") or _aggregate(query))
+            parts += ["aggregation"] * bool(query.args.get("group") or aggregate_of(query))
             parts += ["join" for join in query.args.get("joins") or () if _reads_tables(join.this)]
     return tuple(parts)
 
 
-class _Unread(Exception):
+class Unread(Exception):
     """sqlglot cannot read a text as a query; the message explains why."""
 
 
-def _parse(sql: str) -> exp.Query:
+def parse(sql: str) -> exp.Query:
+    """Return the tree of a query.
+
+    Raises:
+        Unread: sqlglot cannot read it; perhaps Spark can.
+        NotAQuery: it is not exactly one query.
+    """
     from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
 
@@ -129,27 +135,27 @@ def _parse(sql: str) -> exp.Query:
     except ParseError as error:
         first = error.errors[0]
         reason = _TOKEN_REPR.sub(r"\1", str(first["description"])).rstrip(".")
-        raise _Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
+        raise Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
     except RecursionError:
         # Spark's own parser recurses, too, and fails with a StackOverflowError.
         raise NotAQuery(_TOO_DEEP) from None
     except TokenError:
-        raise _Unread("it is cut off, or a quote is not closed") from None
+        raise Unread("it is cut off, or a quote is not closed") from None
     if not trees:
         raise NotAQuery("it is empty")
     if len(trees) > 1:
         raise NotAQuery(f"it is {len(trees)} statements, not one query")
     (tree,) = trees
     if isinstance(tree, exp.Command):
-        raise _Unread(f"it is not a query, but {str(tree.this).upper()}")
+        raise Unread(f"it is not a query, but {str(tree.this).upper()}")
     if any(not each.expressions for each in tree.find_all(exp.Select)):
-        raise _Unread("SELECT names no columns")
+        raise Unread("SELECT names no columns")
     if any(not any(each.args.values()) for each in tree.find_all(exp.Group)):
-        raise _Unread("GROUP BY names no columns")
+        raise Unread("GROUP BY names no columns")
     if isinstance(tree, exp.Query | exp.Values):
         return cast("exp.Query", tree)
     if isinstance(tree, exp.Condition | exp.Alias):
-        raise _Unread("it is not a query")
+        raise Unread("it is not a query")
     raise NotAQuery(f"it is not a query, but {tree.key.upper()}")
 
 
@@ -224,12 +230,12 @@ def _aggregation(tree: exp.Query) -> str | None:
             return "GROUP BY"
         if query.args.get("distinct"):
             return "DISTINCT"
-        if (call := _aggregate(query)) is not None:
+        if (call := aggregate_of(query)) is not None:
             return f"{call.sql_name()}()"
     return None
 
 
-def _aggregate(query: exp.Select) -> exp.AggFunc | None:
+def aggregate_of(query: exp.Select) -> exp.AggFunc | None:
     """Return an aggregate of the query itself that turns several rows into one."""
     from sqlglot import exp
 

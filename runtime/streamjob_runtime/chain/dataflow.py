@@ -18,6 +18,7 @@ from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
+from streamjob_runtime.chain.source_rows import read_stream, with_columns, with_watermark
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.spark.gateway import check_for_streaming, streaming_leaves, watermark_node
@@ -96,19 +97,6 @@ def apply_operator(
     return result
 
 
-def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
-    """Return Spark's rows of a source. Raises Spark's errors."""
-    reader = spark.readStream.format(form).options(**options)
-    return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
-
-
-def with_watermark(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """Return a source's rows with its watermark. Raises Spark's errors."""
-    if source.watermark is None:
-        return frame
-    return frame.withWatermark(source.watermark.column, f"{round(source.watermark.delay * 1000)} milliseconds")
-
-
 class DataflowBuilder:
     """Builds the query of a chain.
 
@@ -144,6 +132,7 @@ class DataflowBuilder:
 
         Raises:
             InvalidOperator: Spark refuses a source or an operator; the error names it.
+            InvalidColumns: the columns of a source need other rows.
             CannotRestore: unread data of a bounded source is gone.
             KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not return the end of a bounded source.
         """
@@ -187,6 +176,7 @@ class DataflowBuilder:
                 form, options = self._bounded(source, options)
             frame = read_stream(self._spark, source, form, options)
             self._remember(source.uid, frame)
+            frame = with_columns(self._spark, self._job, source, frame)
             if source.watermark:
                 frame = with_watermark(frame, source)
                 self._nodes[source.uid] = watermark_node(frame)

@@ -13,7 +13,8 @@ from streamjob.job.plan import plan
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
-from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, read_stream, reason, with_watermark
+from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, reason
+from streamjob_runtime.chain.source_rows import read_stream, with_columns, with_watermark
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.start_check import examine_with
 
@@ -55,7 +56,8 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
         try:
             frames[source.name] = _source(spark, loaded, source)
         except InvalidInput as error:
-            yield Problem(f"source {source.name!r}", error.what, error.fix)
+            what = error.what.removeprefix(f"Source {source.name!r}: ")
+            yield Problem(f"source {source.name!r}", what, error.fix)
         else:
             frames[source.name].createOrReplaceTempView(source.name)
     for operator in (each for chain in plan(loaded.spec).chains for each in chain.operators):
@@ -75,7 +77,8 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
     from pyspark.errors import PySparkException
 
     try:
-        return with_watermark(read_stream(spark, source, source.format, loaded.options(source)), source)
+        rows = read_stream(spark, source, source.format, loaded.options(source))
+        return with_watermark(with_columns(spark, loaded, source, rows), source)
     except PySparkException as error:
         raise InvalidOperator(reason(error)) from error
 

@@ -32,7 +32,8 @@ from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
 from streamjob.store.opening import open_location
 from streamjob_runtime.chain.chain import Chain
-from streamjob_runtime.chain.dataflow import read_stream, reason
+from streamjob_runtime.chain.dataflow import reason
+from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.job.epoch import Job as RunnableJob

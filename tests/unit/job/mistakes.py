@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SINK, SOURCE, jdbc, job, looped, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, postgresql, sql
 
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
@@ -29,7 +29,7 @@ OF_FORM = {
         "source 'a': has no field 'maxFilesPerTrigger'",
         (
             "an option of the format belongs under `options`; "
-            "the fields are name, uid, format, schema, options, bounded, watermark"
+            "the fields are name, uid, format, schema, columns, python, options, bounded, watermark"
         ),
     ),
     "unknown field of a watermark": (
@@ -196,17 +196,87 @@ OF_MEANING = {
     "watermark on another type": (
         job(sources=MARKED.replace("TIMESTAMP", "TIMESTAMP_NTZ")),
         "source 'a': its watermark is on 't', a column of type TIMESTAMP_NTZ",
-        "make it a TIMESTAMP in the schema, or take another column",
+        "make it a TIMESTAMP in the schema, or compute one: columns: ['*', 'to_timestamp(t) AS at']",
     ),
     "watermark inside of a column": (
         job(sources=MARKED.replace("t TIMESTAMP", "s STRUCT<t: TIMESTAMP>").replace("column: t", "column: s.t")),
         "source 'a': its watermark is on 's.t', a field inside of a column",
-        "the event time has to be a column of its own in the data",
+        "make it a column of its own, columns: ['*', 's.t AS t'], and name 't' in the watermark",
     ),
     "watermark on no column of rate": (
         job(sources="{name: a, format: rate, watermark: {column: time, delay: 1 hour}}"),
         "source 'a': its watermark is on 'time', which is not a column of its schema",
         "did you mean 'timestamp'?",
+    ),
+    "watermark on no column and on nothing like one": (
+        job(sources="{name: a, format: rate, watermark: {column: at, delay: 1 hour}}"),
+        "source 'a': its watermark is on 'at', which is not a column of its schema",
+        "the TIMESTAMP columns are timestamp, or compute it: columns: ['*', '… AS at']",
+    ),
+    "watermark on no computed column": (
+        job(sources=computed("'*', 'to_timestamp(x) AS at'", "att")),
+        "source 'a': its watermark is on 'att', which is not a column that its columns compute",
+        "did you mean 'at'?",
+    ),
+    "watermark on a column that is no longer there": (
+        job(sources=computed("'t AS started', 'x'", "t")),
+        "source 'a': its watermark is on 't', which is not a column that its columns compute",
+        "the TIMESTAMP columns are started",
+    ),
+    "watermark on a computed column of another type": (
+        job(sources=computed("'*', 'CAST(t AS STRING) AS at'", "at")),
+        "source 'a': its watermark is on 'at', a column of type STRING",
+        "let columns compute a TIMESTAMP, for example with to_timestamp(…)",
+    ),
+    "watermark inside of a computed column": (
+        job(sources=computed("'struct(t) AS s'", "s.t")),
+        "source 'a': its watermark is on 's.t', a field inside of a column",
+        "make it a column of its own, add 's.t AS t' to columns, and name 't' in the watermark",
+    ),
+    "columns and a function": (
+        job(sources=computed("'*'", "t", ", python: 'json:loads'")),
+        "source 'a': has both columns and python",
+        "keep one of them",
+    ),
+    "no columns": (
+        job(sources=SOURCE.replace("options", "columns: [], options")),
+        "source 'a': its columns are an empty list",
+        "begin with '*', or leave columns out",
+    ),
+    "columns that do not parse": (
+        job(sources=computed("'*', 'x +'", "t")),
+        "source 'a': its columns have 'x +', which does not parse near '+'",
+        "write an expression, perhaps with AS name",
+    ),
+    "columns that are a query": (
+        job(sources=computed("'* FROM b'", "t")),
+        "source 'a': its columns have '* FROM b', which is more than an expression",
+        "write only the part after SELECT",
+    ),
+    "columns in one text": (
+        job(sources=computed("'x, t'", "t")),
+        "source 'a': its columns have 'x, t', which is several expressions",
+        "make each an element of the list",
+    ),
+    "columns that aggregate": (
+        job(sources=computed("'t', 'max(x) AS y'", "t")),
+        "source 'a': its columns have 'max(x) AS y', and MAX() needs other rows",
+        "compute it in an operator, which may keep state",
+    ),
+    "columns over a window of rows": (
+        job(sources=computed("'t', 'lag(x) OVER (ORDER BY t) AS y'", "t")),
+        "source 'a': its columns have 'lag(x) OVER (ORDER BY t) AS y', and a window function (OVER) needs other rows",
+        "compute it in an operator, which may keep state",
+    ),
+    "columns that are no list": (
+        job(sources=SOURCE.replace("options", "columns: 'x', options")),
+        "source 'a': columns must be a list",
+        "",
+    ),
+    "a function of a source that is no reference": (
+        job(sources=SOURCE.replace("options", "python: decode, options")),
+        "source 'a': python cannot be 'decode'",
+        "write it as module:function",
     ),
     "watermark in SQL": (
         sql("SELECT * FROM a WATERMARK t DELAY OF INTERVAL 1 HOUR"),

@@ -24,6 +24,10 @@ def any_number(*frames):
     return frames
 
 
+def two(a, b):
+    return a
+
+
 def with_a_default(a, b=None):
     return a
 
@@ -83,6 +87,25 @@ def test_a_function_takes_as_many_frames_as_the_operator_has_inputs(tmp_path: Pa
             "for each input, in their order"
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("one", []),
+        ("two", ["source 'a': its function takes 2 arguments, and a source has one, its rows"]),
+        ("marked", ["source 'a': its function sets a watermark"]),
+        ("oen", ["source 'a': functions.py has no function 'oen'\n    fix: did you mean 'one'?"]),
+    ],
+)
+def test_a_function_of_a_source_takes_its_rows(tmp_path: Path, function: str, said: list[str]) -> None:
+    (tmp_path / "functions.py").write_text(MODULE, encoding="utf-8")
+    source = SOURCE.replace("options", f"python: 'functions:{function}', options")
+
+    found = messages(tmp_path, job(sources=source))
+
+    assert len(found) == len(said)
+    assert all(words in message for words, message in zip(said, found, strict=True))
 
 
 def test_a_function_in_a_python_job_is_looked_at_too(tmp_path: Path) -> None:

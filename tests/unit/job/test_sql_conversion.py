@@ -47,7 +47,22 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 
 
 _watermarks = st.fixed_dictionaries({"column": st.sampled_from(["t", "a b", "x.y", "it`s"]), "delay": _durations})
-_source = _some(uid=_uids, schema=_schemas, options=_options, bounded=st.booleans(), watermark=_watermarks)
+_expressions = st.sampled_from(
+    [
+        *("*", "x", "timestamp AS at", "to_timestamp(x, 'yyyy, MM') AS at", "CASE WHEN a < 1 THEN b END AS `b c`"),
+        *("a > b AS c", "xs[0] AS x", "a AS `as`", "struct(a, b)", "`a, b` AS c", "CAST(x AS ARRAY<INT>) AS y"),
+    ]
+)
+_computed = st.lists(_expressions, min_size=1) | st.lists(_expressions, min_size=1).map(lambda each: ["*", *each])
+_source = _some(
+    uid=_uids,
+    schema=_schemas,
+    columns=_computed,
+    python=st.just("m:f"),
+    options=_options,
+    bounded=st.booleans(),
+    watermark=_watermarks,
+).filter(lambda source: not source.keys() >= {"columns", "python"})
 _operator = _some(uid=_uids, outputMode=st.sampled_from(["append", "update", "complete"]), chain=st.booleans())
 _sink = _some(uid=_uids, options=_options, delivery=st.sampled_from(["exactly-once", "at-least-once"]))
 _queries = st.sampled_from(
@@ -164,8 +179,17 @@ def test_a_function_that_only_its_file_has_is_refused_by_name(tmp_path: Path) ->
         encoding="utf-8",
     )
 
-    with pytest.raises(NotConvertible, match="operator 'b' is the function jobs:<lambda>"):
+    with pytest.raises(NotConvertible, match="operator 'b' has the function jobs:<lambda>"):
         converted(load_job(tmp_path / "jobs.py").spec, "sql")
+
+
+def test_columns_behind_all_of_the_format_become_computed_columns_and_others_an_option(tmp_path: Path) -> None:
+    text = JOB.replace("options", "columns: ['*', 'to_timestamp(y) AS at'], options", 1)
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(text.replace("'*', ", "'x + 1 AS z', "), encoding="utf-8")
+
+    assert "  y STRING,\n  at AS to_timestamp(y)\n)" in write_sql(load_job(tmp_path / "job.yaml").spec)
+    assert "'columns' = 'x + 1 AS z, to_timestamp(y) AS at'" in write_sql(load_job(tmp_path / "other.yaml").spec)
 
 
 @pytest.mark.parametrize(

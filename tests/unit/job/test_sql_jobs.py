@@ -55,6 +55,23 @@ def test_statements_become_the_parts_of_a_job(tmp_path: Path) -> None:
     assert [each.uid for each in spec.nodes()] == ["a", "b", "c", "out"]
 
 
+def test_computed_columns_come_behind_those_of_the_format(tmp_path: Path) -> None:
+    text = JOB.replace("t TIMESTAMP", "y STRING, t AS to_timestamp(y, 'HH, mm'), `big x` AS x > 1 AND x < (2)")
+
+    source = load(tmp_path, text).source("a")
+
+    assert source.schema_ddl == "x INT, y STRING"
+    assert source.columns == ("*", "to_timestamp(y, 'HH, mm') AS t", "x > 1 AND x < (2) AS `big x`")
+    assert source.watermark is not None
+    assert source.watermark.column == "t"
+
+
+def test_all_columns_of_a_source_can_be_listed(tmp_path: Path) -> None:
+    text = JOB.replace("'path' = 'in'", "'path' = 'in', 'columns' = 'x, struct(x, t) AS s , t'")
+
+    assert load(tmp_path, text).source("a").columns == ("x", "struct(x, t) AS s", "t")
+
+
 def test_a_uid_and_every_other_field_can_be_given(tmp_path: Path) -> None:
     text = JOB.replace("VIEW c AS", "VIEW c WITH ('uid' = 'c-1', 'outputMode' = 'append', chain = false) AS")
     text += "SET 'checkpointing.numRetained' = 7;\nSET channels.capacityBytes = 5; SET spark.driver.memory = 1g;"
@@ -166,6 +183,14 @@ INSERT INTO k SELECT * FROM h
         ("CREATE SOURCE", "line 1, column 14: statement: ends where the name of the source should be"),
         ("CREATE SOURCE x (a INT", "line 1, column 23: source 'x': ends where ')' should be"),
         ("CREATE SOURCE x (a INT)", "line 1, column 24: source 'x': ends where 'WITH' should be"),
+        (
+            "CREATE SOURCE x (a AS b) WITH ('format' = 'rate', 'columns' = 'b')",
+            "line 1, column 51: source 'x': has computed columns and 'columns'",
+        ),
+        (
+            "CREATE SOURCE x WITH ('format' = 'rate', 'columns' = 'b, `c')",
+            "line 1, column 42: source 'x': has 'columns' in which '`' is not closed",
+        ),
         ("CREATE SOURCE x WITH ('a' = b)", "line 1, column 29: source 'x': has a value that is no text in quotes"),
         ("CREATE SOURCE x WITH ('a' = 1, 'a' = 2)", "line 1, column 32: source 'x': has 'a' twice"),
         ("CREATE SOURCE x WITH ('a' = 1) y", "line 1, column 32: source 'x': has y where the end of the statement"),

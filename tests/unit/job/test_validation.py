@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.job.mistakes import OF_FORM, OF_MEANING
-from tests.unit.job.texts import MARKED, SINK, SOURCE, jdbc, job, messages, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, messages, postgresql, sql
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
@@ -43,6 +43,12 @@ VALID = {
     "small channels": job(more="channels: {capacityBytes: 1000000, capacityRecords: 1000, maxBatchRecords: null}"),
     "the smallest job": job(sources="{name: a, format: rate}", sinks="{name: out, input: a, format: noop}"),
     "an aggregation with a watermark": sql("SELECT x, count(*) FROM a GROUP BY x, window(t, '1 hour')", sources=MARKED),
+    "a watermark on a computed column": job(sources=computed("'*', 'to_timestamp(x) AS at'", "at")),
+    "a watermark on a column with another name": job(sources=computed("'t AS `the time`', 'x'", "the time")),
+    "a watermark on a column that only Spark knows": job(sources=computed("'*', 'inline(xs)'", "at")),
+    "a watermark on a column of a function": job(
+        sources=MARKED.replace("column: t", "column: at").replace("options", "python: 'os.path:basename', options")
+    ),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
         "format: parquet", "format: console"
     ),

@@ -24,6 +24,13 @@ def sql(query: str, *, inputs: str = "a", sources: str = SOURCE, more: str = "")
     return job(sources=sources, operators=operator, sinks=SINK.replace("input: a", "input: b"))
 
 
+def computed(columns: str, column: str, more: str = "") -> str:
+    """Return a source with columns and a watermark on one of them."""
+    return MARKED.replace("options", f"columns: [{columns}], options").replace("column: t", f"column: {column}")[
+        :-1
+    ] + (f"{more}}}")
+
+
 def looped(operators: str, *, sources: str = SOURCE) -> str:
     return job(sources=sources, operators=operators, sinks=SINK.replace("input: a", "input: b"))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import loops, names, operators, paths, settings, sinks, sources
+from streamjob.job.checks import functions, loops, names, operators, paths, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -15,12 +15,13 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     names.all_used,
     sources.formats,
     sources.schemas,
+    sources.columns,
     sources.watermarks,
     sources.bounds,
     sources.connections,
     operators.code,
     operators.queries,
-    operators.functions,
+    functions.functions,
     operators.output_modes,
     sinks.formats,
     sinks.deliveries,

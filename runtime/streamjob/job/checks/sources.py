@@ -1,12 +1,14 @@
-"""Checks sources: formats, schemas, watermarks, ends."""
+"""Checks sources: formats, schemas, columns, watermarks, ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamjob.job import kafka, kafka_end
+from streamjob.job import ddl, kafka, kafka_end
+from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.ddl import NotASchema, columns
+from streamjob.job.ddl import NotASchema
+from streamjob.job.expressions import Expression, NotAnExpression, columns_of, read_expression
 from streamjob.job.formats import (
     BOUNDED_FILES,
     BOUNDED_FORMATS,
@@ -48,30 +50,67 @@ def schemas(subject: Subject) -> Iterator[Problem]:
             )
         else:
             try:
-                columns(source.schema_ddl)
+                ddl.columns(source.schema_ddl)
             except NotASchema as error:
                 yield Problem(where(source), f"its schema {error.what}", error.fix)
+
+
+def columns(subject: Subject) -> Iterator[Problem]:
+    """The columns are expressions over a row, or a function."""
+    for source in subject.spec.sources:
+        if source.columns is not None and source.python is not None:
+            yield Problem(where(source), "has both columns and python", "keep one of them")
+        if source.columns == ():
+            yield Problem(where(source), "its columns are an empty list", "begin with '*', or leave columns out")
+        for each in source.columns or ():
+            try:
+                read_expression(each, subject.spark_parser)
+            except NotAnExpression as error:
+                yield Problem(where(source), f"its columns have {error.what}", error.fix)
+        written = source.uid in subject.functions
+        if source.python is not None and not written and not REFERENCE.fullmatch(source.python):
+            yield Problem(where(source), f"python cannot be {source.python!r}", "write it as module:function")
 
 
 def watermarks(subject: Subject) -> Iterator[Problem]:
     """A watermark is on a TIMESTAMP column that the source has."""
     for source in subject.spec.sources:
-        known = _columns(source)
+        known = _computed(source, subject)
         if source.watermark is None or known is None:
             continue
         name = source.watermark.column.strip("`")
-        found = next((kind for column, kind in known.items() if column.lower() == name.lower()), None)
-        if found is None and "." in name and name.split(".")[0] in known:
+        kinds = {column.lower(): kind for column, kind in known.items()}
+        if name.lower() in kinds:
+            if (kind := kinds[name.lower()]) not in ("timestamp", None):
+                yield _of_another_type(source, name, str(kind))
+        elif "." in name and name.split(".")[0] in known:
+            own = name.rpartition(".")[2]
+            how = (
+                f"columns: ['*', '{name} AS {own}']" if source.columns is None else f"add '{name} AS {own}' to columns"
+            )
             what = f"its watermark is on {name!r}, a field inside of a column"
-            yield Problem(where(source), what, "the event time has to be a column of its own in the data")
-        elif found is None:
-            timestamps = [column for column, kind in known.items() if kind == "timestamp"]
-            meant = nearest(name, known)
-            fix = f"did you mean {meant!r}?" if meant else did_you_mean(name, timestamps, "TIMESTAMP columns")
-            yield Problem(where(source), f"its watermark is on {name!r}, which is not a column of its schema", fix)
-        elif found != "timestamp":
-            what = f"its watermark is on {name!r}, a column of type {found.upper()}"
-            yield Problem(where(source), what, "make it a TIMESTAMP in the schema, or take another column")
+            yield Problem(where(source), what, f"make it a column of its own, {how}, and name {own!r} in the watermark")
+        else:
+            yield _of_no_column(source, name, known)
+
+
+def _of_another_type(source: SourceSpec, name: str, kind: str) -> Problem:
+    fix = "let columns compute a TIMESTAMP, for example with to_timestamp(…)"
+    if source.columns is None:
+        fix = f"make it a TIMESTAMP in the schema, or compute one: columns: ['*', 'to_timestamp({name}) AS at']"
+    return Problem(where(source), f"its watermark is on {name!r}, a column of type {kind.upper()}", fix)
+
+
+def _of_no_column(source: SourceSpec, name: str, known: Mapping[str, str | None]) -> Problem:
+    of = "of its schema" if source.columns is None else "that its columns compute"
+    what = f"its watermark is on {name!r}, which is not a column {of}"
+    if meant := nearest(name, known):
+        return Problem(where(source), what, f"did you mean {meant!r}?")
+    timestamps = [column for column, kind in known.items() if kind == "timestamp"]
+    fix = did_you_mean(name, timestamps, "TIMESTAMP columns")
+    if source.columns is None:
+        fix += f", or compute it: columns: ['*', '… AS {name}']"
+    return Problem(where(source), what, fix)
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
@@ -82,8 +121,25 @@ def connections(subject: Subject) -> Iterator[Problem]:
                 yield Problem(where(source), what, fix)
 
 
+def _computed(source: SourceSpec, subject: Subject) -> Mapping[str, str | None] | None:
+    """Return a source's columns with their types as far as these are known, or None if the columns are unknown."""
+    known = _columns(source)
+    if source.python is not None:
+        return None
+    if source.columns is None:
+        return None if known is None else {**known}
+    return columns_of((_read(each, subject) for each in source.columns), known)
+
+
+def _read(text: str, subject: Subject) -> Expression:
+    try:
+        return read_expression(text, subject.spark_parser)
+    except NotAnExpression:
+        return Expression()
+
+
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
-    """Return a source's columns, or None if they are unknown."""
+    """Return the columns of a source's format, or None if they are unknown."""
     if source.format in FIXED_COLUMNS:
         return FIXED_COLUMNS[source.format]
     if source.format in FILE_FORMATS and source.schema_ddl is None:
@@ -91,7 +147,7 @@ def _columns(source: SourceSpec) -> Mapping[str, str] | None:
     if source.schema_ddl is None:
         return None
     try:
-        return columns(source.schema_ddl)
+        return ddl.columns(source.schema_ddl)
     except NotASchema:
         return None
 

@@ -20,7 +20,7 @@ class Subject:
     Args:
         spec: the job.
         directory: the job file's directory.
-        functions: functions of Python operators, by uid.
+        functions: functions of sources and operators in Python, by uid.
         spark_parser: returns why Spark cannot parse a query, or None.
         unread: names of parts that exist but could not be read into `spec`.
         complete: nothing is missing in `spec`, with or without a name.

@@ -18,6 +18,7 @@ from streamjob.job.sql_job.statements import (
     Query,
     Setting,
     Statement,
+    list_elements,
     name_of,
     read_statement,
     unknown_field,
@@ -191,6 +192,8 @@ class _Reader:
             self._field(part, feedback, statement, each)
         if statement.schema is not None:
             part["schema"] = statement.schema
+        if statement.computed:
+            part["columns"] = ["*", *statement.computed]
         if statement.watermark is not None:
             part["watermark"] = {"column": statement.watermark.column, "delay": statement.watermark.delay}
             self._note((*path, "watermark"), statement.watermark.at)
@@ -212,7 +215,7 @@ class _Reader:
             part["inputs"] = [each.strip().strip("`") for each in setting.value.split(",")]
         elif setting.key.lower() in known:
             name = known[setting.key.lower()]
-            part[name] = setting.value
+            part[name] = _elements(setting) if name == "columns" else setting.value
             self._note((*path, name), setting.at)
         elif statement.kind == "operators":
             where = f"operator {statement.name!r}"
@@ -302,6 +305,13 @@ class _Reader:
         operator["inputs"] += [_input(name, feedback) for name in feedback if name.lower() not in found]
         # A name that was perhaps meant counts as read.
         operator["inputs"] += [each for each in unknown if _NAME.fullmatch(each)]
+
+
+def _elements(setting: Setting) -> list[str]:
+    try:
+        return list_elements(setting.value)
+    except NotSql as error:
+        raise NotSql(f"has 'columns' in which {error.what}", error.fix, setting.at) from None
 
 
 def _at(positions: Mapping[str, Token], name: str) -> int:

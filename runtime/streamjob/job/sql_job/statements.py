@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamjob.job.sql_job.tokens import Cursor, NotSql, Token
+from streamjob.job.sql_job.tokens import Cursor, NotSql, Token, statements
 from streamjob.job.suggest import did_you_mean
 
 OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""
 FEEDBACK_PREFIX = "feedback."
 FIELDS: Mapping[str, Sequence[str]] = {
-    "sources": ("format", "uid", "bounded"),
+    "sources": ("format", "uid", "bounded", "columns", "python"),
     "operators": ("uid", "inputs", "outputMode", "chain", "python"),
     "sinks": ("format", "uid", "delivery"),
 }
@@ -60,7 +60,8 @@ class Statement:
         name: of the part; of a sink for `INSERT`, of a field for `SET`.
         at: where the name begins.
         settings: the elements of `WITH`; for `SET`, one with the value.
-        schema: the columns of a source.
+        schema: the columns of a source that its format has.
+        computed: the columns of a source that are expressions, each as `expression AS name`.
         watermark: of a source.
         query: of a view or an `INSERT`.
         partitions: columns that a sink is partitioned by.
@@ -71,6 +72,7 @@ class Statement:
     at: int
     settings: tuple[Setting, ...] = ()
     schema: str | None = None
+    computed: tuple[str, ...] = ()
     watermark: Column | None = None
     query: Query | None = None
     partitions: tuple[str, ...] | None = None
@@ -107,11 +109,20 @@ def name_of(cursor: Cursor) -> tuple[str | None, str | None]:
 
 def _source(cursor: Cursor) -> Statement:
     token = cursor.name("the source")
-    schema, watermark = _columns(cursor) if cursor.peek() is not None and cursor.skip("(") else (None, None)
+    listed = _columns(cursor) if cursor.peek() is not None and cursor.skip("(") else _Columns()
     settings = _with(cursor)
     _ends(cursor)
+    if listed.computed and (other := next((each for each in settings if each.key in ("columns", "python")), None)):
+        fix = f"keep one of them: {other.key!r} lists all columns"
+        raise NotSql(f"has computed columns and {other.key!r}", fix, other.at)
     return Statement(
-        kind="sources", name=token.value, at=token.start, settings=settings, schema=schema, watermark=watermark
+        kind="sources",
+        name=token.value,
+        at=token.start,
+        settings=settings,
+        schema=listed.schema,
+        computed=listed.computed,
+        watermark=listed.watermark,
     )
 
 
@@ -162,8 +173,15 @@ def _set(cursor: Cursor) -> Statement:
     return Statement(kind="SET", name=key, at=at, settings=(Setting(key, text, at),))
 
 
-def _columns(cursor: Cursor) -> tuple[str | None, Column | None]:
-    """Return the schema and the watermark in a list of columns, after its parenthesis."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    schema: str | None = None
+    computed: tuple[str, ...] = ()
+    watermark: Column | None = None
+
+
+def _columns(cursor: Cursor) -> _Columns:
+    """Return the columns and the watermark in a list of columns, after its parenthesis."""
     elements: list[list[Token]] = [[]]
     watermark: Column | None = None
     depth = 0
@@ -187,16 +205,44 @@ def _columns(cursor: Cursor) -> tuple[str | None, Column | None]:
         if token.kind == "sign" and token.value == "," and not depth:
             elements.append([])
             continue
-        depth += _depth(token)
         elements[-1].append(token)
-    columns = [_joined(cursor.text, each) for each in elements if each]
-    return (_between(cursor.text, elements, columns) if columns else None), watermark
+        # In an expression, angle brackets compare.
+        depth += _depth(token, "(", ")") if _is_computed(elements[-1]) else _depth(token)
+    computed = tuple(_computed(cursor.text, each) for each in elements if _is_computed(each))
+    elements = [each for each in elements if each and not _is_computed(each)]
+    columns = [_joined(cursor.text, each) for each in elements]
+    return _Columns(_between(cursor.text, elements, columns) if columns else None, computed, watermark)
 
 
-def _depth(token: Token) -> int:
+def _is_computed(tokens: Sequence[Token]) -> bool:
+    return len(tokens) > 2 and tokens[0].kind in ("word", "name") and tokens[1].is_word("AS")
+
+
+def _computed(text: str, tokens: Sequence[Token]) -> str:
+    return f"{_joined(text, tokens[2:])} AS {text[tokens[0].start : tokens[0].end]}"
+
+
+def list_elements(text: str) -> list[str]:
+    """Return the elements of a list, which commas outside of parentheses separate.
+
+    Raises:
+        NotSql: a quote or a comment is not closed.
+    """
+    elements: list[list[Token]] = [[]]
+    depth = 0
+    for token in (token for each in statements(text) for token in each):
+        if token.kind == "sign" and token.value == "," and not depth:
+            elements.append([])
+            continue
+        depth += _depth(token, "([{", ")]}")
+        elements[-1].append(token)
+    return [_joined(text, each) for each in elements if each]
+
+
+def _depth(token: Token, opening: str = "(<", closing: str = ")>") -> int:
     if token.kind != "sign":
         return 0
-    return sum(token.value.count(each) for each in "(<") - sum(token.value.count(each) for each in ")>")
+    return sum(token.value.count(each) for each in opening) - sum(token.value.count(each) for each in closing)
 
 
 def _joined(text: str, tokens: Sequence[Token]) -> str:
@@ -211,8 +257,7 @@ def _joined(text: str, tokens: Sequence[Token]) -> str:
 def _between(text: str, elements: Sequence[Sequence[Token]], columns: Sequence[str]) -> str:
     """Return columns as one schema, with the spaces between them where they are on one line."""
     schema = columns[0]
-    present = [each for each in elements if each]
-    for before, after, column in zip(present[:-1], present[1:], columns[1:], strict=True):
+    for before, after, column in zip(elements[:-1], elements[1:], columns[1:], strict=True):
         gap = text[before[-1].end : after[0].start]
         schema += (gap if set(gap) <= {",", " "} and gap.count(",") == 1 else ", ") + column
     return schema

@@ -83,10 +83,29 @@ def _source(part: Mapping[str, Any]) -> str:
         schema = part["schema"]
         columns = _columns(schema)
         elements += columns if ", ".join(columns) == schema else [schema]
+    computed = _computed(part.get("columns"))
+    elements += computed or ()
     if part.get("watermark") is not None:
         elements.append(_watermark(part["watermark"]))
     inside = f" (\n{_indented(elements)}\n)" if elements else ""
-    return f"CREATE SOURCE {_name(part['name'])}{inside} WITH (\n{_indented(_with(part, 'sources'))}\n);"
+    shown = {key: value for key, value in part.items() if key != "columns" or computed is None}
+    return f"CREATE SOURCE {_name(part['name'])}{inside} WITH (\n{_indented(_with(shown, 'sources'))}\n);"
+
+
+def _computed(columns: Sequence[str] | None) -> list[str] | None:
+    """Return columns as the elements `name AS expression`; None if they are not `*` and then such columns."""
+    if columns is None or len(columns) < 2 or columns[0] != "*":
+        return None
+    elements = []
+    for each in columns[1:]:
+        try:
+            (tokens,) = statements(each)
+        except (NotSql, ValueError):
+            return None
+        if len(tokens) < 3 or not tokens[-2].is_word("AS") or tokens[-1].kind not in ("word", "name"):
+            return None
+        elements.append(f"{each[tokens[-1].start : tokens[-1].end]} AS {each[: tokens[-3].end]}")
+    return elements
 
 
 def _view(part: Mapping[str, Any], *, explicit: bool) -> str:
@@ -118,7 +137,8 @@ def _sink(part: Mapping[str, Any]) -> str:
 def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
     for name in FIELDS[kind]:
         if name != "inputs" and part.get(name) is not None:
-            yield f"{_text(name)} = {_value(_plain(part[name]))}"
+            value = ", ".join(part[name]) if name == "columns" else _plain(part[name])
+            yield f"{_text(name)} = {_value(value)}"
     reserved = {each.lower() for each in FIELDS[kind]}
     for name, value in (part.get("options") or {}).items():
         escaped = name.lower() in reserved or name.startswith(OPTION_PREFIX)
@@ -174,9 +194,11 @@ def _differences(spec: JobSpec, text: str) -> list[tuple[str, str]]:
 def _same(before: Any, after: Any) -> bool:
     if after is None or before == after:
         return after is not None
-    changed = {}
+    changed: dict[str, Any] = {}
     if getattr(before, "schema_ddl", None):
         changed["schema_ddl"] = normal_schema(before.schema_ddl)
+    if getattr(before, "columns", None):
+        changed["columns"] = tuple(normal_schema(each) for each in before.columns)
     if getattr(before, "sql", None):
         changed["sql"] = before.sql.rstrip("; \n\t")
     return bool(before.model_copy(update=changed) == after)

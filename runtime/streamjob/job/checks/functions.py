@@ -1,0 +1,121 @@
+"""Checks the Python functions of sources and operators, without calling or importing them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from streamjob.job.checks.subject import Subject, where
+from streamjob.job.functions import module_file
+from streamjob.job.problem import Problem
+from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.suggest import did_you_mean
+
+REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+"""The form `module:function`."""
+WATERMARK = "sets a watermark; watermarks belong to sources, where each is kept across restarts"
+WATERMARK_FIX = "give the source `watermark: {column: …, delay: …}`"
+
+
+def functions(subject: Subject) -> Iterator[Problem]:
+    """A function exists at the given place, takes the inputs of its part, and sets no watermark."""
+    parts: list[SourceSpec | OperatorSpec] = [*subject.spec.sources, *subject.spec.operators]
+    for part in parts:
+        if (function := subject.functions.get(part.uid)) is not None:
+            yield from _written(part, function)
+        elif part.python is not None and REFERENCE.fullmatch(part.python):
+            yield from _referred(part, part.python, subject.directory)
+
+
+def _inputs(part: SourceSpec | OperatorSpec) -> int:
+    return len(part.inputs) if isinstance(part, OperatorSpec) else 1
+
+
+def _written(part: SourceSpec | OperatorSpec, function: Callable[..., Any]) -> Iterator[Problem]:
+    try:
+        inspect.signature(function).bind(*range(_inputs(part)))
+    except TypeError:
+        takes = len(inspect.signature(function).parameters)
+        yield _wrong_arguments(part, takes)
+    except ValueError:
+        # Functions written in C may have no signature.
+        pass
+    if _uses(getattr(function, "__code__", None), "withWatermark"):
+        yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
+
+
+def _uses(code_of: Any, name: str) -> bool:
+    if not isinstance(code_of, CodeType):
+        return False
+    return name in code_of.co_names or any(_uses(each, name) for each in code_of.co_consts)
+
+
+def _referred(part: SourceSpec | OperatorSpec, reference: str, directory: Path) -> Iterator[Problem]:
+    """Inspect the source of a module next to the job file; importing it would import Spark."""
+    module, _, name = reference.partition(":")
+    file = module_file(directory, module)
+    if file is None:
+        top = module.split(".")[0]
+        if module_file(directory, top) is None and not (directory / top).is_dir() and not _installed(top):
+            yield Problem(where(part), f"there is no module {module!r}", f"put {module}.py next to the job file")
+        return
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        yield Problem(where(part), f"{file.name} is not Python: line {error.lineno}: {error.msg}", "correct it there")
+        return
+    found = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    if not found:
+        if "." not in name and not _binds(tree, name):
+            functions_there = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
+            fix = did_you_mean(name, functions_there, "functions")
+            yield Problem(where(part), f"{file.name} has no function {name!r}", fix)
+        return
+    least, most = _arguments(found[-1])
+    if not found[-1].decorator_list and not least <= _inputs(part) <= most:
+        yield _wrong_arguments(part, least)
+    if any(isinstance(each, ast.Attribute) and each.attr == "withWatermark" for each in ast.walk(found[-1])):
+        yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _binds(tree: ast.Module, name: str) -> bool:
+    """Return whether a module may define `name` in another way than as a plain function."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Import | ast.ImportFrom) and any(
+            alias.name == "*" or (alias.asname or alias.name) == name for alias in each.names
+        ):
+            return True
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store):
+            return True
+        if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == name:
+            return True
+    return False
+
+
+def _arguments(function: ast.FunctionDef) -> tuple[int, int]:
+    positional = len(function.args.posonlyargs) + len(function.args.args)
+    most = positional if function.args.vararg is None else 10_000
+    return positional - len(function.args.defaults), most
+
+
+def _wrong_arguments(part: SourceSpec | OperatorSpec, takes: int) -> Problem:
+    arguments = f"{takes} argument{'s' * (takes != 1)}"
+    if isinstance(part, SourceSpec):
+        what = f"its function takes {arguments}, and a source has one, its rows"
+        return Problem(where(part), what, "let the function take one DataFrame")
+    inputs = len(part.inputs)
+    what = f"has {inputs} input{'s' * (inputs != 1)}, but its function takes {arguments}"
+    return Problem(where(part), what, "let the function take a DataFrame for each input, in their order")

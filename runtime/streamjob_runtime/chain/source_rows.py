@@ -1,0 +1,83 @@
+"""The rows of a source: as its format has them, in the columns that the job computes, with event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from streamjob.errors import InvalidInput
+from streamjob.job.load import LoadedJob
+from streamjob.job.spec import SourceSpec
+from streamjob_runtime.chain.watermarks import event_time_columns
+from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class InvalidColumns(InvalidInput):
+    """The columns of a source are not computed from each of its rows alone; nothing was started."""
+
+
+def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
+    """Return Spark's rows of a source, in the columns of its format. Raises Spark's errors."""
+    reader = spark.readStream.format(form).options(**options)
+    return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+
+
+def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+    """Return a source's rows in the columns that the job computes.
+
+    Args:
+        spark: the session.
+        job: resolves the source's function.
+        source: the source.
+        frame: its rows in the columns of its format.
+
+    Raises:
+        InvalidJob: its function cannot be imported.
+        InvalidColumns: the columns need other rows than the one that they are computed from.
+        PySparkException: Spark refuses the columns.
+    """
+    if source.columns is not None:
+        computed = frame.selectExpr(*source.columns)
+    elif source.python is not None:
+        computed = _returned(spark, job, source, frame)
+    else:
+        return frame
+    if our_java(spark).StateForms.mayKeep(analyzed_plan(computed)):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its columns keep state, and a source computes each row by itself",
+            "compute them in an operator",
+        )
+    return computed
+
+
+def with_watermark(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return a source's rows with its watermark. Raises Spark's errors."""
+    if source.watermark is None:
+        return frame
+    return frame.withWatermark(source.watermark.column, f"{round(source.watermark.delay * 1000)} milliseconds")
+
+
+def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    result = job.resolve(source)(frame)
+    if not isinstance(result, DataFrame):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function returned {type(result).__name__}, not a DataFrame",
+            "return the DataFrame that it computes",
+        )
+    own = {each.source for each in streaming_leaves(spark, frame)}
+    if [each.source for each in streaming_leaves(spark, result)] != list(own):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function returned a DataFrame that does not read the source's rows once",
+            "derive it from its argument alone; an operator can read several sources, or one twice",
+        )
+    if event_time_columns(result.schema):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function sets a watermark",
+            "give the source `watermark: {column: …, delay: …}`",
+        )
+    return result
