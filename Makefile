@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long ui browser lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -81,6 +81,12 @@ e2e-all: $(READY) ## Run all scenarios, the long list of what can go wrong inclu
 chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n ARGS=--servers)
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+ui: ## Build the web page of jobs from ui/; needs Node and npm
+	cd ui && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node build.js
+
+browser: $(READY) ## Install Playwright for the tests of the web page, which also need the command chromium
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.browser.lock
+
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -95,11 +101,13 @@ format: $(READY) ## Format the code and apply automatic fixes
 lock: $(READY) ## Rewrite the lock with the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra delta --extra operator --group dev --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+	$(BIN)/uv pip compile --group browser --python-version 3.11 --universal \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.browser.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock
 
 clean: ## Remove what the other targets made, .venv included
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse ui/node_modules
 	rm -rf .streamjob examples/flights/data examples/flights/output examples/flights/.streamjob
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,0 +1,310 @@
+// Follows the job: a session, the past, then the stream; and keeps the last picture while the driver is away.
+
+import { Away, Refused } from "./api.js";
+import { merge } from "./patch.js";
+import { remember, remembered, takeCode } from "./session.js";
+import { eventsOf } from "./sse.js";
+
+const KEPT_SECONDS = 3600; // of figures, as the driver keeps them
+const KEPT_EVENTS = 500;
+const KEPT_DETAILS = 60;
+const SILENCE_MS = 45000; // three heartbeats
+const POLL_MS = 2000;
+const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
+
+/**
+ * @typedef {object} Picture all that the page shows
+ * @property {"opening" | "signed-out" | "live" | "polling" | "away" | "over"} link
+ * @property {string} problem why it is not live, in words
+ * @property {number | null} awaySince ms since 1970
+ * @property {boolean} write whether the session may change the job
+ * @property {any} doc the driver's last document
+ * @property {number} receivedAt ms since 1970, when the job in it arrived
+ * @property {any[]} points figures of the last hour, oldest first
+ * @property {any[] | null} events newest first; null if this driver does not offer them
+ * @property {boolean} hasHistory whether this driver offers figures of the past
+ * @property {Map<number, any>} details ended checkpoints with the parts of their chains
+ */
+
+/** @returns {Picture} */
+export function blank() {
+  return {
+    link: "opening",
+    problem: "",
+    awaySince: null,
+    write: false,
+    doc: null,
+    receivedAt: 0,
+    points: [],
+    events: [],
+    hasHistory: true,
+    details: new Map(),
+  };
+}
+
+export class Live {
+  /**
+   * @param {import("./api.js").Api} api
+   * @param {() => void} changed called after each change of the picture
+   */
+  constructor(api, changed) {
+    this.api = api;
+    this.picture = blank();
+    this.changed = changed;
+    this.lastEvent = "";
+    this.run = 0;
+  }
+
+  /** Open a session with the address's one-time code, or with the remembered token, and follow the job. */
+  async open() {
+    const code = takeCode();
+    const old = remembered();
+    if (code === null && old === null) return this.#signedOut("");
+    try {
+      if (code !== null) {
+        const session = await this.api.send("POST", "v1/sessions", { code });
+        return this.#enter(session);
+      }
+      return await this.signIn(old.token);
+    } catch (error) {
+      if (error instanceof Away) return this.#retryOpening(code, old);
+      if (old !== null && code !== null) return this.signIn(old.token);
+      return this.#signedOut(code === null ? "Your session has ended." : "This link was used before, or is older than a minute.");
+    }
+  }
+
+  /** Use a token: the job's own, or that of a session. */
+  async signIn(token) {
+    this.api.token = token;
+    try {
+      const session = await this.api.get("v1/session");
+      this.#enter({ ...session, token });
+    } catch (error) {
+      if (error instanceof Refused && error.status === 404) return this.#enter({ token, write: true, expiresAt: null });
+      if (error instanceof Refused) return this.#signedOut("The driver does not accept this token.");
+      this.#enter({ token, write: false, expiresAt: null });
+    }
+  }
+
+  #retryOpening(code, old) {
+    this.#away("The driver does not answer.");
+    setTimeout(() => {
+      if (code !== null) location.hash = `code=${code}`;
+      this.open();
+    }, old ? WAITS_MS[0] : WAITS_MS[1]);
+  }
+
+  #enter(session) {
+    this.api.token = session.token;
+    remember({ token: session.token, write: Boolean(session.write), expiresAt: session.expiresAt ?? null });
+    this.picture.write = Boolean(session.write);
+    this.#follow();
+  }
+
+  #signedOut(problem) {
+    this.run += 1;
+    this.api.token = null;
+    remember(null);
+    Object.assign(this.picture, { link: "signed-out", problem, write: false });
+    this.changed();
+  }
+
+  #away(problem) {
+    const { picture } = this;
+    if (picture.link !== "away") picture.awaySince = Date.now();
+    Object.assign(picture, { link: "away", problem });
+    this.changed();
+  }
+
+  async #follow() {
+    this.run += 1;
+    const run = this.run;
+    let failures = 0;
+    while (run === this.run) {
+      try {
+        await this.#past();
+        const ended = await this.#stream(run, () => (failures = 0));
+        if (ended === "over" || run !== this.run) return;
+        throw new Away("The stream has ended.");
+      } catch (error) {
+        if (run !== this.run) return;
+        if (error instanceof Refused && error.status === 401) return this.#signedOut("Your session has ended.");
+        if (error instanceof Refused && [404, 405, 429].includes(error.status)) {
+          const why = error.status === 429 ? "Too many pages follow this job: this one asks every two seconds." : "";
+          if (await this.#poll(run, why)) continue;
+          return;
+        }
+        this.#away(error instanceof Refused ? error.message : "The driver does not answer.");
+        await pause(WAITS_MS[Math.min(failures, WAITS_MS.length - 1)]);
+        failures += 1;
+      }
+    }
+  }
+
+  /** Fetch what was before this page was opened, or while the driver was away. */
+  async #past() {
+    const { picture } = this;
+    const since = picture.points.at(-1)?.at;
+    const [history, events] = await Promise.all([
+      this.#optional(`v1/history${since ? `?since=${since}` : ""}`),
+      this.#optional("v1/events"),
+    ]);
+    picture.hasHistory = history !== null;
+    for (const point of history?.points ?? []) this.#point(point);
+    picture.events = events === null ? null : [];
+    for (const event of [...(events?.events ?? [])].reverse()) this.#event(event);
+  }
+
+  async #optional(path) {
+    try {
+      return await this.api.get(path);
+    } catch (error) {
+      if (error instanceof Refused && (error.status === 404 || error.status === 405)) return null;
+      throw error;
+    }
+  }
+
+  async #stream(run, arrived) {
+    const abort = new AbortController();
+    let timer = 0;
+    const alive = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => abort.abort(), SILENCE_MS);
+    };
+    alive();
+    try {
+      const body = await this.api.stream(this.lastEvent, abort.signal);
+      for await (const { id, event, data } of eventsOf(body, alive)) {
+        if (run !== this.run) return "over";
+        arrived();
+        if (event === "log") {
+          if (id) this.lastEvent = id;
+          this.#event(JSON.parse(data));
+        } else if (event === "bye") {
+          this.picture.link = "over";
+          this.changed();
+          return "over";
+        } else if (event === "job") {
+          this.#document(JSON.parse(data));
+        } else if (event === "patch" && this.picture.doc !== null) {
+          this.#document(merge(this.picture.doc, JSON.parse(data)));
+        }
+      }
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      throw new Away(String(error));
+    } finally {
+      clearTimeout(timer);
+      abort.abort();
+    }
+    return "ended";
+  }
+
+  /** For a driver without a stream. Return whether to try the stream again. */
+  async #poll(run, why) {
+    const tries = why ? 15 : Infinity;
+    for (let i = 0; i < tries; i += 1) {
+      const job = await this.api.get("v1/job?include=checkpoints,checkpointing");
+      const diagnosis = await this.#optional("v1/diagnosis");
+      if (run !== this.run) return false;
+      const { checkpoints, checkpointing, ...rest } = job;
+      this.#document({ job: rest, checkpoints, checkpointing, diagnosis, point: pointOf(rest) }, "polling");
+      this.picture.problem = why;
+      await pause(POLL_MS);
+    }
+    return true;
+  }
+
+  #document(doc, link = "live") {
+    const { picture } = this;
+    Object.assign(picture, { doc, link, problem: "", awaySince: null, receivedAt: Date.now() });
+    if (doc.point) this.#point(doc.point);
+    this.#fetchDetails();
+    this.changed();
+  }
+
+  #point(point) {
+    const { points } = this.picture;
+    if (points.length && point.at <= points.at(-1).at) return;
+    points.push(point);
+    const oldest = point.at - KEPT_SECONDS;
+    let old = 0;
+    while (points[old].at < oldest) old += 1;
+    if (old) points.splice(0, old);
+  }
+
+  #event(event) {
+    const { events } = this.picture;
+    if (events === null || events.some((each) => each.id === event.id && each.at === event.at)) return;
+    events.unshift(event);
+    if (events.length > KEPT_EVENTS) events.length = KEPT_EVENTS;
+    this.changed();
+  }
+
+  /** The statistics' history is without the chains' parts: fetch those once, newest first, one at a time. */
+  async #fetchDetails() {
+    const { details, doc } = this.picture;
+    if (this.fetching) return;
+    this.fetching = true;
+    try {
+      for (const each of doc.checkpoints?.history ?? []) {
+        if (each.status === "IN_PROGRESS" || details.has(each.id)) continue;
+        details.set(each.id, await this.#optional(`v1/checkpoints/${each.id}`));
+        while (details.size > KEPT_DETAILS) details.delete(details.keys().next().value);
+        this.changed();
+      }
+    } catch {
+      // The stream says that the driver is away.
+    } finally {
+      this.fetching = false;
+    }
+  }
+
+  /**
+   * Ask the driver to do something, and wait for the outcome.
+   * @param {(words: string, bad?: boolean) => void} say
+   */
+  async request(path, body, name, say) {
+    try {
+      say(`${name} requested …`);
+      const { triggerId } = await this.api.send("POST", path, body);
+      for (;;) {
+        const view = await this.api.get(`v1/triggers/${encodeURIComponent(triggerId)}`);
+        if (view.state === "COMPLETED") {
+          const where = view.result ? `: ${view.result}` : "";
+          return say(view.checkpoint === null ? `${name} done${where}` : `${name} ${view.checkpoint} done${where}`);
+        }
+        if (view.state === "FAILED") return say(`${name} failed: ${view.failure ?? "no reason given"}`, true);
+        await pause(1000);
+      }
+    } catch (error) {
+      if (error instanceof Refused && error.status === 403) this.picture.write = false;
+      if (error instanceof Refused) return say([error.message, error.fix].filter(Boolean).join(". "), true);
+      say(`${name} was requested; the driver no longer answers`, true);
+    }
+  }
+}
+
+const pause = (delay) => new Promise((resolve) => setTimeout(resolve, delay));
+
+/** The figures of a moment, from the job itself. */
+function pointOf(job) {
+  const sources = job.chains.flatMap((chain) => chain.inputs.filter((input) => input.chain === null));
+  const records = sources.map((input) => input.lagRecords).filter((each) => each !== null);
+  const seconds = sources.map((input) => input.lagSeconds ?? null).filter((each) => each !== null);
+  const batches = job.chains.map((chain) => chain.lastBatchMs).filter((each) => each !== null);
+  const at = job.startTime + job.uptime;
+  const chains = job.chains.map((chain) => [
+    chain.uid,
+    { busy: chain.busy ?? null, backpressured: chain.backpressured, rowsPerSecond: chain.recordsInPerSecond },
+  ]);
+  return {
+    at,
+    lagRecords: records.length ? records.reduce((sum, each) => sum + each, 0) : null,
+    lagSeconds: seconds.length ? Math.max(...seconds) : null,
+    rowsPerSecond: job.recordsInPerSecond,
+    batchSeconds: batches.length ? Math.max(...batches) / 1000 : null,
+    checkpointAgeSeconds: job.lastCheckpoint ? at - job.lastCheckpoint.completed : null,
+    chains: Object.fromEntries(chains),
+  };
+}

@@ -1,0 +1,72 @@
+import { useState } from "preact/hooks";
+import { TERMINAL, ownDiagnosis, stateOf } from "../derive.js";
+import { clockTime, dateTime, duration, plural } from "../format.js";
+import { html } from "../html.js";
+import { Actions } from "./actions.js";
+import { Copy } from "./copy.js";
+
+const SIGNS = { ok: "✓", attention: "!", critical: "✕" };
+
+/** State, name, and one sentence about how the job is. */
+export function Headline({ live, picture, now, choose }) {
+  const { doc } = picture;
+  const { job } = doc;
+  const [word, tone] = stateOf(job.state);
+  const diagnosis = doc.diagnosis ?? ownDiagnosis(job);
+  const severity = SIGNS[diagnosis.severity] ? diagnosis.severity : "attention";
+  return html`<header class=${`headline ${severity}`}>
+    <div class="title">
+      <span class=${`state ${tone}`}>${word}</span>
+      <h1>${job.name}<span class="namespace">${job.namespace}</span></h1>
+      <${Link} picture=${picture} />
+    </div>
+    <div class="verdict">
+      <span class="sign" aria-hidden="true">${SIGNS[severity]}</span>
+      <p aria-live="polite" class="sentence">${diagnosis.sentence}</p>
+    </div>
+    <${Reasons} diagnosis=${diagnosis} chains=${job.chains} choose=${choose} />
+    ${job.failure && !["RUNNING", "FINISHING"].includes(job.state) && html`<${Failure} text=${job.failure} />`}
+    <div class="foot">
+      <${Facts} job=${job} now=${now} />
+      ${picture.write && ["live", "polling"].includes(picture.link) && !TERMINAL.has(job.state) && html`<${Actions} live=${live} job=${job} />`}
+    </div>
+  </header>`;
+}
+
+function Link({ picture }) {
+  const words = { live: "Live", polling: "Every 2 s", away: "No connection", "signed-out": "No session", over: "Ended", opening: "Opening" };
+  return html`<span class=${`link ${picture.link}`}>${words[picture.link]}${picture.write ? null : html`<span class="scope">read-only</span>`}</span>`;
+}
+
+function Reasons({ diagnosis, chains, choose }) {
+  const others = (diagnosis.reasons ?? []).filter((each) => each.sentence !== diagnosis.sentence);
+  const known = (uid) => chains.some((chain) => chain.uid === uid);
+  const first = (diagnosis.reasons ?? []).find((each) => each.sentence === diagnosis.sentence);
+  const link = (uid) => html`<button type="button" class="plain" onClick=${() => choose(uid)}>Show chain ${uid}</button>`;
+  if (!others.length && !(first?.chain && known(first.chain))) return null;
+  return html`<ul class="reasons">
+    ${first?.chain && known(first.chain) && html`<li>${link(first.chain)}</li>`}
+    ${others.map((each) => html`<li class=${each.severity ?? ""}>${each.sentence} ${each.chain && known(each.chain) && link(each.chain)}</li>`)}
+  </ul>`;
+}
+
+function Failure({ text }) {
+  const [first, ...others] = text.split("\n");
+  if (!others.length) return html`<p class="failure"><b>Last failure</b> ${first}</p>`;
+  return html`<details class="failure"><summary><b>Last failure</b> ${first}</summary><pre tabindex="0">${text}</pre></details>`;
+}
+
+function Facts({ job, now }) {
+  const restored = job.restoredFrom;
+  const since = job.stateSince ?? null;
+  return html`<dl class="facts">
+    ${since !== null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${duration(Math.max(0, now - since))}</dd></div>`}
+    <div><dt>Up</dt><dd title=${`since ${dateTime(job.startTime)}`}>${duration(TERMINAL.has(job.state) ? job.uptime : now - job.startTime)}</dd></div>
+    <div><dt>Restarts</dt><dd>${job.restarts}</dd></div>
+    <div><dt>Attempt</dt><dd>${job.attempt}</dd></div>
+    <div><dt>Epoch</dt><dd>${job.epoch ?? "not claimed yet"}</dd></div>
+    <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind.toLowerCase()} ${restored.id}` : "nothing"}</dd></div>
+    ${job.rewriting && html`<div><dt>Rewriting state</dt><dd>${plural(job.rewriting.partitions, "partition")} to ${job.rewriting.maxParallelism}</dd></div>`}
+    ${job.location && html`<div class="wide"><dt>Location</dt><dd><code>${job.location}</code><${Copy} text=${job.location} what="the location" /></dd></div>`}
+  </dl>`;
+}

@@ -1,0 +1,20 @@
+import { useState } from "preact/hooks";
+import { html } from "../html.js";
+
+/** Asks for a session. */
+export function SignIn({ live, problem }) {
+  const [token, setToken] = useState("");
+  const enter = (event) => {
+    event.preventDefault();
+    if (token.trim()) live.signIn(token.trim());
+  };
+  return html`<section class="signin" aria-label="Session">
+    ${problem ? html`<p role="alert"><strong>${problem}</strong></p>` : html`<h1>This page needs a session</h1>`}
+    <p>Run <code>streamjob ui</code> to open the page with a new session, or enter the job’s token.</p>
+    <form onSubmit=${enter}>
+      <label for="token">Token</label>
+      <input id="token" type="password" autocomplete="off" value=${token} onInput=${(event) => setToken(event.target.value)} />
+      <button type="submit">Open</button>
+    </form>
+  </section>`;
+}
