@@ -62,8 +62,8 @@ _API = f"""\
 
 {_WRITTEN}
 
-HTTP and JSON, served by the process that runs the job: the controller and `streamjob status`, `checkpoint`,
-`savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`;
+HTTP and JSON, served by the process that runs the job: the controller, the job's page and `streamjob status`, `ui`,
+`checkpoint`, `savepoint` and `stop` are its clients. It listens on any free port on loopback, or on `STREAMJOB_PORT`;
 with `STREAMJOB_HOST` set to `*`, as in a pod, on all addresses. The token is sent in plain HTTP. While the job is
 running, `<workdir>/control.json` has the address: `{{"url", "pid", "tokenFile"}}`.
 
@@ -76,10 +76,14 @@ curl -H "Authorization: Bearer $(cat token)" -X POST $url/v1/checkpoints -d '{{"
 curl -H "Authorization: Bearer $(cat token)" $url/v1/triggers/before-lunch
 ```
 
-- **Authentication**: every request except `/healthz` and `/readyz` needs `Authorization: Bearer <token>`, and gets 401
-without it. This includes `/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of
-`STREAMJOB_TOKEN_FILE`. Without that variable, a random token is created in `<workdir>/token`, which only its owner may
-read.
+- **Authentication**: every request except `/healthz`, `/readyz`, the page's files below `/ui/` and `POST /v1/sessions`
+needs `Authorization: Bearer <token>` or `X-Streamjob-Token: <token>`, and gets 401 without it. This includes
+`/metrics` (Prometheus: `authorization.credentials_file`). The token is the content of `STREAMJOB_TOKEN_FILE`.
+Without that variable, a random token is created in `<workdir>/token`, which only its owner may read.
+- **Sessions** are for the job's page: `streamjob ui` gets a code from `POST /v1/sessions/codes`, and the page exchanges
+it for a token by `POST /v1/sessions`. A code works once, within 60 s. A session lasts 8 h and gets 403 for all requests
+but `GET`, unless the code was for `write`: [decision](../decisions/page-sessions.md).
+- **Hosts**: on loopback the API answers only to `127.0.0.1`, `localhost` and `[::1]`; other names get 421.
 - **Requests** are answered with 202 and a trigger id before they are done; `GET /v1/triggers/<id>` reports the result.
 The caller may choose the id (letters, digits, `.`, `_`, `-`). A request with the same id is the same request, so it is
 safe to repeat it after a lost answer.

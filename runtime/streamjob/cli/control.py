@@ -1,9 +1,10 @@
-"""Commands that talk to a running job: status, checkpoint, savepoint, stop."""
+"""Commands that talk to a running job: status, ui, checkpoint, savepoint, stop."""
 
 from __future__ import annotations
 
 import json
 import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,27 @@ def status(url: Url = None, workdir: Workdir = None, token_file: TokenFile = Non
     from streamjob.cli.tables import print_status
 
     print_status(job, checkpoints, diagnosis, now=time.time())
+
+
+def ui(
+    url: Url = None,
+    workdir: Workdir = None,
+    token_file: TokenFile = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let the page take checkpoints and savepoints, and stop the job.")
+    ] = False,
+    browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, or only print its address.")
+    ] = True,
+) -> None:
+    """Open the page of a running job. The address works once, within a minute."""
+    with _client(url, workdir, token_file) as (client, endpoint):
+        code = client.new_code(write=write).code
+    # Browsers do not send the fragment, so the code is in no log of a server or proxy.
+    page = f"{endpoint.url.rstrip('/')}/ui/#code={code}"
+    typer.echo(page)
+    if browser:
+        webbrowser.open(page)
 
 
 def checkpoint(

@@ -139,6 +139,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
 for _name in ("run", "validate", "plan", "convert", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
+_register("ui", control.ui)
 _register("checkpoint", control.checkpoint)
 _register("savepoint", control.savepoint)
 _register("stop", control.stop, cls=control.StopCommand)

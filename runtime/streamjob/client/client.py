@@ -18,10 +18,12 @@ from streamjob.client.models import (
     CheckpointingView,
     CheckpointRequest,
     CheckpointsView,
+    CodeRequest,
     JobView,
     Problem,
     Request,
     SavepointRequest,
+    SessionCode,
     StopRequest,
     TriggerState,
     TriggerView,
@@ -142,6 +144,11 @@ class ControlClient:
         """Change when and how checkpoints are taken; return the resulting policy."""
         body = changes.model_dump(mode="json", exclude_unset=True)
         return self._model(self._call("PATCH", "/v1/checkpointing", body), CheckpointingView)
+
+    def new_code(self, *, write: bool = False) -> SessionCode:
+        """Return a code for one session of the job's page; `write` lets the session change the job."""
+        body = CodeRequest(write=write).model_dump(mode="json")
+        return self._model(self._call("POST", "/v1/sessions/codes", body), SessionCode)
 
     def wait(self, trigger_id: TriggerId, *, timeout: float = 600.0, poll: float = 0.2) -> TriggerView:
         """Wait for the outcome of a request and return it.

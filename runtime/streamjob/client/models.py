@@ -31,6 +31,7 @@ __all__ = [
     "CheckpointingChanges",
     "CheckpointingView",
     "CheckpointsView",
+    "CodeRequest",
     "ControlFile",
     "FieldProblem",
     "HealthView",
@@ -41,11 +42,15 @@ __all__ = [
     "JobView",
     "LastCheckpointView",
     "LastPublishedView",
+    "NewSession",
     "PartitionView",
     "Problem",
     "RestoredFromView",
     "RewritingView",
     "SavepointRequest",
+    "SessionCode",
+    "SessionRequest",
+    "SessionView",
     "SinkView",
     "SnapshotKind",
     "StopRequest",
@@ -293,6 +298,40 @@ class CheckpointingChanges(LivePolicy, Request):
     def changed(self) -> dict[str, Any]:
         """Return the given fields by their Python names; durations in seconds."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class SessionRequest(Request):
+    """Body of `POST /v1/sessions`."""
+
+    code: Annotated[str, Field(min_length=1, max_length=200, description="A code that was not used before.")]
+
+
+class CodeRequest(Request):
+    """Body of `POST /v1/sessions/codes`."""
+
+    write: bool = Field(default=False, description="Whether the session may change the job.")
+
+
+class SessionCode(View):
+    """A code for one session of the job's page."""
+
+    code: str
+    expires_at: float = Field(description="When the code expires, a minute after it was issued.")
+
+
+class NewSession(View):
+    """A new session of the job's page."""
+
+    token: str = Field(description="The session's bearer token.")
+    expires_at: float = Field(description="When the session expires, eight hours after it began.")
+    write: bool = Field(description="Whether the session may change the job.")
+
+
+class SessionView(View):
+    """The rights of the caller."""
+
+    write: bool = Field(description="Whether the caller may change the job.")
+    expires_at: float | None = Field(description="When the session expires; null for the job's own token.")
 
 
 class FieldProblem(View):

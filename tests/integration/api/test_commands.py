@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.integration.api.served import ServedJob, metrics_text
 from tests.unit.view.samples import MANIFEST
@@ -75,6 +76,29 @@ def test_the_status_is_one_line_of_json_for_programs(server: ControlServer, job:
     more = {"checkpoints", "diagnosis"}
     assert shown["diagnosis"] == job.diagnosis().model_dump(mode="json")
     assert {key: value for key, value in shown.items() if key not in more} == seen.model_dump(mode="json")
+
+
+@pytest.mark.parametrize(("flags", "write"), [([], False), (["--write"], True)])
+def test_the_page_is_opened_with_a_code_that_works_once(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch, flags: list[str], write: bool
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+
+    result = runner.invoke(app, ["ui", *flags])
+
+    assert result.exit_code == 0, result.stderr
+    assert opened == result.output.split()
+    page, _, code = opened[0].partition("#code=")
+    assert page == f"{server.url}/ui/"
+    session = httpx.post(f"{server.url}/v1/sessions", json={"code": code}, trust_env=False)
+    assert session.json()["write"] is write
+
+
+def test_the_page_may_be_opened_by_hand(server: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda page: pytest.fail("opened"))
+
+    assert "/ui/#code=" in runner.invoke(app, ["ui", "--no-open"]).output
 
 
 @pytest.mark.parametrize("job", [False], indirect=True, ids=["not begun"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import uuid
 from collections import OrderedDict
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
-from fastapi import Body, FastAPI, HTTPException, Path, Query, Response
+from fastapi import Body, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
@@ -21,22 +22,36 @@ from streamjob.client.models import (
     CheckpointingView,
     CheckpointRequest,
     CheckpointsView,
+    CodeRequest,
     HealthView,
     JobPart,
     JobReport,
+    NewSession,
     Problem,
     SavepointRequest,
+    SessionCode,
+    SessionRequest,
+    SessionView,
     StopRequest,
     TriggerState,
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
+from streamjob.clock import steady_clock
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
-from streamjob_runtime.control.api.auth import OPEN_PATHS, BearerToken
+from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, BearerToken, access_of
 from streamjob_runtime.control.api.guard import WholeBody
-from streamjob_runtime.control.api.job_control import JobControl, TooManyRequests, TriggerIdReused
+from streamjob_runtime.control.api.job_control import (
+    InvalidCode,
+    JobControl,
+    NotTheJobsToken,
+    TooManyRequests,
+    TriggerIdReused,
+)
+from streamjob_runtime.control.api.pages import HEADERS, PAGE, page_files
+from streamjob_runtime.control.api.sessions import Sessions
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -118,15 +133,26 @@ class Triggering:
             return self._seen.wait_for(lambda: not self._unseen, timeout)
 
 
-def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes], triggering: Triggering) -> FastAPI:
-    """Return the control API of a job.
+def create_app(
+    control: JobControl,
+    token: str,
+    *,
+    metrics: Callable[[], bytes],
+    triggering: Triggering,
+    sessions: Sessions | None = None,
+    hosts: frozenset[str] | None = None,
+) -> FastAPI:
+    """Return the control API of a job, and its page.
 
     Args:
         control: the job.
         token: the token that callers must show.
         metrics: returns the metrics in Prometheus' text form.
         triggering: takes the requests.
+        sessions: the sessions of the page; None for new ones.
+        hosts: the names under which the server is reached; None for any.
     """
+    sessions = sessions or Sessions(steady_clock(), lambda: secrets.token_urlsafe(32))
     app = FastAPI(
         title="streamjob control API",
         summary="Watch and steer one running job.",
@@ -138,9 +164,11 @@ def create_app(control: JobControl, token: str, *, metrics: Callable[[], bytes],
     problems.install(app)
     # Middleware added last runs first: no body is read without the token.
     app.add_middleware(WholeBody)
-    app.add_middleware(BearerToken, token=token)
+    app.add_middleware(BearerToken, token=token, sessions=sessions, hosts=hosts)
     _add_views(app, control, triggering)
     _add_requests(app, control, triggering)
+    _add_sessions(app, sessions)
+    _add_page(app)
     add_probes(app, control, lambda: run_in_threadpool(metrics))
     _describe(app)
     return app
@@ -151,6 +179,7 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: _problem("The job's state, or an earlier request, forbids it.")}
+_FORBIDDEN: dict[int | str, dict[str, Any]] = {403: _problem("The caller's session may not do this.")}
 _TOO_MANY: dict[int | str, dict[str, Any]] = {429: _problem("Too many requests have no outcome yet.")}
 _INVALID: dict[int | str, dict[str, Any]] = {422: _problem("The request is malformed; it names the fields.")}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: _problem("There is nothing with this id."), **_INVALID}
@@ -263,6 +292,53 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         return found
 
 
+def _add_sessions(app: FastAPI, sessions: Sessions) -> None:
+    # Coroutines: nothing here waits, and strangers may call the first.
+    @app.post(SESSIONS_PATH, status_code=201, tags=["sessions"], responses=_INVALID)
+    async def new_session(request: SessionRequest) -> NewSession:
+        """Exchange a code for a session of the job's page; needs no token."""
+        issued = sessions.exchange(request.code)
+        if issued is None:
+            raise InvalidCode("the code is unknown, was used before, or is too old", "Run `streamjob ui` again.")
+        return NewSession(token=issued.secret, expires_at=issued.access.expires or 0.0, write=issued.access.write)
+
+    @app.post(f"{SESSIONS_PATH}/codes", status_code=201, tags=["sessions"], responses=_FORBIDDEN | _INVALID)
+    async def new_code(http: Request, request: Annotated[CodeRequest | None, Body()] = None) -> SessionCode:
+        """Issue a code for one session, to be used within a minute; needs the job's own token."""
+        if access_of(http.scope).expires is not None:
+            raise NotTheJobsToken("a session cannot begin another one", "Use the job's own token.")
+        issued = sessions.new_code(write=(request or CodeRequest()).write)
+        return SessionCode(code=issued.secret, expires_at=issued.access.expires or 0.0)
+
+    @app.get("/v1/session", tags=["sessions"])
+    async def session(http: Request) -> SessionView:
+        """The rights of the caller."""
+        access = access_of(http.scope)
+        return SessionView(write=access.write, expires_at=access.expires)
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.api_route(PAGE.rstrip("/"), methods=["GET", "HEAD"], include_in_schema=False)
+    async def page_without_slash() -> Response:
+        # Relative, since a proxy may serve the page below a path of its own.
+        return Response(status_code=308, headers={"Location": PAGE.strip("/") + "/", **HEADERS})
+
+    @app.api_route(PAGE + "{name}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page_file(name: str) -> Response:
+        return _page_file(name)
+
+    @app.api_route(PAGE, methods=["GET", "HEAD"], include_in_schema=False)
+    async def page() -> Response:
+        return _page_file("index.html")
+
+
+def _page_file(name: str) -> Response:
+    found = page_files().get(name)
+    if found is None:
+        raise HTTPException(404, f"the job's page has no file {name!r}")
+    return Response(found.content, media_type=found.media_type, headers=dict(HEADERS))
+
+
 def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitable[bytes]]) -> None:
     """Add the monitoring routes `/healthz`, `/readyz` and `/metrics`.
 
@@ -309,6 +385,7 @@ def _describe(app: FastAPI) -> None:
                 probe = schema["paths"][path]["get"]
                 probe["security"] = []
                 del probe["responses"]["401"]
+            schema["paths"][SESSIONS_PATH]["post"]["security"] = []
             for response in _error_responses(schema):
                 response["content"] = {problems.PROBLEM_JSON: response["content"].pop("application/json")}
             app.openapi_schema = schema

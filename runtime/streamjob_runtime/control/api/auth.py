@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,10 +17,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamjob.client.models import Problem
 from streamjob.errors import InvalidInput
 from streamjob_runtime.control.api.guard import trust_connection
+from streamjob_runtime.control.api.pages import PAGE, host_of
 from streamjob_runtime.control.api.problems import problem_response
+from streamjob_runtime.control.api.sessions import Access, Sessions
 
 TOKEN_FILE_VARIABLE = "STREAMJOB_TOKEN_FILE"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+SESSIONS_PATH = "/v1/sessions"
+TOKEN_HEADER = b"x-streamjob-token"
+"""An alternative to `Authorization`, which the API server of Kubernetes keeps for itself when it is the proxy."""
+
+_ACCESS = "streamjob.access"
+_READING = frozenset({"GET", "HEAD"})
+_UNAUTHORIZED = Problem(
+    title="Unauthorized",
+    status=401,
+    detail="the request carries no valid token",
+    fix="Send the content of the job's token file as `Authorization: Bearer <token>`.",
+)
+_READ_ONLY = Problem(
+    title="Forbidden",
+    status=403,
+    detail="this session may only read",
+    fix="Open the page with `streamjob ui --write`.",
+)
 
 _MINIMUM_LENGTH = 16
 
@@ -66,36 +87,86 @@ def read_token(path: Path) -> str:
 
 
 class BearerToken:
-    """Middleware that answers 401 to every HTTP request without the token, except on open paths.
+    """Middleware that answers 401 to every HTTP request without a valid token, except on open paths.
+
+    It answers 403 to requests of read-only sessions that would change something, and 421 to requests for a host that
+    the server does not have.
 
     Args:
         app: the application for all other requests.
-        token: the token.
+        token: the job's token.
+        sessions: the sessions of the job's page.
+        hosts: the names of the server; None for any.
     """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, sessions: Sessions | None = None, hosts: frozenset[str] | None = None
+    ) -> None:
         self._app = app
         self._expected = token.encode()
+        self._sessions = sessions
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        authorized = scope["type"] == "http" and self._authorized(scope)
-        if authorized:
-            trust_connection(scope)
-        if authorized or scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS:
+        if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        problem = Problem(
-            title="Unauthorized",
-            status=401,
-            detail="the request carries no valid token",
-            fix="Send the content of the job's token file as `Authorization: Bearer <token>`.",
-        )
-        await problem_response(problem, {"WWW-Authenticate": 'Bearer realm="streamjob"'})(scope, receive, send)
+        access = self._access(scope) if scope["type"] == "http" else None
+        if access is not None:
+            trust_connection(scope)
+            scope[_ACCESS] = access
+        problem = self._refusal(scope, access)
+        if problem is None:
+            await self._app(scope, receive, send)
+            return
+        headers = {"WWW-Authenticate": 'Bearer realm="streamjob"'} if problem.status == 401 else None
+        await problem_response(problem, headers)(scope, receive, send)
 
-    def _authorized(self, scope: Scope) -> bool:
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                scheme, _, credentials = value.partition(b" ")
-                return scheme.lower() == b"bearer" and hmac.compare_digest(credentials.strip(), self._expected)
+    def _refusal(self, scope: Scope, access: Access | None) -> Problem | None:
+        if access is None and not _needs_no_token(scope):
+            return _UNAUTHORIZED
+        if self._hosts is not None and (host := host_of(scope)) not in self._hosts:
+            return Problem(
+                title="Misdirected Request",
+                status=421,
+                detail=f"this server is not {host!r}",
+                fix="Use the address that the job has logged, such as http://127.0.0.1:8080.",
+            )
+        if access is not None and not access.write and scope["method"] not in _READING:
+            return _READ_ONLY
+        return None
+
+    def _access(self, scope: Scope) -> Access | None:
+        for credentials in _credentials(scope):
+            if hmac.compare_digest(credentials, self._expected):
+                return Access(write=True)
+            if self._sessions is not None and (found := self._sessions.find(credentials.decode("latin-1"))) is not None:
+                return found
+        return None
+
+
+def access_of(scope: Scope) -> Access:
+    """Return the rights of the caller of an authorized request."""
+    access: Access = scope[_ACCESS]
+    return access
+
+
+def _needs_no_token(scope: Scope) -> bool:
+    """Return whether a request is for the page's files, which contain no data, or for a session."""
+    if scope["type"] != "http":
         return False
+    path: str = scope["path"]
+    if scope["method"] in _READING:
+        return path == PAGE.rstrip("/") or path.startswith(PAGE)
+    return path == SESSIONS_PATH and scope["method"] == "POST"
+
+
+def _credentials(scope: Scope) -> Iterator[bytes]:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            scheme, _, credentials = value.partition(b" ")
+            if scheme.lower() == b"bearer":
+                yield credentials.strip()
+        elif name == TOKEN_HEADER:
+            yield value.strip()

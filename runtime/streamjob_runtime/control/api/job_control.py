@@ -46,6 +46,20 @@ class TriggerIdReused(RequestRefused):
     title = "Trigger id used before"
 
 
+class InvalidCode(RequestRefused):
+    """A code for a session is unknown, used or too old."""
+
+    status = 401
+    title = "Invalid code"
+
+
+class NotTheJobsToken(RequestRefused):
+    """A session asks for what needs the job's own token."""
+
+    status = 403
+    title = "Forbidden"
+
+
 class TooManyRequests(RequestRefused):
     """Too many requests are open."""
 

@@ -14,7 +14,8 @@ from streamjob.client.models import ControlFile
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.job_control import JobControl
-from streamjob_runtime.control.api.listener import Listener, Server, port_of
+from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
+from streamjob_runtime.control.api.pages import names_of
 
 PORT_VARIABLE = "STREAMJOB_PORT"
 CONTROL_FILE = "control.json"
@@ -58,7 +59,13 @@ class ControlServer(Server):
             ServerNotStarted: the server ended before it could answer.
         """
         token_path = token_file(self._workdir)
-        app = create_app(self._control, read_token(token_path), metrics=self._metrics, triggering=self._triggering)
+        app = create_app(
+            self._control,
+            read_token(token_path),
+            metrics=self._metrics,
+            triggering=self._triggering,
+            hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
+        )
         port = self._port if self._port is not None else port_of(PORT_VARIABLE) or 0
         self._url = self._listener.start(app, port, self._host)
         _write_atomically(
