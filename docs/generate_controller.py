@@ -9,7 +9,7 @@ import typer.main
 from typer.core import TyperOption
 
 from streamjob_operator.__main__ import app
-from streamjob_operator.metrics import JobSample, Metrics
+from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 
 TARGET = Path(__file__).parent / "reference" / "controller.md"
 
@@ -72,7 +72,9 @@ def options() -> Iterator[str]:
 def metrics() -> Iterator[str]:
     """Yield the rows of the metrics."""
     found = Metrics()
-    found.job("a", "b", JobSample("STABLE", checkpointed=0.0))
+    for moved in (None, (0.0, "Restart")):
+        scaling = ScalingSample(1, recommended=1, arrival_rate=0.0, capacity=0.0, lag=0.0, moved=moved)
+        found.job("a", "b", JobSample("STABLE", checkpointed=0.0, scaling=scaling))
     found.request("get", "pods", 0.1)
     found.control("job", 0.1)
     found.reconcile_errors.labels("x")

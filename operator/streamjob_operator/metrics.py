@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -15,11 +15,49 @@ _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingSample:
+    """Automatic scaling of one job: its task slots, those that fit, and its load; None where it is not known.
+
+    Args:
+        slots: task slots.
+        recommended: task slots that fit the load.
+        arrival_rate: records per second that arrive.
+        capacity: records per second that the slots can process.
+        lag: seconds.
+        moved: time of the last change of the slots (since 1970), and its means.
+    """
+
+    slots: int
+    recommended: int | None = None
+    arrival_rate: float | None = None
+    capacity: float | None = None
+    lag: float | None = None
+    moved: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobSample:
-    """The metrics of one job: its lifecycle state, and the time of its last completed checkpoint (since 1970)."""
+    """The metrics of one job.
+
+    Args:
+        state: its lifecycle state.
+        checkpointed: the time of its last completed checkpoint (since 1970).
+        scaling: its automatic scaling; None if that is off.
+    """
 
     state: str
     checkpointed: float | None = None
+    scaling: ScalingSample | None = None
+
+
+_Value = Callable[[ScalingSample], float | None]
+_SCALING: Mapping[str, tuple[str, _Value]] = {
+    "slots": ("Task slots of a job that is scaled automatically.", lambda job: job.slots),
+    "recommended_slots": ("Task slots that fit its load.", lambda job: job.recommended),
+    "arrival_rate": ("Records that arrive per second.", lambda job: job.arrival_rate),
+    "capacity": ("Records per second that its task slots can process.", lambda job: job.capacity),
+    "lag_seconds": ("Its unread records, divided by those that arrive per second.", lambda job: job.lag),
+}
 
 
 class _Jobs(Collector):
@@ -49,6 +87,18 @@ class _Jobs(Collector):
             if sample.checkpointed is not None:
                 age.add_metric(labels, max(0.0, now - sample.checkpointed))
         yield age
+        yield from self._scaling(samples)
+
+    def _scaling(self, samples: Mapping[tuple[str, str], JobSample]) -> Iterator[Metric]:
+        for name, (meaning, value) in _SCALING.items():
+            family = GaugeMetricFamily(
+                f"streamjob_controller_autoscaling_{name}", meaning, labels=["namespace", "name"]
+            )
+            for labels, sample in sorted(samples.items(), key=lambda item: item[0]):
+                number = None if sample.scaling is None else value(sample.scaling)
+                if number is not None:
+                    family.add_metric(labels, number)
+            yield family
 
 
 class Metrics:
@@ -81,6 +131,12 @@ class Metrics:
         )
         self.actions = Counter(
             "streamjob_controller_actions", "Executed actions, by kind.", ["action"], registry=self.registry
+        )
+        self._moves = Counter(
+            "streamjob_controller_autoscaling_moves",
+            "Changes of a job's task slots by automatic scaling, by means.",
+            ["namespace", "name", "means"],
+            registry=self.registry,
         )
         self.reconciling = Gauge(
             "streamjob_controller_reconciling", "Reconciliations in progress.", registry=self.registry
@@ -117,8 +173,13 @@ class Metrics:
         """Record a job's state, or None if it is gone."""
         if sample is None:
             self._samples.pop((namespace, name), None)
-        else:
-            self._samples[(namespace, name)] = sample
+            return
+        before = self._samples.get((namespace, name))
+        self._samples[(namespace, name)] = sample
+        if before is not None and before.scaling is not None and sample.scaling is not None:
+            moved = sample.scaling.moved
+            if moved is not None and moved != before.scaling.moved:
+                self._moves.labels(namespace, name, moved[1]).inc()
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text form."""

@@ -192,6 +192,8 @@ def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdic
     stop = s.memory.stop
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure
+    if s.rescales:
+        return "True", "Rescaling", "automatic scaling changes the number of task slots"
     if s.resource.deleted or s.difference is not Change.IGNORE or (s.spec is not None and s.spec.suspend):
         return "True", "SpecChanged", "the running job does not match the spec yet"
     if step.reason:

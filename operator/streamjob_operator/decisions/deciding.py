@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import executors, pod_dry_run, recording, stopping
+from streamjob_operator.decisions import autoscaling, executors, pod_dry_run, recording, stopping
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
@@ -49,21 +49,25 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     step = recording.settled(s) or _next(s)
     if seen.log_damage and step.reason == "StoreUnreachable":
         step = replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
-    after = step.memory
-    changed = intends_otherwise(before, after)
-    status = conditions(s, step, report(s, remember(after, resource.status)))
-    told = (*step.events, *events(resource.status, status))
+    after, scaling = step.memory, autoscaling.look(s, step)
+    changed = intends_otherwise(before, after) or scaling.moved
+    scaled = resource.status.model_copy(update={"autoscaling": scaling.status})
+    if scaling.moved:
+        # Another revision is wanted from now on, and the conditions must not call the running one up to date.
+        s = replace(s, resource=replace(resource, status=scaled, revision=None))
+    status = conditions(s, step, report(s, remember(after, scaled)))
+    told = (*step.events, *scaling.events, *events(resource.status, status))
     if changed:
         return Decision(status=status, actions=told, requeue=0)
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
-    return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step))
+    return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step, scaling.requeue))
 
 
-def _requeue(s: Situation, step: Step) -> float | None:
+def _requeue(s: Situation, step: Step, look: float | None) -> float | None:
     later = [each.next_try - s.seen.now for each in step.memory.trials if each.next_try > s.seen.now]
-    return min(later if step.requeue is None else [*later, step.requeue], default=None)
+    return min([*later, *(each for each in (step.requeue, look) if each is not None)], default=None)
 
 
 def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:

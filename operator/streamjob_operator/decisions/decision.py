@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.decisions.slots import effective
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
@@ -23,7 +24,7 @@ class Resource:
         spec: the wanted spec; None if it cannot be parsed at all.
         problems: why the spec cannot be used, in the words of `streamjob validate`; empty if it can.
         status: as it is stored.
-        revision: the demands of the spec, if computed before: this takes longer than a decision.
+        revision: the revision to run, if computed before: this takes longer than a decision.
     """
 
     name: str
@@ -38,10 +39,13 @@ class Resource:
 
     @property
     def wanted(self) -> Revision | None:
-        """The revision that the spec asks for; None if it cannot be acted on."""
+        """The revision to run: the spec's demands, with the task slots that automatic scaling decided on.
+
+        None if the spec cannot be acted on.
+        """
         if self.usable is None:
             return None
-        return self.revision or revision_of(self.name, self.usable)
+        return self.revision or revision_of(self.name, effective(self.usable, self.status))
 
     @property
     def usable(self) -> StreamJobSpec | None:

@@ -13,10 +13,11 @@ from streamjob_operator.decisions.actions import Action, Emit
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
-from streamjob_operator.decisions.revision import Revision, difference
+from streamjob_operator.decisions.revision import Revision, difference, revision_of
+from streamjob_operator.decisions.slots import slots_of, with_slots
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import ConditionType, find_condition
-from streamjob_operator.resources.parts import Upgrade
+from streamjob_operator.resources.parts import ScalingMode, Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 TAKES_REQUESTS = frozenset({JobState.RUNNING, JobState.FINISHING})
@@ -142,6 +143,22 @@ class Situation:
         if self.deployed is None:
             return Change.UPGRADE
         return difference(self.deployed, self.wanted)
+
+    @cached_property
+    def slots(self) -> int:
+        """The task slots of the deployed revision; before the first one, of the one to run."""
+        revision = self.deployed or self.wanted
+        return 1 if revision is None else slots_of(revision.spec())
+
+    @cached_property
+    def rescales(self) -> bool:
+        """Whether the wanted revision differs from the deployed one only in what automatic scaling decided."""
+        if self.spec is None or self.spec.autoscaling.mode is not ScalingMode.ACT:
+            return False
+        if self.deployed is None or self.difference not in (Change.SCALE, Change.UPGRADE):
+            return False
+        as_deployed = revision_of(self.resource.name, with_slots(self.spec, self.slots))
+        return as_deployed.name == self.deployed.name
 
     @property
     def compatibility(self) -> Compatibility | None:

@@ -48,6 +48,8 @@ def mode_of(s: Situation, purpose: TriggerPurpose) -> UpgradeMode | None:
         if s.spec.savepoints.on_deletion and s.driver_is_live:
             return "savepoint"
         return "stateless" if s.spec.deletion_policy == "Delete" else "last-state"
+    if s.rescales and purpose is TriggerPurpose.UPGRADE:
+        return "last-state"
     mode = s.spec.upgrade_mode
     if mode == "last-state" and (s.difference is Change.SCALE or _checkpoint_is_too_old(s)):
         mode = "savepoint" if s.takes_requests else mode

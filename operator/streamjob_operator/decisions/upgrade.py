@@ -43,7 +43,8 @@ def asked(s: Situation) -> Step | None:
         return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
     if rollback.is_rejected(s):
         return rollback.stay(s)
-    return _stop(s, TriggerPurpose.UPGRADE, "SpecChanged", f"{s.memory.revision} gives way to {s.wanted.name}")
+    reason = "Rescaling" if s.rescales else "SpecChanged"
+    return _stop(s, TriggerPurpose.UPGRADE, reason, f"{s.memory.revision} gives way to {s.wanted.name}")
 
 
 def stopped(s: Situation, stop: Stop) -> Step:

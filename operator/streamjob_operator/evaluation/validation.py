@@ -17,6 +17,7 @@ from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.decisions.slots import effective
 from streamjob_operator.evaluation.cache import Evaluations, Question
 from streamjob_operator.evaluation.evaluator import NotEvaluated
 from streamjob_operator.evaluation.volumes import place_problems
@@ -59,6 +60,8 @@ class Resources:
             spec, problems, revision = await self._evaluations.answer(question)
         except NotEvaluated as error:
             spec, problems, revision = None, (f"spec: cannot be checked: {error}",), None
+        if spec is not None and revision is not None and (scaled := effective(spec, status)) is not spec:
+            revision = revision_of(metadata.name, scaled)
         return Resource(
             name=metadata.name,
             namespace=metadata.namespace,

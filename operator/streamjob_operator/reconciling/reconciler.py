@@ -23,7 +23,7 @@ from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
-from streamjob_operator.metrics import JobSample, Metrics
+from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL
 from streamjob_operator.reconciling.failing import Failures
 from streamjob_operator.resources.status import StreamJobStatus
@@ -160,8 +160,23 @@ class JobReconciler:
     def _measure(self, resource: Resource, status: StreamJobStatus) -> None:
         last = status.checkpoint.last_completed
         completed = None if last is None or last.completed is None else last.completed.timestamp()
-        sample = JobSample(status.lifecycle_state.value, completed)
+        sample = JobSample(status.lifecycle_state.value, completed, _scaling(status))
         self._metrics.job(resource.namespace, resource.name, sample)
+
+
+def _scaling(status: StreamJobStatus) -> ScalingSample | None:
+    scaling = status.autoscaling
+    if scaling is None:
+        return None
+    last = scaling.last_scaling
+    return ScalingSample(
+        slots=status.replicas,
+        recommended=scaling.recommended,
+        arrival_rate=scaling.arrival_rate,
+        capacity=scaling.capacity,
+        lag=scaling.lag_seconds,
+        moved=None if last is None else (last.time.timestamp(), last.means.value),
+    )
 
 
 def told(action: Action) -> str:

@@ -55,6 +55,7 @@ def _stream_job() -> Schema:
     checkpointing = structural_schema(Checkpointing, with_defaults=False)
     fields["checkpointing"] = {**checkpointing, "description": fields["checkpointing"]["description"]}
     fields["job"] = {**_job(checkpointing), "description": fields["job"]["description"]}
+    fields["autoscaling"] = _with_rules(fields["autoscaling"], rules.AUTOSCALING)
     fields["savepoints"] = _with_rules(fields["savepoints"], rules.SAVEPOINTS)
     for pod in ("driver", "executor"):
         fields[pod] = _with_rules(fields[pod], rules.POD)

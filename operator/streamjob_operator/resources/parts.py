@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from streamjob.autoscaling import Policy
 from streamjob.durations import Seconds
 from streamjob.job.spec import CheckpointingPolicy
-from streamjob_operator.resources.base import ObjectName, Reference, SpecPart
+from streamjob_operator.resources.base import Cpu, ObjectName, Reference, SpecPart
 
 UpgradeMode = Literal["savepoint", "last-state", "stateless"]
 CompatibilityCheck = Literal["Off", "Warn", "Enforce"]
@@ -154,6 +156,31 @@ class RestartPolicy(SpecPart):
     max_retry_interval: Seconds = Field(default=300.0, gt=0, description="The longest delay.")
     reset_after: Seconds = Field(
         default=600.0, gt=0, description="After this time without a failure, the count and the delays are reset."
+    )
+
+
+class ScalingMode(StrEnum):
+    """Whether the controller scales a job."""
+
+    OFF = "Off"
+    ADVISE = "Advise"
+    ACT = "Act"
+
+
+class Autoscaling(Policy, SpecPart):
+    """Automatic scaling: its limits and goals, and whether the controller acts."""
+
+    mode: ScalingMode = Field(
+        default=ScalingMode.OFF,
+        description="`Advise` reports in `status.autoscaling` how many task slots fit the load. `Act` also changes "
+        "them, and `parallelism` is then only the number to begin with. The spec is never written. Write `Off` in "
+        "quotes: YAML takes it for false.",
+    )
+    cpu_per_slot: Cpu | None = Field(
+        default=None,
+        description="CPU request of a task slot. With `Act`, the driver's request is this times the slots, in place of "
+        "`driver.cores` and `driver.coreRequest`; a `driver.coreLimit` becomes equal to it. Default: the request stays "
+        "as it is.",
     )
 
 

@@ -21,6 +21,11 @@ ON_ITS_WAY: Mapping[str, str] = {
     "UpToDate": "The running job matches the spec.",
     "Progressing": "Nothing blocks the controller.",
     "SpecChanged": "The spec has changed, and the running job will follow.",
+    "Rescaling": "The driver is stopping with a last checkpoint, and starts again with the task slots that automatic "
+    "scaling decided on.",
+    "ScaledUp": "Automatic scaling has decided on more task slots; the message has the reason.",
+    "ScaledDown": "Automatic scaling has decided on fewer task slots; the message has the reason.",
+    "ScalingAdvised": "With `autoscaling.mode` Advise: another number of task slots fits the load.",
     "PatchingCheckpointing": "The running driver applies a changed checkpointing policy.",
     "Stopping": "The driver is being stopped; the message says whether with a savepoint.",
     "Upgrading": "The driver is stopping for another revision.",
@@ -96,6 +101,14 @@ WRONG: Mapping[str, str] = {
     "exists, or its log may need the files. The message names the job and the object to delete.",
     "SavepointNeeded": "A StreamSnapshot is being deleted, and its job would restart from the savepoint. The files "
     "are deleted when a newer checkpoint is complete.",
+    "ScaleIgnored": "`parallelism` has changed, by hand or through `/scale`, while `autoscaling.mode` is Act. Remove "
+    "the other autoscaler, or turn this one off.",
+    "ScalingLimited": "More task slots would help the job, and the message names what forbids them: "
+    "`autoscaling.max`, `maxParallelism`, the partitions of its sources, a quota, or the room on the nodes.",
+    "ScalingSaturated": "More task slots did not help the job. The message names the chain that takes most of the "
+    "time.",
+    "ScalingUndone": "A change of the task slots did not help, or the job completed no checkpoint after it: it is "
+    "undone.",
     "SnapshotError": "A StreamSnapshot failed; it is tried again, up to `backoffLimit`.",
     "SnapshotAbandoned": "The job was deleted or ended before its StreamSnapshot was taken.",
 }

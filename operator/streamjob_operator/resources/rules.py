@@ -60,11 +60,26 @@ STREAM_JOB_SPEC = (
         "savepointRedeployNonce needs a snapshot to start from: set initialSavepointPath or initialSnapshotRef",
     ),
     rule(
+        "!has(self.autoscaling) || self.autoscaling.mode != 'Act' || self.upgradeMode != 'stateless'",
+        "mode Act restarts the job from its last checkpoint, and upgradeMode stateless drops the state: use mode "
+        "Advise, or another upgradeMode",
+        ".autoscaling.mode",
+    ),
+    rule(
+        """!has(self.autoscaling) || self.autoscaling.mode != 'Act' || !has(self.mainApplicationFile)
+        || has(self.parallelism)""",
+        "mode Act needs parallelism, the number of task slots to begin with: the controller does not read the job's "
+        "file",
+        ".autoscaling.mode",
+    ),
+    rule(
         "!has(self.executor)",
         "executors in separate pods are not supported: remove it, and give the driver more cores",
         ".executor",
     ),
 )
+
+AUTOSCALING = (rule("self.min <= self.max", "min is above max: swap them", ".min"),)
 
 SAVEPOINTS = (
     rule(

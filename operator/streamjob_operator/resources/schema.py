@@ -30,7 +30,7 @@ _KEPT = (
     "required",
 )
 # Of pydantic, without a meaning for Kubernetes; `gt` and `ge` are bounds of durations, which are text here.
-_DROPPED = frozenset({"title", "examples", "gt", "ge", "$defs"})
+_DROPPED = frozenset({"title", "examples", "gt", "ge", "le", "$defs"})
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from streamjob.autoscaling import Means, State
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.resources.base import StatusPart, Time
 from streamjob_operator.resources.conditions import Condition
+from streamjob_operator.resources.parts import ScalingMode
 
 
 class LifecycleState(StrEnum):
@@ -299,6 +301,57 @@ class ReconciliationStatus(StatusPart):
     nonces: Nonces = Field(default_factory=Nonces, description="The nonces that have been handled.")
 
 
+class LastScaling(StatusPart):
+    """A change of the number of task slots."""
+
+    time: Time = Field(description="When it was decided on.")
+    before: int = Field(ge=1, description="Task slots before.")
+    after: int = Field(ge=1, description="Task slots after.")
+    means: Means = Field(description="How they were changed.")
+    rule: str = Field(description="The rule that decided it; `External` if somebody else made the change.")
+    expected: float = Field(description="Expected factor of the capacity.")
+    reached: float | None = Field(
+        default=None, description="Measured factor of the capacity, once records have waited for long enough."
+    )
+
+
+class AutoscalingStatus(StatusPart):
+    """The automatic scaling: its last decision, the reason for it, and what it remembers."""
+
+    mode: ScalingMode = Field(description="The mode of this decision.")
+    state: State = Field(default=State.LEARNING, description="State of the automatic scaling.")
+    parallelism: int | None = Field(
+        default=None, ge=1, description="With mode Act: the task slots that the job is to have, instead of the spec's."
+    )
+    recommended: int | None = Field(default=None, ge=1, description="The task slots that fit the load.")
+    reason: str = Field(default="", max_length=4096, description="Why, with the numbers behind it.")
+    conflict: str = Field(
+        default="", max_length=4096, description="The change of the spec that has no effect, because mode Act decides."
+    )
+    limit: str = Field(default="", max_length=4096, description="What forbids more task slots, if they would help.")
+    arrival_rate: float | None = Field(default=None, description="Records that arrive per second.")
+    capacity: float | None = Field(default=None, description="Records per second that the present slots can process.")
+    utilization: float | None = Field(default=None, description="Arrival rate as a share of the capacity.")
+    lag_seconds: float | None = Field(
+        default=None, description="Unread records, divided by those that arrive per second."
+    )
+    restart_seconds: float | None = Field(
+        default=None, description="Measured duration of a restart: the longest of the last five."
+    )
+    last_scaling: LastScaling | None = Field(default=None, description="The last change of the task slots.")
+    moves_today: int = Field(default=0, ge=0, description="Changes by restart in the last 24 hours.")
+    spec_parallelism: int | None = Field(
+        default=None, ge=1, description="The spec's parallelism when mode Act began; later changes have no effect."
+    )
+    observed: Time | None = Field(default=None, description="Time of the decision.")
+    memory: str = Field(
+        default="",
+        max_length=65_536,
+        description="What the decision remembers: the fitted model, the arrivals and the changes of the last day. "
+        "Compressed JSON in base64.",
+    )
+
+
 class StreamJobStatus(StatusPart):
     """The observed state of a StreamJob."""
 
@@ -322,6 +375,9 @@ class StreamJobStatus(StatusPart):
     restored_from: RestoredFrom | None = Field(default=None, description="The snapshot that the job started from.")
     reconciliation: ReconciliationStatus = Field(
         default_factory=ReconciliationStatus, description="The next steps of the controller."
+    )
+    autoscaling: AutoscalingStatus | None = Field(
+        default=None, description="The automatic scaling; absent if its mode is Off."
     )
     replicas: int = Field(default=0, ge=0, description="The running parallelism, as `/scale` reports it.")
     selector: str = Field(default="", description="For `/scale`; selects no pod, because replicas are task slots.")

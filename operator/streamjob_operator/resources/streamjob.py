@@ -11,6 +11,7 @@ from streamjob.job.stream_job import effective_job
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import (
+    Autoscaling,
     Checkpointing,
     DeletionPolicy,
     Dependencies,
@@ -118,6 +119,9 @@ class StreamJobSpec(SpecPart):
     )
     storage: Annotated[Storage, Change.UPGRADE] = Field(
         default_factory=Storage, description="The S3 server of the snapshots."
+    )
+    autoscaling: Annotated[Autoscaling, Change.IGNORE] = Field(
+        default_factory=Autoscaling, description="Automatic scaling: its limits and goals, and whether it acts."
     )
     upgrade: Annotated[Upgrade, Change.IGNORE] = Field(
         default_factory=Upgrade, description="How a changed spec replaces the running one."

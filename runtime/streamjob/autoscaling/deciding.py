@@ -95,7 +95,7 @@ _REGRET = 4.0
 """Delays within which more slots after fewer mean that the reduction was too early."""
 _FORGIVE = 12.0
 _LOOK_AHEAD = 600.0
-_PAUSE_AFTER_FAILURE = 3600.0
+PAUSE_AFTER_FAILURE = 3600.0
 _LONGEST_START = 600.0
 _SHORT = 0.8
 """Share of the expected throughput below which a move is judged before the next one."""
@@ -410,7 +410,7 @@ def _failed_move(policy: Policy, memory: Memory, load: LoadReport, now: float) -
         return None
     numbers = {"slots": float(load.slots), "target": float(slots), "seconds": now - move.time}
     undone = Move(now, load.slots, slots, move.means, Rule.FAILED, move.capacity, 1.0)
-    remembered = replace(memory, moves=(*memory.moves, undone), paused_until=now + _PAUSE_AFTER_FAILURE)
+    remembered = replace(memory, moves=(*memory.moves, undone), paused_until=now + PAUSE_AFTER_FAILURE)
     if slots == load.slots:
         return Decision(remembered, Rule.FAILED, State.PAUSED, numbers)
     return Decision(remembered, Rule.FAILED, State.PAUSED, numbers, slots, move.means)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import zlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from streamjob.autoscaling.arrivals import Arrivals
 from streamjob.autoscaling.chain_model import ChainModel
@@ -149,3 +153,17 @@ def write_memory(memory: Memory) -> dict[str, Any]:
     """Return a memory as values of JSON, under camelCase names; numbers keep all their digits."""
     written: dict[str, Any] = _ADAPTER.dump_python(memory, mode="json", exclude_defaults=True)
     return written
+
+
+def pack_memory(memory: Memory) -> str:
+    """Return a memory as one short line of text, for a status that people read."""
+    text = json.dumps(write_memory(memory), separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpack_memory(text: str) -> Memory:
+    """Return the memory in a line of text; an empty one if the text holds none of this version."""
+    try:
+        return read_memory(json.loads(zlib.decompress(base64.b64decode(text, validate=True))))
+    except (binascii.Error, zlib.error, ValueError, ValidationError):
+        return Memory()

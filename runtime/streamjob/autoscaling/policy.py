@@ -7,9 +7,14 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from streamjob.durations import LONGEST, Seconds
 from streamjob.savepoint_schedule import BadSchedule, next_time
+
+_MOST = 32_768
+_FIELD = r"(\*|[0-9A-Za-z]{1,3}(-[0-9A-Za-z]{1,3})?)(/[0-9]{1,2})?"
+CRON = rf"^{_FIELD}(,{_FIELD})*( +{_FIELD}(,{_FIELD})*){{4}}$"
 
 
 class Means(StrEnum):
@@ -22,11 +27,12 @@ class Means(StrEnum):
 
 def _cron(text: str) -> str:
     if len(text.split()) != 5:
-        raise ValueError(f"{text!r} is not a time: write minute, hour, day of month, month and day of week")
+        said = f"{text!r} is not a time: write minute, hour, day of month, month and day of week"
+        raise PydanticCustomError("not_a_time", "{said}", {"said": said})
     try:
         next_time(text, 0.0)
     except BadSchedule as error:
-        raise ValueError(str(error)) from None
+        raise PydanticCustomError("not_a_time", "{said}", {"said": str(error)}) from None
     return text
 
 
@@ -39,7 +45,7 @@ class _Fields(BaseModel):
 class Period(_Fields):
     """A time without scaling that recurs."""
 
-    start: Annotated[str, AfterValidator(_cron)] = Field(
+    start: Annotated[str, Field(max_length=128, pattern=CRON), AfterValidator(_cron)] = Field(
         description="When it begins: cron's five fields, in UTC, like `0 18 * * 5`."
     )
     duration: Annotated[Seconds, Field(gt=0, le=LONGEST)] = Field(description="How long it lasts.")
@@ -52,8 +58,8 @@ class Period(_Fields):
 class Policy(_Fields):
     """Limits and goals of automatic scaling."""
 
-    min: int = Field(default=1, ge=1, description="Fewest task slots.")
-    max: int = Field(default=8, ge=1, description="Most task slots.")
+    min: int = Field(default=1, ge=1, le=_MOST, strict=True, description="Fewest task slots.")
+    max: int = Field(default=8, ge=1, le=_MOST, strict=True, description="Most task slots.")
     target_utilization: float = Field(
         default=0.75, ge=0.1, le=0.95, description="Share of the capacity that the load uses after a change."
     )
@@ -79,6 +85,7 @@ class Policy(_Fields):
     max_moves_per_day: int = Field(
         default=24,
         ge=1,
+        strict=True,
         description="Most changes by restart in 24 hours. Half of them are reserved for more slots. Only a job"
         " with a lag above half of `maxLag` may have more.",
     )
@@ -87,7 +94,9 @@ class Policy(_Fields):
     @model_validator(mode="after")
     def _bounds_fit(self) -> Self:
         if self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}; swap them")
+            raise PydanticCustomError(
+                "min_above_max", "min {min} is above max {max}; swap them", {"min": self.min, "max": self.max}
+            )
         return self
 
     @property

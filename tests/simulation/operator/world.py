@@ -301,7 +301,8 @@ class ClusterWorld:
         if ready.status == "True":
             assert (stalled.status, reconciling.status) == ("False", "False")
             assert after.valid, "an invalid spec is not ready"
-            wanted = revision_of(NAME, StreamJobSpec.model_validate(after.spec))
+            wanted = self.resource(after).wanted
+            assert wanted is not None
             resting = new.lifecycle in (LifecycleState.FINISHED, LifecycleState.SUSPENDED)
             assert resting or new.revision == wanted.name, "ready, though another revision runs"
             assert (new.lifecycle is LifecycleState.SUSPENDED) == after.spec.get("suspend", False) or (

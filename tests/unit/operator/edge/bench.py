@@ -80,7 +80,7 @@ async def evaluated_here(function: Callable[..., _Result], *arguments: object) -
 class FakeDriver:
     """A driver's control API; requests are answered at once, and stops end the process.
 
-    `older`: an older runtime, which always answers with the job alone.
+    `older`: an older runtime, which always answers with the job alone. `load`: laid over its report of the job.
     """
 
     stored: Job
@@ -94,6 +94,7 @@ class FakeDriver:
     epoch: int = 1
     older: bool = False
     requests: int = 0
+    load: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         path, body = request.url.path, json.loads(request.content or b"{}")
@@ -164,6 +165,7 @@ class FakeDriver:
             "startTime": START,
             "uptime": 1.0,
             "lastCheckpoint": self.last,
+            **self.load,
         }
 
 

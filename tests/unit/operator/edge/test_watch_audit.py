@@ -16,7 +16,7 @@ from streamjob_operator.machinery.watch_audit import (
     probe_server,
     serve,
 )
-from streamjob_operator.metrics import JobSample, Metrics
+from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 
 
 def thing(name: str, version: int) -> Object:
@@ -106,6 +106,22 @@ def test_the_probes_answer_over_http() -> None:
     healthz, readyz = asyncio.run(fetch(probe_server(health), "/healthz", "/readyz"))
     assert (healthz.status_code, readyz.status_code) == (503, 200)
     assert healthz.text == "a watch has not delivered a change for 100 s"
+
+
+def test_metrics_have_the_load_of_scaled_jobs_and_count_their_moves() -> None:
+    metrics = Metrics(now=lambda: 130.0)
+    for moved in (None, (100.0, "Restart"), (100.0, "Restart"), (120.0, "Restart")):
+        sample = ScalingSample(4, recommended=6, arrival_rate=800.0, capacity=700.0, lag=None, moved=moved)
+        metrics.job("a", "x", JobSample("STABLE", scaling=sample))
+    metrics.job("a", "y", JobSample("STABLE"))
+
+    text = metrics.text().decode()
+
+    assert 'streamjob_controller_autoscaling_recommended_slots{name="x",namespace="a"} 6.0' in text
+    assert 'streamjob_controller_autoscaling_arrival_rate{name="x",namespace="a"} 800.0' in text
+    assert "autoscaling_lag_seconds{" not in text
+    assert 'autoscaling_moves_total{means="Restart",name="x",namespace="a"} 2.0' in text
+    assert 'name="y"' not in text
 
 
 def test_metrics_count_jobs_by_state_and_know_the_age_of_their_checkpoints() -> None:

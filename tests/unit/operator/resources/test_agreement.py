@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from streamjob.autoscaling.policy import CRON
 from streamjob.durations import Seconds
 from streamjob.job.spec import JobSpec
 from streamjob_operator.resources.crd import crds
@@ -17,7 +18,7 @@ from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 # A schema cannot compare a duration, nor an amount of memory; a rule of two fields is the API server's.
-_BEYOND_A_SCHEMA = {"greater_than", "greater_than_equal", "too_few_for_spark"}
+_BEYOND_A_SCHEMA = {"greater_than", "greater_than_equal", "too_few_for_spark", "min_above_max", "not_a_time"}
 DURATION_PATTERN = TypeAdapter(Seconds).json_schema()["pattern"]
 _MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1)).map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
 _WORDS = st.text("abcxyz-/: ", min_size=1, max_size=12)
@@ -45,6 +46,9 @@ def accepted(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             return st.booleans()
         case "integer":
             return st.integers(schema.get("minimum", -(2**63)), schema.get("maximum", 2**63 - 1))
+        case "number":
+            low, high = schema.get("minimum"), schema.get("maximum")
+            return st.floats(low, high, allow_nan=False, allow_infinity=False)
         case "string":
             return _texts(schema)
         case _:
@@ -68,6 +72,9 @@ def _texts(schema: dict[str, Any]) -> st.SearchStrategy[str]:
     if schema.get("pattern") == DURATION_PATTERN:
         # A schema cannot tell a thousand years, the longest that is read.
         return st.from_regex(r"\A([0-9]{1,4}(\.[0-9]{1,3})?(ms|s|m|h|d)){1,2}\Z", alphabet=st.characters(codec="ascii"))
+    if schema.get("pattern") == CRON:
+        # Few texts of this form are times.
+        return st.from_regex(r"\A([0-9]|[1-5][0-9]|\*/5) ([0-9]|1[0-9]|\*) (\*|[1-9]) \* [0-6]\Z")
     if "pattern" in schema:
         found = st.from_regex(schema["pattern"].removesuffix("$") + r"\Z", alphabet=st.characters(codec="ascii"))
         return found.filter(lambda text: schema.get("minLength", 0) <= len(text) <= longest and "\n" not in text)

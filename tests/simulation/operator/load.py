@@ -1,0 +1,111 @@
+"""The small world, with a load: records arrive, and the job's slots process them, a batch each second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.simulation.operator.world import ClusterWorld, Pod, Stored
+
+from streamjob.client.models import ChainView, InputView, JobView, PartitionView
+from streamjob.ids import ChainUid, OperatorUid
+from streamjob.protocol.lifecycle import JobState
+from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.observation import DriverPod, Observation, PodPhase
+from streamjob_operator.decisions.slots import slots_of
+
+PER_SLOT = 10_000.0
+_OVERHEAD = 0.05
+
+
+@dataclass
+class LoadedCluster(ClusterWorld):
+    """A cluster in which records arrive.
+
+    Args:
+        rate: records per second that arrive.
+        useful: slots above which more process no more records.
+        partitions: state partitions of the job.
+        room: slots for which a node has room; a pod with more is never scheduled.
+        quota: slots for which the API server takes a pod.
+    """
+
+    rate: float = 0.0
+    useful: int = 1000
+    partitions: int = 64
+    room: int = 1000
+    quota: int = 1000
+    unread: float = 0.0
+    position: float = 0.0
+    _counted: int = 0
+    _rows: float = 0.0
+    _batches: int = 0
+    _seconds: float = 0.0
+
+    def tick(self, seconds: float = 1) -> None:
+        """Let time pass, with its records."""
+        for _ in range(int(seconds)):
+            super().tick(1)
+            self.unread += self.rate
+            self._work()
+
+    @property
+    def slots(self) -> int:
+        """Task slots of the newest driver; 0 without one."""
+        return 0 if not self.pods else self._slots_of(self.pods[-1])
+
+    def observe(self, read: Stored) -> Observation:
+        """Return what can be seen, with the load in the driver's report."""
+        seen = super().observe(read)
+        pods = tuple(self._unscheduled(pod) for pod in seen.pods)
+        return replace(seen, pods=pods, job=None if seen.job is None else self._loaded(seen.job))
+
+    def takes(self, revision: str) -> bool:
+        """Whether the API server takes the pod of a revision."""
+        return super().takes(revision) and slots_of(self.revisions[revision].spec()) <= self.quota
+
+    def _create(self, action: CreateDriver) -> None:
+        super()._create(action)
+        pod = self.pods[-1] if self.pods else None
+        if pod is not None and pod.attempt == action.attempt and self._slots_of(pod) > self.room:
+            self.processes = [each for each in self.processes if each is not pod.process]
+            pod.process = None
+
+    def _slots_of(self, pod: Pod) -> int:
+        return slots_of(self.revisions[pod.revision].spec())
+
+    def _work(self) -> None:
+        pod = self.pods[-1] if self.pods else None
+        if pod is None or pod.process is None or pod.process.state is not JobState.RUNNING:
+            return
+        if self._counted != pod.attempt:
+            self._counted, self._rows, self._batches, self._seconds = pod.attempt, 0.0, 0, 0.0
+        capacity = PER_SLOT * min(self._slots_of(pod), self.useful)
+        rows = min(self.unread, capacity * (1 - _OVERHEAD))
+        self.unread -= rows
+        self.position += rows
+        self._rows += rows
+        self._batches += 1
+        self._seconds += _OVERHEAD + rows / capacity
+
+    def _loaded(self, job: JobView) -> JobView:
+        part = PartitionView(topic="events", partition=0, position=int(self.position), lag=int(self.unread))
+        source = InputView(uid=OperatorUid("events"), lag_records=int(self.unread), partitions=(part,))
+        chain = ChainView(
+            uid=ChainUid("counts"),
+            operators=(OperatorUid("counts"),),
+            batch=self._batches,
+            records_in=int(self._rows),
+            batches=self._batches,
+            batch_seconds=self._seconds,
+            inputs=(source,),
+        )
+        graph = {"parallelism": self.slots, "maxParallelism": self.partitions, "checkpointing": {"interval": "10s"}}
+        changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
+        return job.model_copy(update={**changes, "start_time": float(job.attempt)})
+
+    def _unscheduled(self, pod: DriverPod) -> DriverPod:
+        if self._slots_of(next(each for each in self.pods if each.attempt == pod.attempt)) <= self.room:
+            return pod
+        said = "0/1 nodes are available: 1 Insufficient cpu"
+        return replace(pod, phase=PodPhase.PENDING, started=None, reason="Unschedulable", message=said)
