@@ -257,6 +257,10 @@ def operation_of(method: str, target: str, copies: bool) -> str:
             return "UploadPartCopy" if copies else "UploadPart"
         return ("CopyObject" if copies else "PutObject") if in_bucket else "CreateBucket"
     if method == "GET":
+        if "uploadId" in query:
+            return "ListParts"
+        if "uploads" in query:
+            return "ListMultipartUploads"
         return "GetObject" if in_bucket else "ListObjectsV2"
     if method == "DELETE":
         return "AbortMultipartUpload" if "uploadId" in query else "DeleteObject"

@@ -5,7 +5,8 @@ a second try may find the object of the first. It is sent by a client that never
 unclear answers are remembered.
 
 A killed process may leave parts of an upload behind, which belong to no object and appear in no listing. Give the
-bucket a lifecycle rule that aborts incomplete multipart uploads after a day.
+bucket a lifecycle rule that aborts incomplete multipart uploads: after a day, or after two weeks if a file sink writes
+into the same bucket.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from streamjob.errors import StreamJobError
 from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.bucket_files import path_problem
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
 from streamjob.job.options import option, resolve_options
@@ -23,7 +24,7 @@ from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.file_systems import LocalPlace, Place
+from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.jdbc import JdbcSink
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
@@ -127,7 +128,7 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
                 f"sink {spec.name}: format {spec.format} cannot deliver exactly once",
                 f"say `delivery: at-least-once`, use {', '.join(sorted(EXACTLY_ONCE_FORMATS))} or your own sink",
             )
-        return FileSink(spec.format, _place(spec, options), spec.partition_by)
+        return _file_sink(spec, options)
     if spec.format == "console":
         return ConsoleSink(spec.name)
     if spec.format == "memory":
@@ -169,19 +170,21 @@ def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     return KafkaSink(spec.name, surroundings.spark)
 
 
-def _place(spec: SinkSpec, options: Mapping[str, str]) -> Place:
+def _file_sink(spec: SinkSpec, options: Mapping[str, str]) -> Sink:
     path = option(options, "path")
     if not path:
         raise UnusableSink(f"sink {spec.name}: has no path", "add `options: {path: …}`")
     parts = urlsplit(path)
     if path.startswith("/"):
-        return LocalPlace(Path(path))
+        return FileSink(spec.format, LocalPlace(Path(path)), spec.partition_by)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return LocalPlace(Path(unquote(parts.path)))
-    raise UnusableSink(
-        f"sink {spec.name}: exactly-once output cannot go to a path of the kind {parts.scheme}://",
-        "name a directory, which may be a mounted volume, or say `delivery: at-least-once`",
-    )
+        return FileSink(spec.format, LocalPlace(Path(unquote(parts.path))), spec.partition_by)
+    if (problem := path_problem(spec.format, path)) is not None:
+        raise UnusableSink(f"sink {spec.name}: {problem[0]}", problem[1])
+    # Imported here, since loading boto3 would delay a local job noticeably.
+    from streamjob_runtime.sinks.bucket.sink import BucketSink
+
+    return BucketSink(spec.name, spec.format, path, spec.partition_by)
 
 
 def _custom_sink(spec: SinkSpec, directory: Path) -> Sink:

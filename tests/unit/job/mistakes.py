@@ -354,10 +354,23 @@ OF_MEANING = {
         ),
         "use outputMode append",
     ),
-    "exactly-once into a bucket": (
-        job(sinks="{name: out, input: a, format: json, options: {path: 's3://bucket/x'}}"),
-        "sink 'out': delivers exactly-once, which takes a directory that can rename files, and not s3://bucket/x",
-        "name a directory, which may be a mounted volume, or say delivery: at-least-once",
+    "exactly-once into another kind of place": (
+        job(sinks="{name: out, input: a, format: json, options: {path: 'hdfs://host/x'}}"),
+        (
+            "sink 'out': delivers exactly-once, which takes a directory that can rename files or s3://bucket/path, and "
+            "not hdfs://host/x"
+        ),
+        "name a directory, which may be a mounted volume, name s3://bucket/path, or say delivery: at-least-once",
+    ),
+    "exactly-once into a bucket by Hadoop's name": (
+        job(sinks="{name: out, input: a, format: json, options: {path: 's3a://bucket/x'}}"),
+        "sink 'out': has the path s3a://bucket/x, with Hadoop's scheme",
+        "write it as s3://bucket/x",
+    ),
+    "an option that files in a bucket do not have": (
+        job(sinks="{name: out, input: a, format: json, options: {path: 's3://bucket/x', compresion: gzip}}"),
+        "sink 'out': has no option 'compresion' for json files in a bucket",
+        "did you mean 'compression'?",
     ),
     "exactly-once of what cannot": (
         job(sinks=jdbc(more=", delivery: exactly-once")),

@@ -16,9 +16,10 @@ from streamjob.job.options import MissingVariable, UnusableOptions
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink
 from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusablePlace, UnusableSink
-from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
+from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph, make_sink
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.memory import MemorySink
 
@@ -83,10 +84,26 @@ def test_exactly_once_is_refused_where_it_cannot_be_had(tmp_path: Path) -> None:
         built(tmp_path, "jdbc", delivery="exactly-once")
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/output", "hdfs://host/output", "file://elsewhere/output"])
+@pytest.mark.parametrize("path", ["hdfs://host/output", "file://elsewhere/output"])
 def test_exactly_once_output_to_a_place_of_unknown_kind_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(UnusableSink, match="sink report: exactly-once output cannot go to a path of the kind"):
+    with pytest.raises(UnusableSink, match=r"sink report: delivers exactly-once, which takes a directory .* and not"):
         built(tmp_path, "parquet", options={"path": path})
+
+
+def test_exactly_once_output_to_a_bucket_is_uploaded(tmp_path: Path) -> None:
+    spec = SinkSpec.model_validate(
+        {"name": "report", "input": "delays", "format": "json", "options": {"path": "s3://bucket/out"}}
+    )
+
+    sink, context = make_sink(spec, surroundings(tmp_path))
+
+    assert isinstance(sink, BucketSink)
+    assert sink.label == context.options["path"] == "s3://bucket/out"
+
+
+def test_a_format_that_cannot_go_to_a_bucket_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSink, match="sink report: delivers exactly-once orc files, which cannot go to a bucket"):
+        built(tmp_path, "orc", options={"path": "s3://bucket/out"}, delivery="exactly-once")
 
 
 def test_a_file_sink_needs_a_path(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job import bucket_files, delta, iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -58,9 +58,11 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
             yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
         path = option(sink.options, "path") or ""
         if sink.format in EXACTLY_ONCE_FORMATS and _ELSEWHERE.match(path):
-            what = f"delivers exactly-once, which takes a directory that can rename files, and not {path}"
-            fix = "name a directory, which may be a mounted volume, or say delivery: at-least-once"
-            yield Problem(where(sink), what, fix)
+            if (problem := bucket_files.path_problem(sink.format, path)) is not None:
+                yield Problem(where(sink), *problem)
+            else:
+                for what, fix in bucket_files.problems(sink.format, sink.options):
+                    yield Problem(where(sink), what, fix)
         read = inputs.get(sink.input)
         if isinstance(read, OperatorSpec) and read.output_mode != "append":
             what = (

@@ -1,0 +1,59 @@
+"""Records the commits that have begun, in the bucket: a missing upload is then known to be completed, not lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from streamjob.ids import CheckpointId, Key
+from streamjob.store.base import Store, StoreError
+from streamjob_runtime.sinks.bucket.layout import COMMITTED, record_key
+
+_KEPT = 1000
+_DELETED_AT_ONCE = 100
+
+
+class CommitRecords:
+    """An object for each checkpoint, created when all of its uploads are known to exist, before the first completion.
+
+    The newest 1,000 or somewhat more are kept. Only the newest completion is committed again; the others serve a
+    superseded process that wakes up, and a job that returns to a former location.
+
+    Args:
+        objects: the objects below the sink's path.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, objects: Store, clock: Callable[[], float]) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._known: list[Key] | None = None
+        """Oldest first; None until the first record, which lists the existing ones."""
+
+    def covers(self, checkpoint: CheckpointId, batches: Sequence[str]) -> bool:
+        """Return whether a commit of these batches has begun; all of their uploads existed then. Raises StoreError."""
+        for each in self._objects.list(COMMITTED):
+            if is_record_of(each.key, checkpoint, batches[0]):
+                content = json.loads(self._objects.get(each.key))
+                if set(batches) <= set(content["batches"]):
+                    return True
+        return False
+
+    def add(self, checkpoint: CheckpointId, batches: Sequence[str]) -> None:
+        """Record that all uploads of these batches exist and are about to be completed. Raises StoreError."""
+        if self._known is None:
+            self._known = [each.key for each in self._objects.list(COMMITTED)]
+        key = record_key(self._clock(), checkpoint, batches[0])
+        content = {"formatVersion": 1, "checkpoint": checkpoint, "batches": list(batches)}
+        self._objects.put(key, json.dumps(content).encode())
+        self._known.append(key)
+        if len(self._known) >= _KEPT + _DELETED_AT_ONCE:
+            with suppress(StoreError):
+                self._objects.delete(self._known[:_DELETED_AT_ONCE])
+                del self._known[:_DELETED_AT_ONCE]
+
+
+def is_record_of(key: str, checkpoint: CheckpointId, first_batch: str) -> bool:
+    """Return whether a key is that of a record of the commit."""
+    return key.endswith(f"-{checkpoint}-{first_batch}")
