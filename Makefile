@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos e2e e2e-all test test-all test-long ui browser lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long ui browser lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,10 +87,13 @@ ui: ## Build the web page of jobs from ui/; needs Node and npm
 browser: $(READY) ## Install Playwright for the tests of the web page, which also need the command chromium
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.browser.lock
 
+dist: $(READY) ## Build packages, chart, images, bills of materials and checksums into dist/ (ARGS="--help")
+	$(BIN)/python -m release $(ARGS)
+
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m mypy runtime operator tests $(wildcard bench e2e)
+	$(BIN)/python -m mypy runtime operator tests $(wildcard bench e2e release)
 	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
 	$(BIN)/lint-imports
 
@@ -105,6 +108,8 @@ lock: $(READY) ## Rewrite the lock with the newest versions that pyproject.toml 
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.browser.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock
+	$(BIN)/uv pip compile release/requirements.in --python-version 3.11 --universal \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o release/requirements.lock
 
 clean: ## Remove what the other targets made, .venv included
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse ui/node_modules

@@ -66,8 +66,8 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert found == []
 
 
-def test_the_repository_needs_no_hosting_service() -> None:
-    assert not (ROOT / ".github").exists()
+def test_a_hosting_service_publishes_releases_and_is_needed_for_nothing_else() -> None:
+    assert [each.name for each in (ROOT / ".github").rglob("*") if each.is_file()] == ["release.yml"]
 
 
 def test_what_continuous_integration_runs_can_be_executed() -> None:

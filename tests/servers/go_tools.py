@@ -1,4 +1,4 @@
-"""Programs for tests that come as Go modules: Helm, and the Lua that Argo CD runs.
+"""Programs for tests that come as Go modules: Helm, actionlint, and the Lua that Argo CD runs.
 
 A program is taken from the environment variable that names it, from the PATH, or from a cache, into which `go install`
 builds it once: seconds for Lua, some minutes for Helm. With `CI=true` it is required.
@@ -76,6 +76,9 @@ class GoTool:
 
 
 HELM = GoTool(name="helm", package="helm.sh/helm/v4/cmd/helm", version="v4.3.1", variable="HELM")
+ACTIONLINT = GoTool(
+    name="actionlint", package="github.com/rhysd/actionlint/cmd/actionlint", version="v1.7.7", variable="ACTIONLINT"
+)
 LUA = GoTool(name="glua", package="github.com/yuin/gopher-lua/cmd/glua", version="v1.1.2", variable="GLUA")
 
 

@@ -1,0 +1,1 @@
+"""Builds what a release consists of: packages, chart, images, bills of materials and checksums (`make dist`)."""
