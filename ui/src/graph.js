@@ -5,7 +5,7 @@ import { layout } from "./layout.js";
 
 export const CHAIN_WIDTH = 228;
 export const END_WIDTH = 196;
-const LABEL = { width: 84, height: 36 };
+const LABEL = { width: 96, height: 36 };
 const HEAD = 78;
 const LINE = 18;
 const MOST_OPERATORS = 4;

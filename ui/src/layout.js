@@ -143,13 +143,14 @@ function crossings(layers) {
 /** Move nodes towards their neighbours without changing the order in a layer. */
 function straighten(layers, between) {
   for (const layer of layers) spread(layer, layer.map(() => 0), between);
-  for (let sweep = 0; sweep < 2 * SWEEPS; sweep += 1) {
+  for (let sweep = 0; sweep < 3 * SWEEPS; sweep += 1) {
     const forward = sweep % 2 === 0;
+    const closer = sweep < 2 * SWEEPS ? 0.93 : 1; // towards the middle, so that no room is left empty
     for (const layer of forward ? layers : [...layers].reverse()) {
       const wanted = layer.map((node) => {
         const [one, other] = forward ? [node.before, node.after] : [node.after, node.before];
         const seen = sweep >= SWEEPS ? [...node.before, ...node.after] : one.length ? one : other;
-        return seen.length ? mean(seen.map((each) => each.at)) : node.at;
+        return closer * (seen.length ? mean(seen.map((each) => each.at)) : node.at);
       });
       spread(layer, wanted, between);
     }

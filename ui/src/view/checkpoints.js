@@ -66,7 +66,7 @@ function Timeline({ history, chosen, choose, now }) {
       <line class="ground" x1="0" x2=${width} y1=${HEIGHT + 0.5} y2=${HEIGHT + 0.5} />
       ${bars.map((each, i) => {
         const x = width - (bars.length - i) * STEP;
-        const height = Math.max(3, (lasted(each, now) / longest) * (HEIGHT - 6));
+        const height = Math.max(3, (lasted(each, now) / longest) * (HEIGHT - 14));
         return html`<g key=${each.id} class=${`bar-of ${toneOf(each)} ${each.id === chosen ? "chosen" : ""}`} onClick=${() => choose(each.id)}>
           <title>${sentence(each, now)}</title>
           <rect class="touch" x=${x} y="0" width=${STEP} height=${HEIGHT + 4} />
@@ -76,7 +76,7 @@ function Timeline({ history, chosen, choose, now }) {
       })}
     </svg>
   </div>
-  <p class="timekey"><span>older</span><span class="keys">${["completed", "savepoint", "failed"].map((name) => html`<span key=${name}><i class=${name}></i>${name === "completed" ? "checkpoint" : name}</span>`)}</span><span>newest</span></p>`;
+  <p class="timekey"><span>${clockTime(bars[0].trigger_timestamp / 1000, now)}</span><span class="keys">${["completed", "savepoint", "failed"].map((name) => html`<span key=${name}><i class=${name}></i>${name === "completed" ? "checkpoint" : name}</span>`)}</span><span>${clockTime(bars.at(-1).trigger_timestamp / 1000, now)}</span></p>`;
 }
 
 /** When each chain did what, in one checkpoint. */
@@ -140,7 +140,7 @@ function Retained({ history, last, job, now }) {
     kept.unshift({ id: last.id, is_savepoint: last.kind === "SAVEPOINT", trigger_timestamp: last.triggered * 1000, state_size: last.stateSize, external_path: last.path });
   }
   if (!kept.length) return null;
-  return html`<details class="retained"><summary>Restore from one of ${plural(kept.length, "snapshot")}</summary>
+  return html`<details class="retained"><summary>${plural(kept.length, "retained snapshot")} and how to restore ${kept.length === 1 ? "it" : "them"}</summary>
     <ul>${kept.map((each) => {
       const command = `streamjob run job.yaml --from ${quoted(each.external_path)}`;
       return html`<li key=${each.id}><p><b>${kindOf(each)} ${each.id}</b> <span class="muted">${ago(now - each.trigger_timestamp / 1000)} · ${size(each.state_size)}</span> <${Copy} text=${command} what=${`the command that restores ${each.id}`} label="Copy command" /></p><code>${command}</code></li>`;

@@ -10,14 +10,22 @@ const LEAST_SCALE = 0.62;
 export function GraphPanel({ doc, now, chosen, choose }) {
   const frame = useRef(null);
   const [width, setWidth] = useState(0);
+  const [whole, setWhole] = useState(false);
+  const [fits, setFits] = useState(true);
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);
+  const trouble = doc.diagnosis?.reasons?.find((each) => each.chain)?.chain ?? null;
+  const wanted = chosen ?? trouble;
+  useEffect(() => {
+    // What is wrong must be in sight, however large the graph.
+    if (wanted !== null && !fits && !whole) show(frame.current, wanted);
+  }, [wanted, fits, whole, width > 0]);
   return html`<section class="panel" aria-label="Graph">
-    <div class="bar"><h2>Graph</h2><${Legend} /></div>
-    <div class="frame" ref=${frame}>${width > 0 && html`<${Picture} doc=${doc} now=${now} width=${width} chosen=${chosen} choose=${choose} />`}</div>
+    <div class="bar"><h2>Graph</h2>${!fits && html`<button type="button" class="plain" aria-pressed=${whole ? "true" : "false"} onClick=${() => setWhole(!whole)}>${whole ? "Readable size" : "Show all of it"}</button>`}<${Legend} /></div>
+    <div class="frame" ref=${frame}>${width > 0 && html`<${Picture} doc=${doc} now=${now} width=${width} whole=${whole} setFits=${setFits} chosen=${chosen} choose=${choose} />`}</div>
     ${doc.job.chains.length > 0 && html`<details class="astable"><summary>The graph as a table</summary><${Table} doc=${doc} now=${now} choose=${choose} /></details>`}
   </section>`;
 }
@@ -45,13 +53,24 @@ function Pattern({ tone, width, height, x = 0, y = 0 }) {
   return html`<path class=${`pattern ${tone}`} d=${path} />`;
 }
 
-function Picture({ doc, now, width, chosen, choose }) {
+function show(frame, uid) {
+  const node = [...frame.querySelectorAll(".chain")].find((each) => each.dataset.uid === uid);
+  if (!node) return;
+  const [outer, inner] = [frame.getBoundingClientRect(), node.getBoundingClientRect()];
+  const left = frame.scrollLeft + inner.left - outer.left - (outer.width - inner.width) / 2;
+  const top = frame.scrollTop + inner.top - outer.top - (outer.height - inner.height) / 2;
+  frame.scrollTo({ left, top });
+}
+
+function Picture({ doc, now, width, whole, setFits, chosen, choose }) {
   const narrow = width < 640;
   const graph = graphOf(doc.job);
-  if (!graph.nodes.length) return html`<p class="empty">The job’s graph is not known yet.</p>`;
   const direction = narrow ? "TB" : "LR";
-  const places = place(graph, direction);
-  const scale = Math.min(1, Math.max(LEAST_SCALE, width / places.width));
+  const places = graph.nodes.length ? place(graph, direction) : null;
+  const least = places ? width / places.width : 1;
+  useEffect(() => setFits(least >= LEAST_SCALE), [least >= LEAST_SCALE]);
+  if (!graph.nodes.length) return html`<p class="empty">The job’s graph is not known yet.</p>`;
+  const scale = Math.min(1, whole ? least : Math.max(LEAST_SCALE, least));
   const label = `${plural(doc.job.chains.length, "chain")}, ${plural(doc.job.channels.length, "channel")}, ${plural(doc.job.sinks.length, "sink")}`;
   return html`<svg class="graph" role="group" aria-label=${`Graph of the job: ${label}`} width=${places.width * scale} height=${places.height * scale} viewBox=${`0 0 ${places.width} ${places.height}`}>
     <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path class="arrow" d="M0,0.5L7.5,4L0,7.5Z" /></marker></defs>
@@ -78,13 +97,13 @@ function Channel({ edge, at, direction }) {
     (channel.workSeconds !== null && channel.workSeconds !== undefined ? `, ${duration(channel.workSeconds)} of work for the reader` : "") +
     (channel.feedback ? ", closes a loop" : "");
   return html`<g><title>${title}</title>${path}
-    <g transform=${`translate(${(at.x - 40).toFixed(1)},${(at.y - 16).toFixed(1)})`}>
-      <rect class="plate" width="80" height="32" rx="4" />
-      <rect class="trough" x="6" y="5" width="34" height="8" rx="2" />
-      <rect class=${`gauge ${tone}`} x="6" y="5" width=${Math.max(full > 0 ? 1 : 0, 34 * full)} height="8" rx="2" />
-      <${Pattern} tone=${tone} x=${6} y=${5} width=${34 * full} height=${8} />
-      <text class="small" x="74" y="12.5" text-anchor="end">${percent(channel.fill)}</text>
-      <text class="small muted" x="40" y="26" text-anchor="middle">${clip(lag, 15)}</text>
+    <g transform=${`translate(${(at.x - 46).toFixed(1)},${(at.y - 16).toFixed(1)})`}>
+      <rect class="plate" width="92" height="32" rx="4" />
+      <rect class="trough" x="7" y="5" width="42" height="8" rx="2" />
+      <rect class=${`gauge ${tone}`} x="7" y="5" width=${Math.max(full > 0 ? 1 : 0, 42 * full)} height="8" rx="2" />
+      <${Pattern} tone=${tone} x=${7} y=${5} width=${42 * full} height=${8} />
+      <text class="small" x="85" y="12.5" text-anchor="end">${percent(channel.fill)}</text>
+      <text class="small muted" x="46" y="26" text-anchor="middle">${clip(lag, 15)}</text>
     </g></g>`;
 }
 
@@ -116,7 +135,7 @@ function Chain({ node, doc, chosen, choose }) {
   };
   const figures = new Map((chain.operatorFigures ?? []).map((each) => [each.uid, each]));
   const state = waits(chain) ? `waits ${percent(chain.backpressured)}` : chain.finished ? "finished" : chain.batch < 0 ? "no batch yet" : `batch ${compact(chain.batch)} · ${ms(chain.lastBatchMs)}`;
-  return html`<g class=${`chain ${tone} ${waits(chain) ? "waits" : ""} ${chosen ? "chosen" : ""}`} role="button" tabindex="0" aria-label=${words(doc, chain)} aria-pressed=${chosen ? "true" : "false"}
+  return html`<g class=${`chain ${tone} ${waits(chain) ? "waits" : ""} ${chosen ? "chosen" : ""}`} role="button" tabindex="0" data-uid=${node.uid} aria-label=${words(doc, chain)} aria-pressed=${chosen ? "true" : "false"}
       onClick=${() => choose(node.uid)} onKeyDown=${press}>
     <title>${chain.uid}</title>
     <rect class="box" width=${width} height=${height} rx="6" />

@@ -13,6 +13,8 @@ export function Headline({ live, picture, now, choose }) {
   const { job } = doc;
   const [word, tone] = stateOf(job.state);
   const diagnosis = doc.diagnosis ?? ownDiagnosis(job);
+  const known = (uid) => job.chains.some((chain) => chain.uid === uid);
+  const first = (diagnosis.reasons ?? []).find((each) => each.sentence === diagnosis.sentence);
   const severity = SIGNS[diagnosis.severity] ? diagnosis.severity : "attention";
   return html`<header class=${`headline ${severity}`}>
     <div class="title">
@@ -23,8 +25,9 @@ export function Headline({ live, picture, now, choose }) {
     <div class="verdict">
       <span class="sign" aria-hidden="true">${SIGNS[severity]}</span>
       <p aria-live="polite" class="sentence">${diagnosis.sentence}</p>
+      ${known(first?.chain) && html`<${ToChain} uid=${first.chain} choose=${choose} />`}
     </div>
-    <${Reasons} diagnosis=${diagnosis} chains=${job.chains} choose=${choose} />
+    <${Reasons} diagnosis=${diagnosis} known=${known} choose=${choose} />
     ${job.failure && !["RUNNING", "FINISHING"].includes(job.state) && html`<${Failure} text=${job.failure} />`}
     <div class="foot">
       <${Facts} job=${job} now=${now} />
@@ -38,15 +41,13 @@ function Link({ picture }) {
   return html`<span class=${`link ${picture.link}`}>${words[picture.link]}${picture.write ? null : html`<span class="scope">read-only</span>`}</span>`;
 }
 
-function Reasons({ diagnosis, chains, choose }) {
+const ToChain = ({ uid, choose }) => html`<button type="button" class="plain tochain" aria-label=${`Show chain ${uid}`} onClick=${() => choose(uid)}>Show chain</button>`;
+
+function Reasons({ diagnosis, known, choose }) {
   const others = (diagnosis.reasons ?? []).filter((each) => each.sentence !== diagnosis.sentence);
-  const known = (uid) => chains.some((chain) => chain.uid === uid);
-  const first = (diagnosis.reasons ?? []).find((each) => each.sentence === diagnosis.sentence);
-  const link = (uid) => html`<button type="button" class="plain" onClick=${() => choose(uid)}>Show chain ${uid}</button>`;
-  if (!others.length && !(first?.chain && known(first.chain))) return null;
+  if (!others.length) return null;
   return html`<ul class="reasons">
-    ${first?.chain && known(first.chain) && html`<li>${link(first.chain)}</li>`}
-    ${others.map((each) => html`<li class=${each.severity ?? ""}>${each.sentence} ${each.chain && known(each.chain) && link(each.chain)}</li>`)}
+    ${others.map((each) => html`<li class=${each.severity ?? ""}>${each.sentence} ${known(each.chain) && html`<${ToChain} uid=${each.chain} choose=${choose} />`}</li>`)}
   </ul>`;
 }
 

@@ -32,7 +32,7 @@ function Lag({ doc, of, now }) {
   const sources = doc.job.chains.flatMap(sourcesOf);
   const ended = sources.length > 0 && sources.every((input) => input.ended);
   const under = ended ? "all input has ended" : known ? plural(records, "row not read yet", "rows not read yet") : "the sources do not say how much is unread";
-  return html`<${Tile} name="Lag" value=${bySeconds || seconds !== null ? age(seconds) : compact(records)} unit=${!bySeconds && seconds === null && known ? "rows" : ""} under=${under}>
+  return html`<${Tile} name="Lag" value=${bySeconds || (seconds ?? null) !== null ? (seconds < 1 && seconds !== null ? "under 1 s" : age(seconds)) : compact(records)} unit=${!bySeconds && (seconds ?? null) === null && known ? "rows" : ""} under=${under}>
     <${Sparkline} label="Lag" now=${now} points=${bySeconds ? inSeconds : of("lagRecords")} show=${bySeconds ? duration : compact} />
   <//>`;
 }
