@@ -189,6 +189,7 @@ function lined(chain, point) {
   const turned = chain[0].rank > chain.at(-1).rank;
   const [enter, leave] = turned ? ["end", "start"] : ["start", "end"];
   chain.forEach((node, i) => {
+    if (node.thread && node.start === node.end) return; // an empty layer: the line runs through without a bend
     if (i) points.push(point(edgeOf(node, enter), node.at));
     if (i < chain.length - 1) points.push(point(edgeOf(node, leave), node.at));
   });

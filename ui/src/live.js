@@ -1,6 +1,7 @@
 // Follows the job: a session, the past, then the stream; and keeps the last picture while the driver is away.
 
 import { Away, Refused } from "./api.js";
+import { TERMINAL } from "./derive.js";
 import { merge } from "./patch.js";
 import { remember, remembered, takeCode } from "./session.js";
 import { eventsOf } from "./sse.js";
@@ -111,6 +112,11 @@ export class Live {
 
   #away(problem) {
     const { picture } = this;
+    if (picture.link === "over") return;
+    if (TERMINAL.has(picture.doc?.job.state)) {
+      picture.link = "over"; // a driver ends with its job
+      return this.changed();
+    }
     if (picture.link !== "away") picture.awaySince = Date.now();
     Object.assign(picture, { link: "away", problem });
     this.changed();
@@ -183,7 +189,7 @@ export class Live {
         } else if (event === "bye") {
           this.picture.link = "over";
           this.changed();
-          return "over";
+          return "ended"; // another driver may follow at the same address
         } else if (event === "job") {
           this.#document(JSON.parse(data));
         } else if (event === "patch" && this.picture.doc !== null) {
@@ -204,6 +210,7 @@ export class Live {
   async #poll(run, why) {
     const tries = why ? 15 : Infinity;
     for (let i = 0; i < tries; i += 1) {
+      if (i % 5 === 4) await this.#past();
       const job = await this.api.get("v1/job?include=checkpoints,checkpointing");
       const diagnosis = await this.#optional("v1/diagnosis");
       if (run !== this.run) return false;

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from streamjob_runtime.control.api.pages import FILES as UI
+from streamjob_runtime.control.api.pages import HEADERS as OWN
 
-import streamjob_runtime
+HEADERS = {**OWN, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
-UI = Path(streamjob_runtime.__file__).parent / "control" / "ui"
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+__all__ = ["HEADERS", "UI"]

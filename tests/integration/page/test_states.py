@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.integration.page.browser import chromium, tab
-from tests.integration.page.served import Driver, PageServer, page_server
+from tests.integration.page.browser import tab
+from tests.integration.page.served import Driver, PageServer
 from tests.integration.page.states import HOSTILE, STATES
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages() -> Iterator[PageServer]:
-    with page_server() as found:
-        yield found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { TERMINAL } from "../derive.js";
 import { ABSENT, ago, clip, clockTime, count, duration, ms, plural, size } from "../format.js";
 import { html } from "../html.js";
 import { Copy } from "./copy.js";
@@ -27,7 +28,7 @@ export function Checkpoints({ picture, now }) {
   return html`<section class="panel" aria-label="Checkpoints">
     <div class="bar"><h2>Checkpoints</h2><p class="counts">${count(statistics.counts.completed)} completed, <span class=${statistics.counts.failed ? "bad" : ""}>${count(statistics.counts.failed)} failed</span>, ${count(statistics.counts.in_progress)} in progress</p></div>
     ${history.length === 0
-      ? html`<p class="empty">${doc.job.state === "RUNNING" ? "The first checkpoint has not started yet." : "There was no checkpoint in this process."}</p>`
+      ? html`<p class="empty">${TERMINAL.has(doc.job.state) ? "There was no checkpoint in this process." : "The first checkpoint has not started yet."}</p>`
       : html`<${Timeline} history=${history} chosen=${current.id} choose=${setChosen} now=${now} /><${Parts} entry=${full} chains=${doc.job.chains} now=${now} />`}
     <${Summary} statistics=${statistics} now=${now} />
     <${Retained} history=${history} last=${last} job=${doc.job} now=${now} />

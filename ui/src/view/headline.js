@@ -1,11 +1,10 @@
-import { useState } from "preact/hooks";
 import { TERMINAL, ownDiagnosis, stateOf } from "../derive.js";
-import { clockTime, dateTime, duration, plural } from "../format.js";
+import { age, dateTime, plural } from "../format.js";
 import { html } from "../html.js";
 import { Actions } from "./actions.js";
 import { Copy } from "./copy.js";
 
-const SIGNS = { ok: "✓", attention: "!", critical: "✕" };
+const SIGNS = { ok: "✓", attention: "!", critical: "✕", underway: "…" };
 
 /** State, name, and one sentence about how the job is. */
 export function Headline({ live, picture, now, choose }) {
@@ -15,7 +14,8 @@ export function Headline({ live, picture, now, choose }) {
   const diagnosis = doc.diagnosis ?? ownDiagnosis(job);
   const known = (uid) => job.chains.some((chain) => chain.uid === uid);
   const first = (diagnosis.reasons ?? []).find((each) => each.sentence === diagnosis.sentence);
-  const severity = SIGNS[diagnosis.severity] ? diagnosis.severity : "attention";
+  const given = SIGNS[diagnosis.severity] ? diagnosis.severity : "attention";
+  const severity = given === "ok" && tone === "busy" ? "underway" : given;
   return html`<header class=${`headline ${severity}`}>
     <div class="title">
       <span class=${`state ${tone}`}>${word}</span>
@@ -61,8 +61,8 @@ function Facts({ job, now }) {
   const restored = job.restoredFrom;
   const since = job.stateSince ?? null;
   return html`<dl class="facts">
-    ${since !== null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${duration(Math.max(0, now - since))}</dd></div>`}
-    <div><dt>Up</dt><dd title=${`since ${dateTime(job.startTime)}`}>${duration(TERMINAL.has(job.state) ? job.uptime : now - job.startTime)}</dd></div>
+    ${since !== null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${age(Math.max(0, now - since))}</dd></div>`}
+    <div><dt>Up</dt><dd title=${`since ${dateTime(job.startTime)}`}>${age(TERMINAL.has(job.state) ? job.uptime : now - job.startTime)}</dd></div>
     <div><dt>Restarts</dt><dd>${job.restarts}</dd></div>
     <div><dt>Attempt</dt><dd>${job.attempt}</dd></div>
     <div><dt>Epoch</dt><dd>${job.epoch ?? "not claimed yet"}</dd></div>

@@ -22,7 +22,7 @@ export function Page({ live, picture }) {
     if (doc) document.title = `${doc.job.name} · ${doc.job.state.toLowerCase()}`;
   }, [doc?.job.name, doc?.job.state]);
   if (!doc) {
-    if (link === "signed-out") return html`<main class="alone"><${SignIn} live=${live} problem=${picture.problem} /></main>`;
+    if (link === "signed-out") return html`<main class="alone"><${SignIn} live=${live} problem=${picture.problem} alone /></main>`;
     return html`<main class="alone"><p class="before" role="status">
       ${link === "away" ? `${picture.problem} Trying again …` : "Opening the job’s page …"}</p></main>`;
   }

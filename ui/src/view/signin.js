@@ -2,14 +2,15 @@ import { useState } from "preact/hooks";
 import { html } from "../html.js";
 
 /** Asks for a session. */
-export function SignIn({ live, problem }) {
+export function SignIn({ live, problem, alone }) {
   const [token, setToken] = useState("");
   const enter = (event) => {
     event.preventDefault();
     if (token.trim()) live.signIn(token.trim());
   };
   return html`<section class="signin" aria-label="Session">
-    ${problem ? html`<p role="alert"><strong>${problem}</strong></p>` : html`<h1>This page needs a session</h1>`}
+    ${alone && html`<h1>This page needs a session</h1>`}
+    ${problem && html`<p role="alert"><strong>${problem}</strong></p>`}
     <p>Run <code>streamjob ui</code> to open the page with a new session, or enter the job’s token.</p>
     <form onSubmit=${enter}>
       <label for="token">Token</label>
