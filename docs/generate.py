@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
 from streamjob.job.iceberg import IcebergOptions
+from streamjob.job.job_tests import JobTestSpec, StepSpec
 from streamjob.job.kafka import KafkaSourceFields
 from streamjob.job.kafka_sink import KafkaSinkFields
 from streamjob.job.postgresql import PostgresqlOptions
@@ -41,8 +42,10 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`sinks[].options` of `format: iceberg`", IcebergOptions),
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
     ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),
+    ("`tests`", JobTestSpec),
+    ("`tests[].steps`", StepSpec),
 )
-_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy", "columns"})
+_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy", "columns", "steps"})
 _HEAD = """\
 # The job file
 
@@ -112,6 +115,12 @@ the first file, too. Later files override earlier ones, `--set` overrides all fi
 Paths in an overlay are relative to the first file, which may also be a SQL file, a Python file or a `StreamJob`. On a
 cluster, overlays of a `StreamJob` are made by [kustomize](../how-to/deploy-with-gitops.md). The command
 `streamjob convert --to yaml` prints the merged job.
+
+## Tests
+
+`tests` is a list next to `sources` and `sinks`, or the only field of a file `job.tests.yaml` next to `job.yaml`,
+`job.sql` or `job.py`. `streamjob test job.yaml` [runs them](../how-to/test-a-job.md); nothing else depends on them. A
+`StreamJob` has its tests in a file next to it.
 
 ## In Python
 

@@ -17,6 +17,8 @@ from streamjob.job.checks import Subject
 from streamjob.job.checks.subject import where
 from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
+from streamjob.job.job_tests import FIELD as TESTS
+from streamjob.job.job_tests import JobTestSpec, read_tests, unknown_parts
 from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
 from streamjob.job.origins import Origins, Place
 from streamjob.job.problem import Problem, by_part
@@ -43,6 +45,7 @@ class LoadedJob:
         origin: the file as the user named it.
         functions: functions of sources and operators in Python, by uid.
         namespace: the namespace in a resource file; otherwise None.
+        tests: the tests in its file.
     """
 
     spec: JobSpec
@@ -50,6 +53,7 @@ class LoadedJob:
     origin: str
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
+    tests: tuple[JobTestSpec, ...] = ()
 
     def resolve(self, part: SourceSpec | OperatorSpec) -> Function:
         """Return the function of a source or operator; the first call imports its module.
@@ -162,7 +166,8 @@ def _checked(
     problems += [_placed(each, origins.of(reading.paths.get(each, ()))) for each in reading.problems]
     if reading.spec is None:
         raise InvalidJob(origin, _sorted(problems))
-    loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace)
+    tests = read_tests(source.tests)
+    loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace, tests.tests)
     complete = reading.complete and source.complete
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread | source.unread, complete)
     # A field that a part seems to lack may be among its fields that could not be read.
@@ -171,6 +176,9 @@ def _checked(
     if environ is not None:
         found += loaded.missing_variables(environ)
     problems += [_placed(each, origins.about(each.where)) for each in found]
+    problems += tests.problems
+    if complete:
+        problems += unknown_parts(tests.tests, reading.spec)
     if problems:
         raise InvalidJob(origin, _sorted(problems))
     return loaded
@@ -203,6 +211,7 @@ class _Content:
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
     is_resource: bool = False
+    tests: Any = None
     problems: Sequence[Problem] = ()
     broken: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
@@ -231,7 +240,10 @@ def _read_yaml(file: Path, origin: str) -> _Content:
     (document,) = candidates
     if not isinstance(document, dict):
         raise InvalidJob(origin, read_spec(document).problems)
-    return _resource(document, origin) if document in resources else _Content(document)
+    if document in resources:
+        return _resource(document, origin)
+    rest = {key: value for key, value in document.items() if key != TESTS}
+    return _Content(rest, tests=document.get(TESTS))
 
 
 def _resource(document: dict[str, Any], origin: str) -> _Content:

@@ -23,6 +23,7 @@ from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import Attempt, ChainUid, TriggerId
 from streamjob.job.dsl import Handle, Job
 from streamjob.job.load import LoadedJob, load_dsl, load_job
+from streamjob.job.options import missing_names, substitute
 from streamjob.job.plan import plan
 from streamjob.job.spec import SourceSpec
 from streamjob.job.suggest import did_you_mean
@@ -102,9 +103,8 @@ class JobTest:
         self._parser = _parser(session.spark)
         self._loaded = _loaded(job, overrides, variables, self._parser)
         self._spark = session.spark.newSession()
-        for key, value in self._loaded.spark_conf().items():
-            if self._spark.conf.isModifiable(key):
-                self._spark.conf.set(key, value)
+        for key, value in changeable_conf(self._loaded, self._spark).items():
+            self._spark.conf.set(key, value)
         self._zone = ZoneInfo(str(self._spark.conf.get("spark.sql.session.timeZone")))
         self._files = session.files
         self._directory = directory
@@ -128,6 +128,11 @@ class JobTest:
     def name(self) -> str:
         """The job's name."""
         return self._loaded.spec.name
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The names of its sinks."""
+        return tuple(self._collected)
 
     def feed(self, source: str | Handle, rows: Sequence[Any]) -> None:
         """Give a source rows. All rows that it is given until the next step are one batch.
@@ -551,6 +556,21 @@ class _Life:
             self._code = self._runner.run()
         except BaseException as error:
             self._error = error
+
+
+def changeable_conf(loaded: LoadedJob, spark: SparkSession | None = None) -> dict[str, str]:
+    """Return a job's `sparkConf`, without values from environment variables that are not set.
+
+    Args:
+        loaded: the job.
+        spark: a running session; then only settings that it can change.
+    """
+    values = {key: value for key, value in loaded.spec.spark_conf.items() if not any(missing_names(value, os.environ))}
+    return {
+        key: substitute(value, os.environ)
+        for key, value in values.items()
+        if spark is None or spark.conf.isModifiable(key)
+    }
 
 
 def _loaded(

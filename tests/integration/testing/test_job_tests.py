@@ -26,12 +26,18 @@ UnderTest = Callable[..., JobTest]
 def counts(*, chain: bool = True) -> Job:
     """Return a job that counts clicks in windows of a minute; `chain=False` puts a channel before the windows."""
     job = Job("counts")
-    clicks = job.source("clicks", format="kafka", options=KAFKA, watermark=("timestamp", "10s"))
+    clicks = job.source(
+        "clicks",
+        format="kafka",
+        options=KAFKA,
+        columns=["CAST(value AS STRING) AS user", "timestamp AS at"],
+        watermark=("at", "10s"),
+    )
     parsed = job.sql(
         "parsed",
         inputs=[clicks],
         chain=chain,
-        sql="SELECT CAST(value AS STRING) AS user, timestamp AS at FROM clicks",
+        sql="SELECT user, at FROM clicks",
     )
     per_minute = job.sql(
         "per_minute",

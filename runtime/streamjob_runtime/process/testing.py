@@ -1,0 +1,62 @@
+"""Behind `streamjob test`: starts a Spark, and runs the tests of a job on it."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamjob.job.job_tests import JobTestSpec
+from streamjob.job.load import LoadedJob
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.job_files import JobFiles
+from streamjob_runtime.spark.session import SessionSettings
+from streamjob_runtime.testing.file_tests import Result, run_tests
+from streamjob_runtime.testing.job_test import Session, changeable_conf
+
+_SLOTS = 2
+
+
+@contextmanager
+def session_for(loaded: LoadedJob) -> Iterator[tuple[Session, Path]]:
+    """Yield a Spark with the settings of a job, and a directory for its files; both end with the context.
+
+    It needs no connectors: the job reads and writes nothing outside of the directory.
+
+    Raises:
+        NoJava: no suitable Java was found.
+        SparkDoesNotStart: Java does not start, or Spark refuses the job's settings.
+    """
+    # The jobs' errors are part of the results; a killed job is no news.
+    for name in ("py4j", "streamjob"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    with tempfile.TemporaryDirectory(prefix="streamjob-test-") as scratch:
+        root = Path(scratch)
+        settings = SessionSettings(
+            name=f"test {loaded.spec.name}",
+            parallelism=_SLOTS,
+            max_parallelism=_SLOTS,
+            workdir=root / "spark",
+            conf=changeable_conf(loaded),
+            python_path=(loaded.directory,),
+            root=root,
+        )
+        spark = SparkHolder(settings, root / "spark.log")
+        try:
+            yield Session(spark.session(_SLOTS), JobFiles(root)), root
+        finally:
+            spark.stop()
+
+
+def run_job_tests(loaded: LoadedJob, tests: Sequence[JobTestSpec], *, kills: bool) -> Iterator[Result]:
+    """Run tests of a job, on a Spark of their own; yield each result as it comes.
+
+    Args:
+        loaded: the job.
+        tests: its tests.
+        kills: kill and restore the job in every step.
+    """
+    with session_for(loaded) as (session, directory):
+        yield from run_tests(loaded, tests, session, directory, kills=kills)

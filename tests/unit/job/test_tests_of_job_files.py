@@ -1,0 +1,90 @@
+"""`tests:` of a job file: how they are read, and which mistakes are found without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.job.job_tests import file_beside, read_tests, read_tests_file
+from streamjob.job.load import load_job
+
+JOB: dict[str, Any] = {
+    "name": "copies",
+    "sources": [{"name": "rows", "format": "json", "schema": "n INT", "options": {"path": "rows"}}],
+    "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": "out"}}],
+}
+TEST: dict[str, Any] = {"name": "it copies", "given": {"rows": [{"n": 1}]}, "expect": {"out": [{"n": 1}]}}
+
+
+def write(file: Path, data: Any) -> Path:
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    return file
+
+
+def test_a_test_without_steps_has_one(tmp_path: Path) -> None:
+    loaded = load_job(write(tmp_path / "job.yaml", {**JOB, "tests": [TEST]}))
+
+    (test,) = loaded.tests
+    (step,) = test.all_steps()
+    assert (test.name, test.finish, dict(step.given)) == ("it copies", True, {"rows": ({"n": 1},)})
+
+
+def test_a_job_is_the_same_with_and_without_its_tests(tmp_path: Path) -> None:
+    with_tests = load_job(write(tmp_path / "one.yaml", {**JOB, "tests": [TEST]}))
+    without = load_job(write(tmp_path / "other.yaml", JOB))
+
+    assert with_tests.spec == without.spec
+
+
+def test_names_that_the_job_does_not_have_are_problems_of_the_file(tmp_path: Path) -> None:
+    tests = [{**TEST, "given": {"row": []}}, {**TEST, "name": "other", "expect": {"output": []}}]
+
+    with pytest.raises(InvalidJob) as error:
+        load_job(write(tmp_path / "job.yaml", {**JOB, "tests": tests}))
+
+    assert [str(each) for each in error.value.problems] == [
+        "test 'it copies': names the unknown source 'row'\n    fix: did you mean 'rows'?",
+        "test 'other': names the unknown sink 'output'\n    fix: did you mean 'out'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tests", "problem"),
+    [
+        ({}, "tests: must be a list\n    fix: write `- name: …` for each test"),
+        (["x"], "test number 1: must be a mapping\n    fix: write name, given and expect"),
+        ([{"expect": {}}], "test number 1: lacks 'name'\n    fix: add `name`"),
+        ([{**TEST, "expected": {}}], "test 'it copies': has no field 'expected'\n    fix: did you mean 'expect'?"),
+        (
+            [{**TEST, "given": []}],
+            "test 'it copies': given must be a mapping\n    fix: write {column: value}",
+        ),
+        ([{**TEST, "given": {"rows": {"n": 1}}}], "test 'it copies': given.rows must be a list"),
+        ([{**TEST, "finish": "no"}], "test 'it copies': finish must be true or false"),
+        ([{**TEST, "steps": [{}]}], "test 'it copies': has both `given` and `steps`\n    fix: write the rows into"),
+        ([{**TEST, "expect": {}}], "test 'it copies': expects nothing\n    fix: add `expect`, with [] for a sink"),
+        ([TEST, TEST], "test 'it copies': is there twice\n    fix: give each test a name of its own"),
+    ],
+)
+def test_a_mistake_is_named_with_its_test_and_its_field(tests: Any, problem: str) -> None:
+    assert [str(each)[: len(problem)] for each in read_tests(tests).problems] == [problem]
+
+
+def test_a_file_of_tests_stands_next_to_its_job(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.tests.yaml", {"tests": [TEST]})
+    loaded = load_job(write(tmp_path / "job.yaml", JOB))
+
+    assert file_beside(tmp_path / "job.sql") == file
+    assert [each.name for each in read_tests_file(file, loaded.spec)] == ["it copies"]
+
+
+@pytest.mark.parametrize("content", [[TEST], {"test": [TEST]}, {"tests": [TEST], "name": "x"}])
+def test_a_file_of_tests_has_nothing_else(tmp_path: Path, content: Any) -> None:
+    spec = load_job(write(tmp_path / "job.yaml", JOB)).spec
+
+    with pytest.raises(InvalidInput, match="begin it with `tests:`"):
+        read_tests_file(write(tmp_path / "job.tests.yaml", content), spec)
