@@ -36,6 +36,11 @@ class Lazy:
 
 LAZY: dict[str, Lazy] = {
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
+    "executor": Lazy(
+        "Run an executor for a job whose driver runs elsewhere.",
+        "streamjob_runtime.process.executor_cli:executor",
+        extra="runtime",
+    ),
     "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
     "convert": Lazy("Write a job as YAML or SQL.", "streamjob.cli.convert:convert_command"),
@@ -137,7 +142,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("run", "validate", "plan", "convert", "test", "check"):
+for _name in ("run", "executor", "validate", "plan", "convert", "test", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
 _register("ui", control.ui)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -45,6 +45,10 @@ _REMEMBERED_BATCHES = 1000
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
 _IDLE = "Waiting for data to arrive"
+
+
+Place = Callable[["StreamingQuery", BatchId], None]
+"""Decides where a query opens its state; called in its first batch, before any action."""
 
 
 class ChainListener(Protocol):
@@ -88,6 +92,7 @@ class Chain:
         start: its starting point.
         clock: seconds since 1970.
         listener: is notified by the chain.
+        place: decides where its queries open their state.
 
     Raises:
         StreamJobError: a sink cannot take the query's rows.
@@ -104,6 +109,7 @@ class Chain:
         start: ChainStart,
         clock: Clock,
         listener: ChainListener,
+        place: Place = lambda query, batch: None,
     ) -> None:
         output.check(dataflow.output)
         self.uid = plan.uid
@@ -117,6 +123,8 @@ class Chain:
         self._start = start
         self._clock = clock
         self._listener = listener
+        self._place = place
+        self._placed: StreamingQuery | None = None
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -373,6 +381,9 @@ class Chain:
         self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
             self._emission.wait_for_room(self.uid, self._over)
+        if self._placed is not query:
+            self._place(query, batch)
+            self._placed = query
         written = self.output.write(frame, batch)
         output = None
         if self.output.has_readers:

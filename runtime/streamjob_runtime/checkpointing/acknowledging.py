@@ -32,6 +32,7 @@ from streamjob_runtime.chain.channels.in_flight import (
     segment_path,
 )
 from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.checkpointing.state_elsewhere import StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
 from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
@@ -74,6 +75,7 @@ class Acknowledger:
         nodes: its operators.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         emission: releases in-flight segments once they are held.
+        state: the processes that have the chain's state; None if this one has.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Acknowledger:
         nodes: Nodes,
         segments: Mapping[ChainUid, Path],
         emission: EmissionLock,
+        state: StateElsewhere | None = None,
     ) -> None:
+        self._state = state
         self._chain = chain
         self._nodes = nodes
         self._segments = dict(segments)
@@ -128,16 +132,24 @@ class Acknowledger:
         if cut.batch != NO_BATCH:
             self._await_commit(cut, progress)
             begun = clock()
-            held = hold(self._chain.checkpoint, cut.batch, directory, self._chain.dataflow.directories)
+            held = hold(
+                self._chain.checkpoint,
+                cut.batch,
+                directory,
+                self._chain.dataflow.directories,
+                state_elsewhere=self._state is not None,
+            )
             linked += clock() - begun
         begun = clock()
         files: tuple[FileRef, ...] = ()
+        state = self._store_elsewhere(checkpoint, held, target, progress)
         if segments:
             directory.mkdir(exist_ok=True)
             for folder in in_flight.iterdir():
                 folder.rename(directory / folder.name)
         if held is not None or segments:
             files = target.upload(_with_segments(held, directory, segments), progress)
+        files = (*files, *state())
         statistics = progress.statistics()
         metrics = AcknowledgementMetrics(
             checkpointed_size=statistics.upload_bytes,
@@ -151,6 +163,14 @@ class Acknowledger:
             unaligned=cut.unaligned,
         )
         return self._acknowledgement(cut, held, files, metrics)
+
+    def _store_elsewhere(
+        self, checkpoint: CheckpointId, held: Hold | None, target: Target, progress: Progress
+    ) -> Callable[[], tuple[FileRef, ...]]:
+        if self._state is None or held is None or not held.files.elsewhere:
+            return lambda: ()
+        files = held.files
+        return self._state.store(checkpoint, self.chain, files.batch, files.elsewhere, target, progress)
 
     def _await_commit(self, cut: ChainCut, progress: Progress) -> None:
         while not self._chain.is_committed(cut.batch):

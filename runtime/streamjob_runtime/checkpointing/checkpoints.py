@@ -36,6 +36,7 @@ from streamjob_runtime.checkpointing.log_work import (
     WriteSavepoint,
 )
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
+from streamjob_runtime.checkpointing.state_elsewhere import StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
 from streamjob_runtime.spark.checkpoint_dir.hold import release
 from streamjob_runtime.spark.error_text import describe
@@ -67,6 +68,7 @@ class Checkpoints:
         holds: directory for the files that the chains hold.
         clock: seconds since 1970.
         listener: is notified about checkpoints.
+        state: the processes that have the chains' state; None if this one has.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Checkpoints:
         holds: Path,
         clock: Clock,
         listener: CheckpointListener,
+        state: StateElsewhere | None = None,
     ) -> None:
+        self._state = state
         self._acknowledgers = dict(acknowledgers)
         self._emission = emission
         self._ledger = ledger
@@ -185,6 +189,8 @@ class Checkpoints:
         # An acknowledgement may still be linking files there. It began before this task; the pool keeps the order.
         wait(under_way.acknowledging)
         release(self._hold(checkpoint))
+        if self._state is not None:
+            self._state.abort(checkpoint)
         savepoint = under_way.savepoint
         if savepoint is not None:
             try:
@@ -234,6 +240,8 @@ class Checkpoints:
 
     def _keep_held(self, checkpoint: CheckpointId) -> None:
         previous, self._last_held = self._last_held, checkpoint
+        if self._state is not None:
+            self._state.complete(checkpoint)
         if previous is not None:
             release(self._hold(previous))
 

@@ -154,6 +154,14 @@ class Ledger:
         home = home_of(resolution, self.store)
         return self.references.find if home is self.store else References(home).find
 
+    def home(self, resolution: Resolution) -> str:
+        """Return the URI from which a resolved snapshot's relative references start."""
+        home = home_of(resolution, self.store)
+        uri = home.uri
+        if home is not self.store:
+            home.close()
+        return uri
+
     def begin(self, checkpoint: CheckpointId) -> None:
         """Let a checkpoint start to upload."""
         with self._lock:

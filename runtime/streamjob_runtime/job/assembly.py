@@ -15,7 +15,7 @@ from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.cuts import Emissions
-from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
+from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart, Place
 from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
 from streamjob_runtime.chain.emission_lock import EmissionLock
@@ -28,6 +28,8 @@ from streamjob_runtime.restoring.restoration import Restoration, Workdir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from streamjob_runtime.executors.state import StateOnExecutors
 
 log = logging.getLogger("streamjob")
 
@@ -61,9 +63,19 @@ class Assembler:
         restoration: the state that the chains take over; its files must have been downloaded.
         workdir: the epoch's directory.
         clock: seconds since 1970.
+        state: the processes that have the chains' state; None if this one has.
     """
 
-    def __init__(self, loaded: LoadedJob, plan: Plan, restoration: Restoration, workdir: Workdir, clock: Clock) -> None:
+    def __init__(
+        self,
+        loaded: LoadedJob,
+        plan: Plan,
+        restoration: Restoration,
+        workdir: Workdir,
+        clock: Clock,
+        state: StateOnExecutors | None = None,
+    ) -> None:
+        self._state = state
         self._loaded = loaded
         self._plan = plan
         self._restoration = restoration
@@ -113,11 +125,20 @@ class Assembler:
                 start=self._take_over(spark, chain, dataflow),
                 clock=self._clock,
                 listener=listener,
+                place=self._place(spark, chain),
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
-            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission)
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission, self._state)
         return Assembled(chains, finished, acknowledgers, emission, streams)
+
+    def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:
+        """Return what decides where a chain's queries open their state."""
+        state = self._state
+        if state is None:
+            return lambda query, batch: None
+        checkpoint, location = self._workdir.checkpoint(chain.uid), self._workdir.location(chain.uid)
+        return lambda query, batch: state.place(spark, query, chain.uid, checkpoint, location, batch)
 
     def judge(
         self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]

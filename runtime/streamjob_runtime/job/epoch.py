@@ -31,6 +31,8 @@ from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
+from streamjob_runtime.executors.fleet import Lost
+from streamjob_runtime.executors.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
@@ -45,6 +47,8 @@ from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from streamjob_runtime.executors.driver_side import DriverSide
 
 _STOP_SECONDS = 30.0
 _LONGEST_WAIT = 86_400.0
@@ -86,6 +90,7 @@ class Job:
         spark: returns the Spark session with the given number of state partitions; the first call starts it.
         sink_meters: count the work of the sinks.
         offset_reports: counts failed reports to Kafka.
+        executors: the executors in other processes; None if this process computes.
     """
 
     loaded: LoadedJob
@@ -98,6 +103,7 @@ class Job:
     spark: Callable[[int], SparkSession]
     sink_meters: SinkMeters = field(default_factory=SinkMeters)
     offset_reports: OffsetReports = field(default_factory=OffsetReports)
+    executors: DriverSide | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +232,34 @@ class Epoch(ChainListener, CheckpointListener):
         workdir = Workdir(self._directory, self._held, job.files)
         # An epoch that failed without a checkpoint has shown nothing of whether the state fits its operators.
         failed_before = self._held is None and self._coordination.has_run
-        restoration = Restoration(job.plan, restored, workdir, failed_before=failed_before)
+        executors = job.executors
+        restoration = Restoration(
+            job.plan, restored, workdir, failed_before=failed_before, state_elsewhere=executors is not None
+        )
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; download the files meanwhile.
             files = pool.submit(self._download, restoration, resolution)
             spark = job.spark(max_parallelism)
             files.result()
+        if executors is not None:
+            executors.wait()
         check_sources(spark, job.loaded, job.plan, restored)
         self._rewrite_state(restoration, spark, max_parallelism)
-        assembled = Assembler(job.loaded, job.plan, restoration, workdir, job.clock).build(spark, outputs, self)
+        state = None if executors is None else executors.state
+        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state)
+        assembled = assembler.build(spark, outputs, self)
+        if executors is not None:
+            home = self._ledger.home(resolution)
+            continued = restoration.state_files().items()
+            restored_state = {uid: RestoredState(chain, home, refs) for uid, (chain, refs) in continued}
+            executors.state.begin(self._ledger.epoch, restored_state)
+            executors.listen(self._executor_lost)
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
             return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
         finally:
+            if executors is not None:
+                executors.listen(lambda lost: None)
             assembled.close()
             self._reporter.close()
 
@@ -265,6 +286,7 @@ class Epoch(ChainListener, CheckpointListener):
             holds=workdir.holds,
             clock=self._job.clock,
             listener=self,
+            state=None if self._job.executors is None else self._job.executors.state,
         )
         self._coordination.begin(self._ledger.last_id, self.post)
         self._view = replace(self._view, chains=assembled.chains)
@@ -281,6 +303,13 @@ class Epoch(ChainListener, CheckpointListener):
             self._left = end_chains(spark, assembled.chains.values(), _STOP_SECONDS)
             self._checkpoints.close()
             self._coordination.end_epoch(self._queued_events())
+
+    def _executor_lost(self, lost: Lost) -> None:
+        """End the epoch if state is lost: any thread may call it."""
+        assert self._job.executors is not None
+        for chain in self._job.executors.state.chains_on(lost.id):
+            message = f"Executor {lost.id} ({lost.name}) is lost with state of chain {chain!r}: {lost.reason}"
+            self.status_changed(chain, m.ChainStatus.FAILED, message)
 
     def post(self, event: m.Event) -> None:
         """Queue an event for the coordinator."""

@@ -9,7 +9,12 @@ from typing import Annotated
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.errors import InvalidInput
 from streamjob.protocol.restore import ClaimMode
+
+
+class TwoParallelisms(InvalidInput):
+    """The number of task slots is given twice."""
 
 
 def run(
@@ -85,6 +90,29 @@ def run(
             metavar="N",
         ),
     ] = None,
+    executors: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Run the job on this many Spark executors in processes of their own, instead of in this one.",
+            metavar="N",
+        ),
+    ] = None,
+    executor_cores: Annotated[
+        int,
+        typer.Option(min=1, help="Tasks at a time of each executor.", metavar="N"),
+    ] = 1,
+    executor_memory: Annotated[
+        str, typer.Option(help="Size of Java's heap in each executor that is started here.", metavar="SIZE")
+    ] = "1g",
+    executor_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Start no executors: they are started elsewhere by `streamjob executor`, and reach this process at "
+            "this address, on the port of the control API, 7078 and 7079.",
+            metavar="HOST",
+        ),
+    ] = None,
     set_: SetOption = None,
     variables: VarOption = None,
     grace: Annotated[
@@ -103,6 +131,7 @@ def run(
 
     # First, since the other imports take seconds.
     leave_on_sigterm(TerminationLog.from_environment(os.environ))
+    from streamjob_runtime.executors.options import ExecutorOptions
     from streamjob_runtime.process.run import ProcessOptions, run_process
 
     overrides = list(set_ or ())
@@ -110,6 +139,15 @@ def run(
         overrides.append(f"parallelism={parallelism}")
     if max_parallelism is not None:
         overrides.append(f"maxParallelism={max_parallelism}")
+    on_executors = None
+    if executors is not None:
+        if parallelism is not None:
+            raise TwoParallelisms(
+                "--parallelism is given with --executors",
+                "leave it out: a job on executors has as many task slots as they have cores",
+            )
+        overrides.append(f"parallelism={executors * executor_cores}")
+        on_executors = ExecutorOptions(executors, executor_cores, executor_memory, executor_address)
     path, overlays = files_of(file, files)
     options = ProcessOptions(
         file=Path(path),
@@ -127,6 +165,7 @@ def run(
         workdir=workdir,
         grace=grace,
         quiet=quiet,
+        executors=on_executors,
     )
     if code := run_process(options):
         raise typer.Exit(int(code))

@@ -16,10 +16,12 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import Attempt
 from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.on_executors import check_on_executors
 from streamjob.job.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId, read
@@ -29,12 +31,16 @@ from streamjob.store.effects import drive
 from streamjob.store.opening import snapshot_reference
 from streamjob.store.probe import probe
 from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_location
+from streamjob_runtime.executors.options import ExecutorOptions
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
 from streamjob_runtime.spark.session import SessionSettings
+
+if TYPE_CHECKING:
+    from streamjob_runtime.executors.driver_side import DriverSide
 
 _SCRATCH = "process-"
 _RESTARTS = 10
@@ -64,6 +70,7 @@ class ProcessOptions:
     workdir: Path | None = None
     grace: float = 30.0
     quiet: bool = False
+    executors: ExecutorOptions | None = None
 
 
 def run_process(options: ProcessOptions) -> ExitCode:
@@ -89,13 +96,20 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
         spark_parser=parse_with_spark,
         environ=os.environ,
     )
-    plan(loaded.spec)
+    planned = plan(loaded.spec)
+    if options.executors is not None:
+        check_on_executors(loaded.spec, planned, on_one_machine=options.executors.address is None)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
     store = job_location(loaded, options.location).job(namespace, name).store()
     work = (options.workdir or loaded.directory / STATE_DIRECTORY / "work" / name).absolute()
     scratch = _make_scratch(work)
     try:
+        executors = None
+        if options.executors is not None:
+            from streamjob_runtime.executors.driver_side import DriverSide
+
+            executors = DriverSide(options.executors, work, store.uri, time.time)
         spark = SparkHolder(
             SessionSettings(
                 name=name,
@@ -106,8 +120,10 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 python_path=(loaded.directory,),
                 connectors=needed(loaded.spec),
                 root=work,
+                executors=executors.for_spark if executors else None,
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
+            on_started=executors.spark_started if executors else lambda session: None,
         )
         # Probes are answered until Spark has stopped, so that an orderly end fails no probe.
         probes = ExitStack()
@@ -119,7 +135,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
             job_id = JobId(namespace=namespace, name=name)
-            return _run_job(options, loaded, job_id, store, work, spark, termination, probes)
+            return _run_job(options, loaded, job_id, store, work, spark, executors, termination, probes)
         finally:
             with probes:
                 spark.stop()
@@ -135,6 +151,7 @@ def _run_job(
     store: Store,
     work: Path,
     spark: SparkHolder,
+    executors: DriverSide | None,
     termination: TerminationLog,
     probes: ExitStack,
 ) -> ExitCode:
@@ -164,6 +181,7 @@ def _run_job(
         files=JobFiles(work),
         clock=steady_clock(),
         spark=spark.session,
+        executors=executors,
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
@@ -184,7 +202,10 @@ def _run_job(
     runner.coordination.listen(watcher.note_completion)
     stopper = Stopper(runner.coordination, view, options.grace, termination)
     probes.enter_context(MonitoringServer(control, metrics=metrics.render))
-    with ControlServer(control, work, metrics=metrics.render):
+    agents = executors.routes if executors else None
+    with ControlServer(control, work, metrics=metrics.render, agents=agents) as server:
+        if executors is not None:
+            executors.start(server.url)
         stopper.listen()
         watcher.start()
         try:
@@ -192,6 +213,8 @@ def _run_job(
         finally:
             stopper.done()
             watcher.stop()
+            if executors is not None:
+                executors.stop()
     status = runner.coordination.status()
     state = status.lifecycle.state
     failure = None if state is JobState.FINISHED else status.failure

@@ -20,9 +20,10 @@ from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log, segment_folder
 from streamjob_runtime.chain.dataflow import Dataflow, FilesRead, SourcesBefore
 from streamjob_runtime.restoring.download import Locate, download
-from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, rewrite_state
+from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, keep_partitions, rewrite_state
 from streamjob_runtime.restoring.state_matching import match_state
 from streamjob_runtime.restoring.takeover import Takeover, Wanted
+from streamjob_runtime.spark.checkpoint_dir.files import is_uniquely_named
 from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
@@ -79,9 +80,19 @@ class Restoration:
         workdir: the epoch's directory.
         failed_before: whether an epoch of this process has failed from the same snapshot, so that its state may be the
             reason.
+        state_elsewhere: whether other processes bring the files of state, so that this one has none of them.
     """
 
-    def __init__(self, plan: Plan, restored: Restored | None, workdir: Workdir, *, failed_before: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        restored: Restored | None,
+        workdir: Workdir,
+        *,
+        failed_before: bool = False,
+        state_elsewhere: bool = False,
+    ) -> None:
+        self._state_elsewhere = state_elsewhere
         self._plan = plan
         self._failed_before = failed_before
         self._restored = restored
@@ -100,6 +111,14 @@ class Restoration:
         }
         self._logs = {chain.uid: self._log(chain.uid) for chain in plan.chains}
 
+    def state_files(self) -> Mapping[ChainUid, tuple[ChainUid, tuple[FileRef, ...]]]:
+        """Return the files of state of the chains that continue: by chain, the snapshot's chain and its files."""
+        return {
+            uid: (each.state.uid, tuple(file for file in each.state.files if is_uniquely_named(file.path)))
+            for uid, each in self._takeovers.items()
+            if each.state is not None
+        }
+
     def download(self, locate: Locate, wanted: Wanted | None = None) -> None:
         """Download the snapshot's files to the epoch's directory.
 
@@ -113,7 +132,8 @@ class Restoration:
         """
         for chain in self._plan.chains:
             if (takeover := self._takeovers.get(chain.uid)) is not None:
-                takeover.download(locate, self._workdir.candidates(chain.uid), wanted)
+                chosen = _without_state if self._state_elsewhere and wanted is None else wanted
+                takeover.download(locate, self._workdir.candidates(chain.uid), chosen)
             log = self._logs[chain.uid]
             if log is not None and log.files and wanted is None:
                 holders = (*self._plan.readers(chain.uid), chain.uid)
@@ -128,6 +148,9 @@ class Restoration:
             StateNotRewritable: the state of an operator cannot be rewritten; nothing was rewritten.
             StateRewrittenWrongly: rewritten state differs from the original.
         """
+        if self._state_elsewhere:
+            keep_partitions(self._to_rewrite(), partitions)
+            return
         running = {uid: each.state for uid, each in self._takeovers.items() if each.state is not None}
         for uid, batch in rewrite_state(spark, self._to_rewrite(), partitions).items():
             self._states[uid] = self._takeovers[uid].state = running[uid].model_copy(update={"batch": batch})
@@ -168,7 +191,17 @@ class Restoration:
         if not self._is_in_doubt(restored, takeover.state, chain.uid, dataflow):
             return ()
         checkpoint, location = self._workdir.checkpoint(chain.uid), self._workdir.location(chain.uid)
-        return match_state(spark, graph, restored, takeover.state, chain, dataflow, checkpoint, location)
+        return match_state(
+            spark,
+            graph,
+            restored,
+            takeover.state,
+            chain,
+            dataflow,
+            checkpoint,
+            location,
+            state_elsewhere=self._state_elsewhere,
+        )
 
     def _is_in_doubt(self, restored: Restored, state: ChainState, chain: ChainUid, dataflow: Dataflow) -> bool:
         """Return whether state has to be compared with the query's: usually nothing has changed."""
@@ -260,6 +293,10 @@ class Restoration:
             # A reader that starts here finds that it has ended.
             return RestoredLog(entries=(Entry(index=0, kind=EntryKind.END),), next=1, ended=True, files=())
         return None
+
+
+def _without_state(path: str) -> bool:
+    return not is_uniquely_named(path)
 
 
 def _named(file: FileRef) -> FileRef:

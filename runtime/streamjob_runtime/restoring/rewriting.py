@@ -103,6 +103,25 @@ def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
         check_rewritable(operators, partitions)
 
 
+def keep_partitions(chains: Iterable[RestoredChain], partitions: int) -> None:
+    """Let chains continue with a number of partitions where other processes have the state, which stays as it is.
+
+    Raises:
+        StateNotRewritable: a chain's state has another number of partitions.
+    """
+    for chain in chains:
+        had = _recorded(chain)
+        if had in (None, partitions):
+            continue
+        if read_commit(chain.checkpoint, chain.batch).state_ids:
+            raise StateNotRewritable(
+                f"The state of chain {chain.uid!r} has {had} partitions and not {partitions}, and state on executors "
+                "cannot be rewritten",
+                f"set maxParallelism to {had}, or let the job take one checkpoint without --executors",
+            )
+        _record(chain, partitions)
+
+
 class _State:
     """The state of one chain."""
 

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("streamjob")
 
 
+class StateOnExecutors(CannotRestore):
+    """State has to be changed before the start, and only executors have it."""
+
+
 def match_state(
     spark: SparkSession,
     graph: Mapping[str, Any],
@@ -50,6 +54,8 @@ def match_state(
     dataflow: Dataflow,
     checkpoint: Path,
     location: str,
+    *,
+    state_elsewhere: bool = False,
 ) -> tuple[Finding, ...]:
     """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
 
@@ -62,6 +68,10 @@ def match_state(
         dataflow: its query.
         checkpoint: its checkpoint directory, which already has the query's inputs.
         location: the URI by which Spark opens that.
+        state_elsewhere: whether other processes have the state, which must stay as it is.
+
+    Raises:
+        StateOnExecutors: the state must be changed, and other processes have it.
     """
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
@@ -99,7 +109,14 @@ def match_state(
         ]
         if refused := _first(refusals):
             return refused
-        if dict(found.numbers) != {number: number for number in there}:
+        changed = dict(found.numbers) != {number: number for number in there}
+        if state_elsewhere and (changed or found.empty):
+            raise StateOnExecutors(
+                f"Chain {chain.uid!r} takes over only a part of its state in {restored.uri}, or in another order, and "
+                "state on executors cannot be changed before the start",
+                "let the job take one checkpoint without --executors",
+            )
+        if changed:
             graft_state(checkpoint, state.batch, found.numbers)
         begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)

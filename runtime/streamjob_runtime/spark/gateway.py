@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -228,6 +229,62 @@ def execution_of_batch(
         *(getattr(execution, f"$lessinit$greater$default${number}")() for number in _DEFAULTS),
         False,
         False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """What an executor needs to register with Spark's driver.
+
+    Args:
+        url: the driver's address.
+        application: Spark's id of the job.
+        java_options: options that Java needs for Spark.
+    """
+
+    url: str
+    application: str
+    java_options: tuple[str, ...]
+
+
+def driver_address(spark: SparkSession) -> DriverAddress:
+    """Return how an executor registers with the session's driver."""
+    conf = spark.sparkContext.getConf()
+    modules = java_of(spark).org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptions()
+    own = conf.get("spark.executor.extraJavaOptions", "") or ""
+    return DriverAddress(
+        f"spark://CoarseGrainedScheduler@{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}",
+        str(spark.sparkContext.applicationId),
+        (*shlex.split(modules), *shlex.split(own)),
+    )
+
+
+def executor_events(spark: SparkSession) -> Any:
+    """Return Java's queue of the session's executors that come and go, from now on."""
+    return our_java(spark).ExecutorEvents.of(spark.sparkContext._jsc.sc())
+
+
+def place_state(
+    spark: SparkSession,
+    query: StreamingQuery,
+    location: str,
+    operator: int,
+    stores: Sequence[str],
+    places: Sequence[tuple[str, str]],
+) -> None:
+    """Let a query open the partitions of an operator's state on given executors; call it before its first action.
+
+    Args:
+        spark: the session.
+        query: the query.
+        location: the URI by which it opens its checkpoint.
+        operator: the operator's number.
+        stores: the names of its state stores.
+        places: the host and the executor of each partition.
+    """
+    lines = "\n".join(f"{host} {executor}" for host, executor in places)
+    our_java(spark).StatePlacement.seed(
+        java_session(spark), str(query.runId), location, operator, "\n".join(stores), lines
     )
 
 

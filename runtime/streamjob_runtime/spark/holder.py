@@ -6,7 +6,7 @@ import logging
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,16 @@ class SparkHolder:
     Args:
         settings: the job's Spark settings.
         log_file: the file for Spark's own output; None for standard error.
+        on_started: is called with the session once Spark has started.
     """
 
-    def __init__(self, settings: SessionSettings, log_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: SessionSettings,
+        log_file: Path | None = None,
+        on_started: Callable[[SparkSession], None] = lambda session: None,
+    ) -> None:
+        self._on_started = on_started
         self._settings = settings
         self._log_file = log_file
         self._lock = threading.Lock()
@@ -62,6 +69,7 @@ class SparkHolder:
                 hints: list[str] = []
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings, hints.append)
+                self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)
             elif not _is_alive(self._session):

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,15 @@ from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
-from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, JAR, JOB_FILE_SYSTEM, JOB_FILES
+from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, EXECUTORS_MASTER, JAR, JOB_FILE_SYSTEM, JOB_FILES
 from streamjob_runtime.spark.sockets import socket_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+SECRET = "_SPARK_AUTH_SECRET"
+"""The environment variable in which Spark looks for the secret of its connections."""
 _STREAMING = "spark.sql.streaming."
 _STATE = _STREAMING + "stateStore."
 
@@ -67,6 +69,65 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Settings that a job may change in its `sparkConf`."""
 
+WITH_EXECUTORS: Mapping[str, str] = {
+    "spark.network.crypto.enabled": "true",
+    # SparkContext insists on this setting. The environment has the secret itself, which Spark prefers, and which
+    # command lines and Spark's page do not show.
+    "spark.authenticate.secret": "in the environment",
+    # State is where it was first placed; a lost executor is reported at once, and tasks need not wait for this.
+    "spark.locality.wait.process": "10m",
+    # Other preferences of Spark for executors or hosts are no reason to wait.
+    "spark.locality.wait.node": "0",
+    "spark.locality.wait.rack": "0",
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.speculation": "false",
+    "spark.excludeOnFailure.enabled": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.decommission.enabled": "false",
+    "spark.shuffle.service.enabled": "false",
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.network.timeout": "30s",
+    # How often Spark looks for executors that are silent for that long.
+    "spark.network.timeoutInterval": "5s",
+    "spark.port.maxRetries": "0",
+}
+"""Settings of a job with executors in other processes; a job cannot change them."""
+
+RPC_PORT = 7078
+BLOCK_MANAGER_PORT = 7079
+"""The ports of a driver and its executors, unless all are on one machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExecutors:
+    """Executors in other processes, which register by themselves.
+
+    Args:
+        cores: of each.
+        secret: authenticates their connections.
+        address: the address by which they reach the driver; None if all are processes of this machine.
+    """
+
+    cores: int
+    secret: str = field(repr=False)
+    address: str | None = None
+
+    def defaults(self) -> dict[str, str]:
+        """Return the settings that a job may change."""
+        if self.address is None:
+            return {"spark.executor.extraJavaOptions": DEFAULTS["spark.driver.extraJavaOptions"]}
+        return {
+            "spark.executor.extraJavaOptions": DEFAULTS["spark.driver.extraJavaOptions"],
+            "spark.driver.host": self.address,
+            "spark.driver.bindAddress": "0.0.0.0",
+            "spark.driver.port": str(RPC_PORT),
+            "spark.blockManager.port": str(BLOCK_MANAGER_PORT),
+        }
+
+    def fixed(self) -> dict[str, str]:
+        """Return the settings that a job cannot change."""
+        return {**WITH_EXECUTORS, "spark.executor.cores": str(self.cores)}
+
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
@@ -81,6 +142,7 @@ class SessionSettings:
         python_path: directories in which the Python workers find the job's modules.
         connectors: the formats of the connectors whose jars Spark needs.
         root: the directory in which the process keeps the files of `job:/…` paths; None for `workdir`.
+        executors: the executors in other processes; None if this process computes.
     """
 
     name: str
@@ -91,6 +153,12 @@ class SessionSettings:
     python_path: tuple[Path, ...] = ()
     connectors: tuple[str, ...] = ()
     root: Path | None = None
+    executors: SparkExecutors | None = None
+
+    @property
+    def master(self) -> str:
+        """Spark's name for where a job is computed."""
+        return f"local[{self.parallelism}]" if self.executors is None else EXECUTORS_MASTER
 
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's configuration: defaults, then the job's settings, then fixed ones."""
@@ -99,15 +167,17 @@ class SessionSettings:
             **DEFAULTS,
             "spark.local.dir": str(self.workdir / "spark"),
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
+            **(self.executors.defaults() if self.executors else {}),
             **self.conf,
             **FIXED,
+            **(self.executors.fixed() if self.executors else {}),
             # The job's own options follow, and win over those before them.
             java_options: " ".join(
                 [
                     self._leaving_nothing(),
                     self.conf.get(java_options, DEFAULTS[java_options]),
                     quoted_option(f"-D{JOB_FILES}={self.files.root.absolute()}"),
-                    _LOGGING,
+                    LOGGING,
                 ]
             ),
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
@@ -159,7 +229,13 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     conf = settings.spark_conf()
     if hint := copying_hint(settings.files, conf, os.environ):
         on_hint(hint)
-    conf["spark.python.unix.domain.socket.dir"] = str(socket_directory(settings.workdir))
+    sockets = socket_directory(settings.workdir)
+    if settings.executors is None:
+        conf["spark.python.unix.domain.socket.dir"] = str(sockets)
+    else:
+        # Executors would take that setting for their own. Without it, sockets are among the temporary files.
+        conf[java_options] += " " + quoted_option(f"-Djava.io.tmpdir={sockets}")
+        conf["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(map(str, settings.python_path))
     # Otherwise Spark's own page, if a job enables it, would listen on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
@@ -174,10 +250,11 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # They print pages of JSON for each query that Spark refuses; the error itself names the problem.
         logging.getLogger(name).disabled = True
-    builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName(settings.name)
+    builder = SparkSession.builder.master(settings.master).appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    with _variable("JAVA_HOME", str(java.home)):
+    secret = nullcontext() if settings.executors is None else _variable(SECRET, settings.executors.secret)
+    with _variable("JAVA_HOME", str(java.home)), secret:
         try:
             session = builder.getOrCreate()
         except Exception as error:

@@ -31,7 +31,7 @@ def test_the_files_of_a_cut_are_held_once_spark_has_committed_its_batch(
         assert batch == 0
         return answers.pop()
 
-    def hold(*_: object) -> None:
+    def hold(*_: object, **__: object) -> None:
         raise Held
 
     monkeypatch.setattr(acknowledging, "hold", hold)

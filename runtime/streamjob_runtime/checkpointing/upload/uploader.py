@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -93,9 +93,16 @@ class Progress:
 
     def _begin(self, statistics: UploadStatistics) -> None:
         with self._lock:
-            self._statistics = statistics
+            self._statistics = _sum(self._statistics, statistics)
 
-    def _announce(self, key: Key) -> None:
+    def include(self, statistics: UploadStatistics) -> None:
+        """Add what another process has uploaded for the same checkpoint."""
+        with self._lock:
+            self._statistics = _sum(self._statistics, statistics)
+            self._uploaded += statistics.upload_bytes
+
+    def announce(self, key: Key) -> None:
+        """Note that an object is about to be created. Raises UploadCancelled if the upload was cancelled."""
         if self.cancelled:
             raise UploadCancelled("The upload was cancelled because its checkpoint was aborted")
         with self._lock:
@@ -104,6 +111,10 @@ class Progress:
     def _add(self, count: int) -> None:
         with self._lock:
             self._uploaded += count
+
+
+def _sum(one: UploadStatistics, other: UploadStatistics) -> UploadStatistics:
+    return UploadStatistics(*(getattr(one, each.name) + getattr(other, each.name) for each in fields(UploadStatistics)))
 
 
 def shared_key(epoch: Epoch, generation: int = 0) -> KeyOf:
@@ -129,6 +140,11 @@ class Target:
     known: Mapping[Identity, FileRef]
     key_of: KeyOf
 
+    @property
+    def uri(self) -> str:
+        """The URI of its store."""
+        return self.uploader.uri
+
     def upload(self, hold: Hold, progress: Progress | None = None) -> tuple[FileRef, ...]:
         """Upload the files of a cut; see `Uploader.upload`."""
         return self.uploader.upload(hold, self.known, self.key_of, progress)
@@ -145,6 +161,11 @@ class Uploader:
     def __init__(self, store: Store, threads: int = 4) -> None:
         self._store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="upload")
+
+    @property
+    def uri(self) -> str:
+        """The URI of the store."""
+        return self._store.uri
 
     def upload(
         self,
@@ -206,7 +227,7 @@ class Uploader:
         content = _content(directory, file) if file.size <= PACK_TARGET else directory / file.path
         sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else hash_file(content)
         key = key_of(sha256)
-        progress._announce(key)
+        progress.announce(key)
         self._store.put(key, content)
         progress._add(file.size)
         return [FileRef(path=file.path, object=key, length=file.size, sha256=sha256, at=file.at)]
@@ -215,7 +236,7 @@ class Uploader:
         contents = [_content(directory, file) for file in files]
         whole = b"".join(contents)
         key = key_of(hashlib.sha256(whole).hexdigest())
-        progress._announce(key)
+        progress.announce(key)
         self._store.put(key, whole)
         progress._add(len(whole))
         refs = []

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
+from starlette.types import ASGIApp
 
 from streamjob.client.models import ControlFile
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
+from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
 from streamjob_runtime.control.api.pages import names_of
+from streamjob_runtime.executors.routes import AgentRoutes
 
 PORT_VARIABLE = "STREAMJOB_PORT"
 CONTROL_FILE = "control.json"
@@ -31,6 +34,7 @@ class ControlServer(Server):
         host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only. Connections are not encrypted, so
             anyone on the network path can read the token: use this in a pod, not on a shared machine.
         port: port; None for STREAMJOB_PORT, or else any free one.
+        agents: answers the agents of executors; None if the job has none.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class ControlServer(Server):
         metrics: Callable[[], bytes],
         host: str | None = None,
         port: int | None = None,
+        agents: AgentRoutes | None = None,
     ) -> None:
         super().__init__()
         self._control = control
@@ -48,6 +53,7 @@ class ControlServer(Server):
         self._metrics = metrics
         self._host = host
         self._port = port
+        self._agents = agents
         self._triggering = Triggering(control)
         self._listener = Listener("control API", PORT_VARIABLE)
 
@@ -59,13 +65,15 @@ class ControlServer(Server):
             ServerNotStarted: the server ended before it could answer.
         """
         token_path = token_file(self._workdir)
-        app = create_app(
+        app: ASGIApp = create_app(
             self._control,
             read_token(token_path),
             metrics=self._metrics,
             triggering=self._triggering,
             hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
         )
+        if self._agents is not None:
+            app = self._agents.beside(app, trust_connection)
         port = self._port if self._port is not None else port_of(PORT_VARIABLE) or 0
         self._url = self._listener.start(app, port, self._host)
         _write_atomically(

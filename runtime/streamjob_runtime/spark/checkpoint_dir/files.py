@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +10,24 @@ from streamjob.ids import BatchId
 from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointFileMissing, UnsupportedStateFormat
 from streamjob_runtime.spark.checkpoint_dir.lineage import store_files
 from streamjob_runtime.spark.checkpoint_dir.logs import (
-    OperatorMetadata,
     read_commit,
     read_offsets,
     read_operator_metadata,
 )
 from streamjob_runtime.spark.checkpoint_dir.sources import source_files
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVersion:
+    """The version of a state store in a cut.
+
+    Args:
+        path: the store's directory, relative to the checkpoint directory.
+        ids: the unique ids of all stores of its partition; one of them is the store's.
+    """
+
+    path: str
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +38,13 @@ class CutFiles:
         batch: the committed batch of the cut.
         unique: state files; their names contain unique ids, so a name always has the same content.
         per_checkpoint: logs, metadata and schemas; another attempt may write different content under the same name.
+        elsewhere: state stores whose files other processes have.
     """
 
     batch: BatchId
     unique: tuple[str, ...]
     per_checkpoint: tuple[str, ...]
+    elsewhere: tuple[StoreVersion, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
         yield from self.per_checkpoint
@@ -40,13 +54,16 @@ class CutFiles:
         return len(self.unique) + len(self.per_checkpoint)
 
 
-def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | None = None) -> CutFiles:
+def files_for(
+    checkpoint: Path, batch: BatchId, directories: Sequence[int] | None = None, *, state_elsewhere: bool = False
+) -> CutFiles:
     """Return the files that a restart at the committed `batch` needs.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain; its query may be running.
         batch: the last batch that the restart remembers.
         directories: see `OffsetEntry.offsets`.
+        state_elsewhere: whether other processes have the files of state.
 
     Raises:
         NotCommitted: Spark has not committed the batch, or has deleted its commit.
@@ -60,21 +77,46 @@ def files_for(checkpoint: Path, batch: BatchId, directories: Sequence[int] | Non
         if (checkpoint / "state").exists():
             raise UnsupportedStateFormat(checkpoint, "is not in checkpoint format 2")
         state_ids = {}
-    unique: list[str] = []
     logs = list(_log_files(checkpoint, batch))
     try:
         logs += source_files(checkpoint, read_offsets(checkpoint, batch), directories)
     except FileNotFoundError as error:
         raise CheckpointFileMissing(checkpoint, f"sources/*: {error}", batch) from None
+    stores: list[StoreVersion] = []
     for operator, partitions in state_ids.items():
         metadata = read_operator_metadata(checkpoint, operator, batch)
         logs += metadata.files
         for partition, ids in enumerate(partitions):
-            for store, unique_id in _stores(checkpoint, f"state/{operator}/{partition}", metadata, ids, batch):
-                if (checkpoint / store / "_metadata" / "schema").exists():
-                    logs.append(f"{store}/_metadata/schema")
-                unique += _store_files(checkpoint, store, batch, unique_id)
-    return CutFiles(batch, unique=tuple(unique), per_checkpoint=tuple(dict.fromkeys(logs)))
+            for name in metadata.stores:
+                path = f"state/{operator}/{partition}" + ("" if name == "default" else f"/{name}")
+                stores.append(StoreVersion(path, ids))
+                if (checkpoint / path / "_metadata" / "schema").exists():
+                    logs.append(f"{path}/_metadata/schema")
+    return CutFiles(
+        batch,
+        unique=() if state_elsewhere else state_files(checkpoint, batch, stores),
+        per_checkpoint=tuple(dict.fromkeys(logs)),
+        elsewhere=tuple(stores) if state_elsewhere else (),
+    )
+
+
+def state_files(checkpoint: Path, batch: BatchId, stores: Iterable[StoreVersion]) -> tuple[str, ...]:
+    """Return the files of state stores that a restart at the committed `batch` needs.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain.
+        batch: the last batch that the restart remembers.
+        stores: the stores.
+
+    Raises:
+        CheckpointFileMissing: a file is missing, perhaps because Spark has just deleted it; list again.
+        UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
+    """
+    return tuple(
+        file
+        for store in stores
+        for file in _store_files(checkpoint, store.path, batch, _unique_id(checkpoint, store, batch))
+    )
 
 
 def is_uniquely_named(path: str) -> bool:
@@ -98,16 +140,13 @@ def _log_files(checkpoint: Path, batch: BatchId) -> Iterator[str]:
     yield f"commits/{batch}"
 
 
-def _stores(
-    checkpoint: Path, partition: str, metadata: OperatorMetadata, ids: tuple[str, ...], batch: BatchId
-) -> Iterator[tuple[str, str]]:
-    """Yield each store's directory and unique id; the commit log does not tell which id belongs to which store."""
-    for name in metadata.stores:
-        store = partition if name == "default" else f"{partition}/{name}"
-        matches = [unique_id for unique_id in dict.fromkeys(ids) if _has_version(checkpoint / store, batch, unique_id)]
-        if len(matches) != 1:
-            raise CheckpointFileMissing(checkpoint, f"{store}/{batch + 1}_{'|'.join(ids)}.changelog", batch)
-        yield store, matches[0]
+def _unique_id(checkpoint: Path, store: StoreVersion, batch: BatchId) -> str:
+    """Return a store's own unique id: the commit log does not tell which id belongs to which store."""
+    folder = checkpoint / store.path
+    matches = [unique_id for unique_id in dict.fromkeys(store.ids) if _has_version(folder, batch, unique_id)]
+    if len(matches) != 1:
+        raise CheckpointFileMissing(checkpoint, f"{store.path}/{batch + 1}_{'|'.join(store.ids)}.changelog", batch)
+    return matches[0]
 
 
 def _has_version(store: Path, batch: BatchId, unique_id: str) -> bool:

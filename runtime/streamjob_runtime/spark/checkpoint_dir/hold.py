@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamjob.ids import BatchId
 from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointFileMissing
-from streamjob_runtime.spark.checkpoint_dir.files import CutFiles, files_for
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles, StoreVersion, files_for, state_files
 
 LISTINGS = 3
 """Listings before a vanished file is an error: Spark may delete files between listing and linking."""
@@ -28,7 +28,14 @@ class Hold:
     files: CutFiles
 
 
-def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[int] | None = None) -> Hold:
+def hold(
+    checkpoint: Path,
+    batch: BatchId,
+    target: Path,
+    directories: Sequence[int] | None = None,
+    *,
+    state_elsewhere: bool = False,
+) -> Hold:
     """Link the files of a cut into `target`; call this soon after Spark has committed `batch`.
 
     Args:
@@ -36,6 +43,7 @@ def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[i
         batch: the committed batch of the cut.
         target: a directory on the same file system that does not exist yet.
         directories: see `OffsetEntry.offsets`.
+        state_elsewhere: whether other processes have, and hold, the files of state.
 
     Raises:
         NotCommitted: Spark has not committed the batch, or has deleted its commit.
@@ -43,9 +51,18 @@ def hold(checkpoint: Path, batch: BatchId, target: Path, directories: Sequence[i
         UnsupportedStateFormat: the state was not written in checkpoint format 2.
         UnreadableCheckpointFile: a file does not have the format of Spark 4.3.
     """
+    return _hold(checkpoint, target, lambda: files_for(checkpoint, batch, directories, state_elsewhere=state_elsewhere))
+
+
+def hold_stores(checkpoint: Path, batch: BatchId, stores: Sequence[StoreVersion], target: Path) -> Hold:
+    """Link the files of some state stores of a cut into `target`; see `hold`."""
+    return _hold(checkpoint, target, lambda: CutFiles(batch, state_files(checkpoint, batch, stores), ()))
+
+
+def _hold(checkpoint: Path, target: Path, list_files: Callable[[], CutFiles]) -> Hold:
     for listing in range(1, LISTINGS + 1):
         try:
-            files = files_for(checkpoint, batch, directories)
+            files = list_files()
             _link(checkpoint, files, target)
         except CheckpointFileMissing:
             release(target)

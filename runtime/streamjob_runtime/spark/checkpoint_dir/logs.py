@@ -89,11 +89,13 @@ class OperatorMetadata:
         files: the metadata's own file and the schema files that it names, relative to the checkpoint.
         stores: the names of its state stores; `default` is in the partition's directory itself.
         name: Spark's name for it.
+        partitions: the number of partitions of its state.
     """
 
     files: tuple[str, ...]
     stores: tuple[str, ...]
     name: str
+    partitions: int = 0
 
 
 def batches(log: Path) -> tuple[BatchId, ...]:
@@ -167,6 +169,7 @@ def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> O
         files=(path, *dict.fromkeys(_relative_schema(checkpoint / path, schema) for schema in schemas)),
         stores=tuple(dict.fromkeys(info["storeName"] for info in infos)),
         name=str(metadata.get("operatorInfo", {}).get("operatorName", "")),
+        partitions=max((int(info.get("numPartitions", 0)) for info in infos), default=0),
     )
 
 

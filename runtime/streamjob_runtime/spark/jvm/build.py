@@ -13,6 +13,8 @@ from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.finding import jars
 from streamjob_runtime.spark.jvm import JAR, SOURCES
 
+SERVICES = {"org.apache.spark.scheduler.ExternalClusterManager": "io.streamjob.LocalExecutors"}
+"""Classes that Java finds by the interface that they implement."""
 SOURCE_HASH_ENTRY = "META-INF/streamjob-source.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources give the same jar
 
@@ -52,6 +54,8 @@ def build(jar: Path = JAR) -> None:
         with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", _EPOCH), "Manifest-Version: 1.0\r\n\r\n")
             archive.writestr(zipfile.ZipInfo(SOURCE_HASH_ENTRY, _EPOCH), source_hash())
+            for service, provider in SERVICES.items():
+                archive.writestr(zipfile.ZipInfo(f"META-INF/services/{service}", _EPOCH), f"{provider}\n")
             for compiled in sorted(Path(scratch).rglob("*.class")):
                 name = compiled.relative_to(scratch).as_posix()
                 archive.writestr(zipfile.ZipInfo(name, _EPOCH), compiled.read_bytes())

@@ -45,6 +45,7 @@ public final class JobFileManager implements CheckpointFileManager {
 
   @Override
   public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
+    JobFiles.adopt(path.getParent());
     java.nio.file.Path target = JobFiles.local(path);
     java.nio.file.Path temporary = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
     if (!overwrite && Files.exists(target)) {
@@ -68,6 +69,7 @@ public final class JobFileManager implements CheckpointFileManager {
 
   @Override
   public FSDataInputStream open(Path path) {
+    JobFiles.adopt(path.getParent());
     try {
       return files(path).open(path, BUFFER_BYTES);
     } catch (IOException e) {
@@ -77,6 +79,7 @@ public final class JobFileManager implements CheckpointFileManager {
 
   @Override
   public FileStatus[] list(Path path, PathFilter filter) {
+    JobFiles.adopt(path);
     try {
       return files(path).listStatus(path, filter);
     } catch (IOException e) {
@@ -95,6 +98,7 @@ public final class JobFileManager implements CheckpointFileManager {
 
   @Override
   public boolean exists(Path path) {
+    JobFiles.adopt(path);
     return Files.exists(JobFiles.local(path));
   }
 

@@ -1,7 +1,13 @@
 package io.streamjob;
 
+import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Pattern;
 
 /**
  * The directory in which this process keeps the files that `job:/…` paths name.
@@ -12,7 +18,58 @@ public final class JobFiles {
   public static final String SCHEME = "job";
   public static final String DIRECTORY = "streamjob.files";
 
+  /** The directory of a state store: a partition's own, or one of several that the partition has. */
+  private static final Pattern STORE = Pattern.compile("/\\d+/[^/]+/checkpoint/state/\\d+/\\d+(/[^/]+)?");
+  private static final Pattern NO_STORE = Pattern.compile(".*/(_metadata|SSTs|logs|[^/]*\\.(changelog|zip|tmp))");
+
+  private static final Map<String, CompletableFuture<Void>> adopted = new ConcurrentHashMap<>();
+  private static volatile Agent agent;
+
   private JobFiles() {}
+
+  /**
+   * Lets an agent bring the files that this process does not have; without one, the process has all of a job's files.
+   *
+   * @param socket the Unix socket on which the agent waits
+   * @throws IOException there is no agent
+   */
+  static void connect(Path socket) throws IOException {
+    agent = new Agent(socket);
+  }
+
+  /**
+   * Takes over a state store when it is opened here for the first time: the agent brings its files before anybody looks.
+   *
+   * @param path any path; only that of a state store's directory has an effect
+   */
+  static void adopt(org.apache.hadoop.fs.Path path) {
+    Agent asked = agent;
+    if (asked == null || !SCHEME.equals(path.toUri().getScheme())) {
+      return;
+    }
+    String store = path.toUri().getPath();
+    if (!STORE.matcher(store).matches() || NO_STORE.matcher(store).matches()) {
+      return;
+    }
+    CompletableFuture<Void> mine = new CompletableFuture<>();
+    CompletableFuture<Void> first = adopted.putIfAbsent(store, mine);
+    if (first != null) {
+      try {
+        first.join();
+      } catch (CompletionException e) {
+        throw (RuntimeException) e.getCause();
+      }
+      return;
+    }
+    try {
+      asked.ask("adopt", store);
+      mine.complete(null);
+    } catch (RuntimeException e) {
+      adopted.remove(store);
+      mine.completeExceptionally(e);
+      throw e;
+    }
+  }
 
   /**
    * Returns where a file is on this process's disk.

@@ -1,0 +1,256 @@
+"""The process behind `streamjob executor`: offers an executor to the driver, and runs its Java.
+
+The agent outlives drivers: it offers its executor again and again, and starts a Java for each attempt that takes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from streamjob_runtime.executors.build_id import this_build
+from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
+from streamjob_runtime.executors.java_process import JavaSettings, start_java
+from streamjob_runtime.executors.line_socket import LineSocket
+from streamjob_runtime.executors.messages import (
+    POLL_SECONDS,
+    Command,
+    Commands,
+    Done,
+    Leave,
+    Nothing,
+    Poll,
+    Registration,
+    Welcome,
+)
+from streamjob_runtime.executors.work import ExecutorWork
+from streamjob_runtime.spark.sockets import socket_directory
+
+REGISTERED_FILE = "registered"
+"""Exists in the work directory while Spark has the executor."""
+
+_RETRY_SECONDS = 0.5
+_AWAY_SECONDS = 30.0
+"""How long the driver may be silent before the agent gives its Java up; Spark's own limit is the same."""
+_END_SECONDS = 10.0
+_COMMAND_THREADS = 4
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The options of `streamjob executor`.
+
+    Args:
+        driver: the URL of the driver's control API.
+        name: the executor's name, which no other executor of the job has.
+        cores: number of tasks at a time.
+        memory: size of Java's heap, as Java takes it: `1g`.
+        workdir: the local directory for state and scratch files.
+        secret: the secret that the job's processes share.
+    """
+
+    driver: str
+    name: str
+    cores: int
+    memory: str
+    workdir: Path
+    secret: str
+
+
+class Agent:
+    """Offers an executor from `run` to `stop`.
+
+    Args:
+        settings: the options.
+        environment: the environment for Java.
+    """
+
+    def __init__(self, settings: AgentSettings, environment: Mapping[str, str] = os.environ) -> None:
+        self._settings = settings
+        self._environment = dict(environment)
+        self._client = DriverClient(settings.driver.rstrip("/"), settings.name, settings.secret)
+        self._stopped = threading.Event()
+        self._said = ""
+
+    def stop(self) -> None:
+        """Let `run` return: the driver is told, and Java ended."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Offer the executor until `stop` is called."""
+        workdir = self._settings.workdir
+        workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (workdir / REGISTERED_FILE).unlink(missing_ok=True)
+        build = this_build()
+        while not self._stopped.is_set():
+            try:
+                credentials = self._client.meet()
+                address = _own_address(self._settings.driver)
+                offer = Registration(address=address, cores=self._settings.cores, build=build)
+                welcome = self._client.ask("register", offer, Welcome)
+            except (DriverAway, Refused) as error:
+                self._say(error.what)
+                self._stopped.wait(_RETRY_SECONDS)
+                continue
+            self._say(f"Executor {welcome.executor} starts for attempt {credentials.attempt}")
+            self._serve(welcome, credentials.spark_secret, address)
+            self._stopped.wait(_RETRY_SECONDS)
+        self._client.close()
+
+    def _say(self, text: str) -> None:
+        """Log a state once, however long it lasts."""
+        if text != self._said:
+            log.info("%s", text)
+        self._said = text
+
+    def _serve(self, welcome: Welcome, spark_secret: str, address: str) -> None:
+        settings = self._settings
+        root = settings.workdir.absolute()
+        sockets = socket_directory(root)
+        work = ExecutorWork(welcome.executor, self._client, root)
+        listening = LineSocket(sockets / "agent", work.answer)
+        java_settings = JavaSettings(root, root / "spark", sockets, settings.memory, settings.cores, address)
+        over = _Over(self._stopped)
+        java = start_java(java_settings, welcome, spark_secret, listening.path, self._environment)
+        threading.Thread(target=_watch, args=(java, over), name="watch-java", daemon=True).start()
+        polling = threading.Thread(target=self._poll, args=(welcome, work, over), name="poll", daemon=True)
+        polling.start()
+        try:
+            over.wait()
+        finally:
+            self._said = ""
+            (root / REGISTERED_FILE).unlink(missing_ok=True)
+            if over.reason is not None or self._stopped.is_set():
+                self._leave(welcome, "the executor was told to end" if self._stopped.is_set() else str(over.reason))
+            _end(java)
+            listening.close()
+            work.close()
+
+    def _leave(self, welcome: Welcome, reason: str) -> None:
+        try:
+            self._client.ask("leave", Leave(executor=welcome.executor, reason=reason), Nothing, seconds=5.0)
+        except (DriverAway, Refused) as error:
+            log.info("The driver could not be told that executor %s ends: %s", welcome.executor, error.what)
+
+    def _poll(self, welcome: Welcome, work: ExecutorWork, over: _Over) -> None:
+        registered = False
+        heard = time.monotonic()
+        with ThreadPoolExecutor(_COMMAND_THREADS, thread_name_prefix="command") as pool:
+            while not over.is_set():
+                poll = Poll(executor=welcome.executor, registered=registered)
+                try:
+                    told = self._client.ask("poll", poll, Commands, seconds=POLL_SECONDS + 10.0)
+                except Refused as error:
+                    over.set(f"the driver refuses it: {error.what}")
+                    return
+                except DriverAway as error:
+                    if time.monotonic() - heard > _AWAY_SECONDS:
+                        over.set(error.what)
+                        return
+                    time.sleep(_RETRY_SECONDS)
+                    continue
+                heard = time.monotonic()
+                if told.registered and not registered:
+                    (self._settings.workdir / REGISTERED_FILE).touch()
+                registered = told.registered
+                for command in told.commands:
+                    pool.submit(self._perform, welcome, work, command)
+
+    def _perform(self, welcome: Welcome, work: ExecutorWork, command: Command) -> None:
+        try:
+            done = Done(executor=welcome.executor, command=command.id, body=work.perform(command))
+        except Exception as error:
+            log.warning("The command %r failed: %s", command.kind, error)
+            done = Done(executor=welcome.executor, command=command.id, error=str(error) or type(error).__name__)
+        try:
+            self._client.ask("done", done, Nothing)
+        except (DriverAway, Refused) as error:
+            log.warning("The driver did not take the result of %r: %s", command.kind, error.what)
+
+
+class _Over:
+    """The end of one executor, with the reason to give to the driver; None if the driver knows it."""
+
+    def __init__(self, stopped: threading.Event) -> None:
+        self._stopped = stopped
+        self._event = threading.Event()
+        self.reason: str | None = None
+
+    def set(self, reason: str | None) -> None:
+        if not self._event.is_set():
+            self.reason = reason
+            self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set() or self._stopped.is_set()
+
+    def wait(self) -> None:
+        while not self.is_set():
+            self._event.wait(0.2)
+
+
+def _watch(java: subprocess.Popen[bytes], over: _Over) -> None:
+    code = java.wait()
+    why = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    over.set(f"its Java {why}")
+
+
+def _end(java: subprocess.Popen[bytes]) -> None:
+    java.terminate()
+    try:
+        java.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+
+
+def _own_address(driver: str) -> str:
+    """Return the address of this machine from which it reaches the driver; other executors reach it there."""
+    parts = urlsplit(driver)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # Connecting a datagram socket sends nothing.
+            probe.connect(address)
+            own: str = probe.getsockname()[0]
+            return own
+    except OSError as error:
+        raise DriverAway(f"{driver} cannot be reached: {error}") from None
+
+
+def run_agent(settings: AgentSettings, *, with_parent: bool = False) -> None:
+    """Run an agent until SIGTERM or SIGINT.
+
+    Args:
+        settings: the options.
+        with_parent: end, too, when standard input ends, which whoever started the agent holds open.
+    """
+    agent = Agent(replace(settings, workdir=settings.workdir.absolute()))
+
+    def on_signal(number: int, frame: object) -> None:
+        agent.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, on_signal)
+    if with_parent:
+        threading.Thread(target=_stop_with_parent, args=(agent,), name="parent", daemon=True).start()
+    agent.run()
+
+
+def _stop_with_parent(agent: Agent) -> None:
+    while os.read(0, 1024):
+        pass
+    agent.stop()

@@ -1,0 +1,127 @@
+"""The executors of one attempt of a job, from the driver's side."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.clock import Clock
+from streamjob_runtime.executors.build_id import this_build
+from streamjob_runtime.executors.credentials import Credentials, secret_of
+from streamjob_runtime.executors.fleet import Executor, Fleet, Lost
+from streamjob_runtime.executors.launcher import Launcher, LaunchSettings
+from streamjob_runtime.executors.messages import Welcome
+from streamjob_runtime.executors.options import ExecutorOptions
+from streamjob_runtime.executors.routes import AgentRoutes
+from streamjob_runtime.executors.state import StateOnExecutors
+from streamjob_runtime.spark.gateway import call_errors, driver_address, executor_events
+from streamjob_runtime.spark.session import SparkExecutors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WAIT_SECONDS = 120.0
+"""How long a job waits for executors that are missing before it starts on those that are there."""
+_EVENT_MS = 1000
+
+log = logging.getLogger("streamjob")
+
+
+class DriverSide:
+    """The job's executors.
+
+    Args:
+        options: which.
+        workdir: the job's work directory; processes of this machine get directories below it.
+        store: the URI of the job's root in its store.
+        clock: seconds since 1970.
+        environment: the environment, for the secret and for executors that are started.
+
+    Raises:
+        NoSecret: executors come from elsewhere, and the environment has no secret.
+    """
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        workdir: Path,
+        store: str,
+        clock: Clock,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._options = options
+        self._store = store
+        secret = secrets.token_hex(32) if options.address is None else secret_of(environment)
+        self._credentials = Credentials.derive(secret, uuid.uuid4().hex)
+        self.fleet = Fleet(options.instances, this_build(), clock)
+        self.state = StateOnExecutors(self.fleet)
+        self.routes = AgentRoutes(self.fleet, self._credentials, self.state.handlers())
+        self._launcher: Launcher | None = None
+        if options.address is None:
+            directory = workdir / "executors"
+            settings = LaunchSettings(options.instances, options.cores, options.memory, directory, secret)
+            self._launcher = Launcher(settings, environment)
+        self._closing = threading.Event()
+        self._on_lost: Callable[[Lost], None] = lambda lost: None
+        self.fleet.listen(lambda lost: self._on_lost(lost))
+
+    @property
+    def for_spark(self) -> SparkExecutors:
+        """What Spark's driver needs for them."""
+        return SparkExecutors(self._options.cores, self._credentials.spark_secret, self._options.address)
+
+    def spark_started(self, spark: SparkSession) -> None:
+        """Take executors from now on, and follow which of them Spark has."""
+        address = driver_address(spark)
+        events = executor_events(spark)
+        threading.Thread(target=self._follow, args=(events,), name="executors", daemon=True).start()
+        self.fleet.open(
+            Welcome(
+                executor="",
+                driver_url=address.url,
+                application=address.application,
+                java_options=address.java_options,
+                store=self._store,
+            )
+        )
+
+    def start(self, url: str) -> None:
+        """Start executors, if they are processes of this machine, for the control API at a URL."""
+        if self._launcher is not None:
+            self._launcher.start(url)
+
+    def stop(self) -> None:
+        """Let all executors go, and end those that were started; the control API must still answer."""
+        self._closing.set()
+        self.fleet.close()
+        if self._launcher is not None:
+            self._launcher.stop()
+
+    def wait(self) -> Sequence[Executor]:
+        """Return the live executors; wait for missing ones first. Raises NoExecutors."""
+        return self.fleet.wait(_WAIT_SECONDS)
+
+    def listen(self, on_lost: Callable[[Lost], None]) -> None:
+        """Report lost executors to one listener from now on, in place of the one before."""
+        self._on_lost = on_lost
+
+    def _follow(self, events: Any) -> None:
+        while not self._closing.is_set():
+            try:
+                event = events.next(_EVENT_MS)
+            except call_errors():
+                # Java is gone, and so are the executors.
+                return
+            if event is None:
+                continue
+            kind, executor, detail = event
+            if kind == "added":
+                self.fleet.registered_in_spark(executor, detail)
+            else:
+                self.fleet.lose(executor, detail)

@@ -1,0 +1,108 @@
+"""Starts the Java of an executor, which connects to Spark's driver and to the agent that started it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamjob_runtime.executors.messages import Welcome
+from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.jvm import JAR, JOB_FILES
+from streamjob_runtime.spark.session import LOGGING, SECRET
+
+_MAIN = "io.streamjob.ExecutorProcess"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSettings:
+    """The settings of an executor's Java.
+
+    Args:
+        root: the directory in which it keeps the files of `job:/…` paths.
+        scratch: the directory for Spark's scratch files, on the same file system; its content is deleted.
+        temporary: a private directory with a short path.
+        memory: size of Java's heap, as Java takes it: `1g`.
+        cores: number of tasks at a time.
+        address: the address on which it listens, and by which other executors reach it.
+    """
+
+    root: Path
+    scratch: Path
+    temporary: Path
+    memory: str
+    cores: int
+    address: str
+
+
+def start_java(
+    settings: JavaSettings, welcome: Welcome, spark_secret: str, socket: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start an executor's Java.
+
+    Args:
+        settings: its settings.
+        welcome: the driver's answer to the registration.
+        spark_secret: authenticates it to Spark's driver.
+        socket: the Unix socket on which the agent waits.
+        environment: the environment of the agent.
+
+    Raises:
+        NoJava: there is no suitable Java.
+    """
+    shutil.rmtree(settings.scratch, ignore_errors=True)
+    settings.scratch.mkdir(mode=0o700, parents=True)
+    java = find_java(environment, settings.root / "java")
+    return subprocess.Popen(
+        [str(java.home / "bin" / "java"), *arguments(settings, welcome, socket, environment)],
+        stdin=subprocess.DEVNULL,
+        env={
+            **environment,
+            SECRET: spark_secret,
+            "SPARK_LOCAL_DIRS": str(settings.scratch),
+            "SPARK_LOCAL_IP": settings.address,
+        },
+        # A Ctrl-C in the terminal is for the agent, which ends its Java in order.
+        start_new_session=True,
+    )
+
+
+def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environment: Mapping[str, str]) -> Sequence[str]:
+    """Return the arguments of Java; see `start_java`."""
+    import pyspark
+
+    jars = Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+    return [
+        f"-Xmx{settings.memory}",
+        "-XX:-UsePerfData",
+        f"-Djava.io.tmpdir={settings.temporary}",
+        f"-D{JOB_FILES}={settings.root}",
+        LOGGING,
+        # Spark reads these before it asks the driver for its settings.
+        "-Dspark.authenticate=true",
+        "-Dspark.network.crypto.enabled=true",
+        *welcome.java_options,
+        *shlex.split(environment.get("SPARK_SUBMIT_OPTS", "")),
+        "-cp",
+        os.pathsep.join([str(JAR), f"{jars}/*"]),
+        _MAIN,
+        str(socket),
+        "--driver-url",
+        welcome.driver_url,
+        "--executor-id",
+        welcome.executor,
+        "--bind-address",
+        settings.address,
+        "--hostname",
+        settings.address,
+        "--cores",
+        str(settings.cores),
+        "--app-id",
+        welcome.application,
+        "--resourceProfileId",
+        "0",
+    ]

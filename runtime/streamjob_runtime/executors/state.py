@@ -1,0 +1,337 @@
+"""The state of a job on its executors: who has which store, what a restore brings, and how a checkpoint stores it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
+
+from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch
+from streamjob.protocol.placement import Owners, StateStore, StoreNotOpened, StoreRefused, by_store, place
+from streamjob.snapshot.manifest import FileRef
+from streamjob_runtime.checkpointing.upload.packing import Identity
+from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, UploadStatistics
+from streamjob_runtime.executors.fleet import ExecutorLost, Fleet, RefusedByDriver
+from streamjob_runtime.executors.messages import (
+    Adoption,
+    Allocate,
+    Allocated,
+    HeldCheckpoint,
+    Holdings,
+    HoldStores,
+    Known,
+    KnownFiles,
+    Nothing,
+    Store,
+    Stored,
+)
+from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
+from streamjob_runtime.spark.checkpoint_dir.logs import read_operator_metadata
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
+from streamjob_runtime.spark.gateway import place_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Decided = TypeVar("Decided")
+
+_LOOK_SECONDS = 0.2
+_HOLDINGS_SECONDS = 30.0
+
+log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredState:
+    """The state of a snapshot that a chain takes over.
+
+    Args:
+        chain: the snapshot's chain.
+        home: the URI of the store from which relative references start.
+        files: the files of its state stores.
+    """
+
+    chain: ChainUid
+    home: str
+    files: tuple[FileRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    target: Target
+    progress: Progress
+
+
+class StateOnExecutors:
+    """The state of one epoch after the other; any thread may call it.
+
+    Args:
+        fleet: the executors.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._lock = threading.Lock()
+        self._owners = Owners(Epoch(0))
+        self._restored: Mapping[ChainUid, RestoredState] = {}
+        self._placed: dict[ChainUid, frozenset[str]] = {}
+        self._holders: dict[ChainUid, dict[int, list[str]]] = {}
+        self._transfers: dict[str, _Transfer] = {}
+
+    def handlers(self) -> dict[str, Callable[[str, str, bytes], BaseModel]]:
+        """Return what answers agents, by the last part of the request's path."""
+        return {
+            "adopt": self._adopt,
+            "adopted": self._adopted,
+            "known": self._known,
+            "allocate": self._allocate,
+        }
+
+    def begin(self, epoch: Epoch, restored: Mapping[ChainUid, RestoredState]) -> None:
+        """Begin an epoch: stores are opened again, from the files of a snapshot.
+
+        Args:
+            epoch: the epoch.
+            restored: the state of each chain that continues.
+        """
+        holders = self._ask_holdings({chain: state.chain for chain, state in restored.items()})
+        with self._lock:
+            files = {chain: by_store(state.files) for chain, state in restored.items()}
+            self._owners = Owners(epoch, files)
+            self._restored = dict(restored)
+            self._placed = {}
+            self._holders = holders
+
+    def _ask_holdings(self, former: Mapping[ChainUid, ChainUid]) -> dict[ChainUid, dict[int, list[str]]]:
+        """Return the executors that hold files of each partition; one that does not say so holds none."""
+        if not former:
+            return {}
+        asked = [(each.id, self._fleet.tell(each.id, "holdings", {})) for each in self._fleet.live()]
+        deadline = time.monotonic() + _HOLDINGS_SECONDS
+        found: dict[ChainUid, dict[int, list[str]]] = {}
+        for executor, answer in asked:
+            try:
+                held = Holdings.model_validate(answer.result(max(0.0, deadline - time.monotonic()))).partitions
+            except Exception as error:
+                log.warning("Executor %s does not say what it holds: %s", executor, error)
+                continue
+            for chain, origin in former.items():
+                for partition in held.get(origin, ()):
+                    found.setdefault(chain, {}).setdefault(partition, []).append(executor)
+        return found
+
+    def place(
+        self,
+        spark: SparkSession,
+        query: StreamingQuery,
+        chain: ChainUid,
+        checkpoint: Path,
+        location: str,
+        batch: BatchId,
+    ) -> None:
+        """Decide where a query opens its state; call it in its first batch, before any action.
+
+        Args:
+            spark: the session.
+            query: the query.
+            chain: its chain.
+            checkpoint: its checkpoint directory on the driver.
+            location: the URI by which it opens that.
+            batch: the batch.
+
+        Raises:
+            ExecutorLost: an executor was lost meanwhile, or there is none.
+        """
+        metadata = {each: read_operator_metadata(checkpoint, each, batch) for each in operator_names(checkpoint, batch)}
+        if not metadata:
+            return
+        executors = {each.id: each for each in self._fleet.live()}
+        if not executors:
+            raise ExecutorLost(f"There is no executor for the state of chain {chain!r}")
+        slots = {each.id: each.cores for each in executors.values()}
+        with self._lock:
+            holders = self._holders_of(chain, executors.keys())
+            offset = len(self._placed)
+            chosen = {number: place(each.partitions, slots, holders, offset) for number, each in metadata.items()}
+            used = frozenset(executor for each in chosen.values() for executor in each)
+            self._placed[chain] = used
+        for number, each in metadata.items():
+            places = [(executors[executor].host, executor) for executor in chosen[number]]
+            place_state(spark, query, location, number, each.stores, places)
+        # Tasks would wait for one that was lost before the loss of state on it was a reason to end the epoch.
+        if gone := used - {each.id for each in self._fleet.live()}:
+            raise ExecutorLost(f"Executor {', '.join(sorted(gone))} was lost while chain {chain!r} began")
+
+    def _holders_of(self, chain: ChainUid, live: Collection[str]) -> dict[int, list[str]]:
+        """Return the executors that have files of a chain's partitions: those that opened them come first."""
+        holders: dict[int, list[str]] = {}
+        for store, owner in self._owners.opened(chain):
+            holders.setdefault(StateStore.partition_of(store), []).append(owner)
+        for partition, held in self._holders.get(chain, {}).items():
+            holders.setdefault(partition, []).extend(held)
+        return {partition: [each for each in held if each in live] for partition, held in holders.items()}
+
+    def chains_on(self, executor: str) -> frozenset[ChainUid]:
+        """Return the chains that cannot go on without an executor."""
+        with self._lock:
+            placed = {chain for chain, executors in self._placed.items() if executor in executors}
+            return self._owners.chains_on(executor) | placed
+
+    def store(
+        self,
+        checkpoint: CheckpointId,
+        chain: ChainUid,
+        batch: BatchId,
+        stores: Sequence[StoreVersion],
+        target: Target,
+        progress: Progress,
+    ) -> Callable[[], tuple[FileRef, ...]]:
+        """Let the owners hold and upload state stores of a cut; return a function that waits for the files.
+
+        The function raises UploadCancelled, and the errors of `Fleet.ask`.
+
+        Args:
+            checkpoint: the checkpoint.
+            chain: the chain.
+            batch: the batch of the cut.
+            stores: the stores.
+            target: the destination of the files.
+            progress: reports progress, and cancels.
+        """
+        ids = {store.path: store.ids for store in stores}
+        parts = self._owners_of(chain, list(ids), progress)
+        transfer = uuid.uuid4().hex
+        with self._lock:
+            epoch = self._owners.epoch
+            self._transfers[transfer] = _Transfer(target, progress)
+        answers = [
+            self._fleet.tell(
+                owner,
+                "hold",
+                HoldStores(
+                    transfer=transfer,
+                    store=target.uri,
+                    epoch=epoch,
+                    checkpoint=checkpoint,
+                    chain=chain,
+                    batch=batch,
+                    stores=tuple((path, ids[path]) for path in mine),
+                ).model_dump(mode="json"),
+            )
+            for owner, mine in parts.items()
+        ]
+
+        def wait() -> tuple[FileRef, ...]:
+            try:
+                files: list[FileRef] = []
+                for answer in answers:
+                    stored = Stored.model_validate(_result(answer, progress))
+                    progress.include(UploadStatistics(**stored.statistics))
+                    files += stored.files
+                return tuple(files)
+            finally:
+                with self._lock:
+                    self._transfers.pop(transfer, None)
+
+        return wait
+
+    def _owners_of(self, chain: ChainUid, stores: Sequence[str], progress: Progress) -> dict[str, tuple[str, ...]]:
+        """Return the stores by owner. Before the first batch of an epoch, wait until they have been opened."""
+        while True:
+            with self._lock:
+                try:
+                    return self._owners.split(chain, stores)
+                except StoreNotOpened as error:
+                    if progress.cancelled:
+                        raise UploadCancelled(error.what) from None
+            time.sleep(_LOOK_SECONDS)
+
+    def complete(self, checkpoint: CheckpointId) -> None:
+        """Let the owners hold the files of a completed checkpoint, and none of earlier ones."""
+        self._tell_all("retain", checkpoint)
+
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """Let the owners drop the files that they hold for a checkpoint."""
+        self._tell_all("release", checkpoint)
+
+    def _tell_all(self, kind: str, checkpoint: CheckpointId) -> None:
+        with self._lock:
+            held = HeldCheckpoint(epoch=self._owners.epoch, checkpoint=checkpoint)
+        for executor in self._fleet.live():
+            # One that does not do it does it with the next completed checkpoint.
+            self._fleet.tell(executor.id, kind, held.model_dump())
+
+    def _adopt(self, name: str, instance: str, body: bytes) -> BaseModel:
+        asked = Store.model_validate_json(body)
+        self._fleet.check(asked.executor, instance)
+        store = _parsed(asked.directory)
+        with self._lock:
+            files = _allowed(lambda: self._owners.adopt(store, asked.executor))
+            restored = self._restored.get(store.chain)
+        if restored is None:
+            return Adoption(home="", chain=store.chain, files=())
+        return Adoption(home=restored.home, chain=restored.chain, files=files)
+
+    def _adopted(self, name: str, instance: str, body: bytes) -> BaseModel:
+        asked = Store.model_validate_json(body)
+        self._fleet.check(asked.executor, instance)
+        store = _parsed(asked.directory)
+        with self._lock:
+            _allowed(lambda: self._owners.adopted(store, asked.executor))
+        return Nothing()
+
+    def _known(self, name: str, instance: str, body: bytes) -> BaseModel:
+        asked = Known.model_validate_json(body)
+        self._fleet.check(asked.executor, instance)
+        known = self._transfer(asked.transfer).target.known
+        found = ((number, known.get(Identity(identity))) for number, identity in enumerate(asked.identities))
+        return KnownFiles(files={number: ref for number, ref in found if ref is not None})
+
+    def _allocate(self, name: str, instance: str, body: bytes) -> BaseModel:
+        asked = Allocate.model_validate_json(body)
+        self._fleet.check(asked.executor, instance)
+        transfer = self._transfer(asked.transfer)
+        key = transfer.target.key_of(asked.sha256)
+        try:
+            # Before it is written: a failed savepoint is deleted by this list.
+            transfer.progress.announce(key)
+        except UploadCancelled as error:
+            raise RefusedByDriver(error.what) from None
+        return Allocated(key=key)
+
+    def _transfer(self, transfer: str) -> _Transfer:
+        with self._lock:
+            found = self._transfers.get(transfer)
+        if found is None or found.progress.cancelled:
+            raise RefusedByDriver("The checkpoint was aborted")
+        return found
+
+
+def _parsed(directory: str) -> StateStore:
+    return _allowed(lambda: StateStore.at(directory))
+
+
+def _allowed(decide: Callable[[], Decided]) -> Decided:
+    try:
+        return decide()
+    except StoreRefused as error:
+        raise RefusedByDriver(error.what) from None
+
+
+def _result(answer: Future[dict[str, Any]], progress: Progress) -> dict[str, Any]:
+    while True:
+        try:
+            return answer.result(_LOOK_SECONDS)
+        except NotInTime:
+            if progress.cancelled:
+                raise UploadCancelled("The checkpoint was aborted while executors uploaded its state") from None

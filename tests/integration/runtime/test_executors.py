@@ -1,0 +1,142 @@
+"""Jobs on executors in processes of their own, which share no directory and are killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.executor_processes import agents_of_executors, java_of_executors, kill
+from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
+from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FILES, ROWS = 8, 100
+ON_TWO = ("--executors", "2", "--executor-memory", "600m")
+
+SLOWLY = """
+import os
+import time
+
+from pyspark.sql import functions as F
+
+
+@F.udf("bigint")
+def twice(amount):
+    time.sleep(0.005)
+    return 2 * amount
+
+
+@F.udf("string")
+def worker():
+    return str(os.getppid())
+
+
+def doubled(numbers):
+    return numbers.select("id", twice("amount").alias("amount"), worker().alias("worker"))
+"""
+
+
+def numbers_job(directory: Path) -> Path:
+    """Write the input, the functions and the file of a job that doubles numbers slowly."""
+    for file in range(FILES):
+        lines = [json.dumps({"id": file * ROWS + row, "amount": row}) for row in range(ROWS)]
+        (directory / "in").mkdir(parents=True, exist_ok=True)
+        (directory / "in" / f"{file}.json").write_text("\n".join(lines))
+    (directory / "slowly.py").write_text(SLOWLY)
+    job = {
+        "name": "numbers",
+        "maxParallelism": 2,
+        "checkpointing": {"interval": "300ms"},
+        "sources": [
+            {
+                "name": "numbers",
+                "format": "json",
+                "schema": "id BIGINT, amount BIGINT",
+                "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
+                "bounded": True,
+            }
+        ],
+        "operators": [{"name": "doubled", "inputs": ["numbers"], "python": "slowly:doubled"}],
+        "sinks": [{"name": "out", "input": "doubled", "format": "json", "options": {"path": "out"}}],
+    }
+    return write_job(directory, job)
+
+
+def output(directory: Path) -> list[dict[str, Any]]:
+    """Return the published rows of a JSON sink."""
+    return [json.loads(line) for file in sorted(directory.glob("*.json")) for line in file.read_text().splitlines()]
+
+
+def wait_for_java(runs: JobRuns, process: JobProcess, workdir: Path, count: int) -> dict[str, int]:
+    """Wait until so many executors have their Java; return them."""
+    runs.wait(lambda: len(java_of_executors(workdir)) >= count, f"{count} executors", process)
+    return java_of_executors(workdir)
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Iterator[JobRuns]:
+    with job_runs(numbers_job(tmp_path), tmp_path / "snapshots", "numbers") as runs:
+        yield runs
+
+
+@pytest.mark.core
+def test_a_job_without_state_goes_on_when_an_executor_is_killed(numbers: JobRuns, tmp_path: Path) -> None:
+    process = numbers.start(*ON_TWO)
+    numbers.wait_for_progress(0, process)
+    victims = wait_for_java(numbers, process, tmp_path / "work", 2)
+
+    kill(victims["executor-0"])
+
+    assert process.wait() == 0, process.output()
+    rows = output(tmp_path / "out")
+    assert Counter((row["id"], row["amount"]) for row in rows) == Counter(
+        (file * ROWS + row, 2 * row) for file in range(FILES) for row in range(ROWS)
+    )
+    assert numbers.epoch() == 1
+    assert "is lost" in process.output()
+    deadline = time.monotonic() + 30
+    while agents_of_executors(tmp_path / "work") or java_of_executors(tmp_path / "work"):
+        assert time.monotonic() < deadline, "executors outlive the job that started them"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def purchases(tmp_path: Path) -> Iterator[tuple[JobRuns, Purchases]]:
+    made = Purchases.write(tmp_path / "input", files=16, rows=30)
+    with job_runs(write_job(tmp_path, made.job()), tmp_path / "snapshots", "purchases") as runs:
+        yield runs, made
+
+
+@pytest.mark.core
+@pytest.mark.timeout(600)
+def test_state_on_executors_survives_every_kill(
+    purchases: tuple[JobRuns, Purchases], spark: SparkSession, tmp_path: Path
+) -> None:
+    runs, made = purchases
+    first = runs.start(*ON_TWO)
+    runs.wait_for_progress(1, first)
+
+    # An executor's Java, then an agent with its Java, then all of it.
+    kill(java_of_executors(tmp_path / "work")["executor-0"])
+    runs.wait_for_claim(1, first)
+    runs.wait(lambda: len(runs.completions(2)) > 0, "checkpoint behind the first loss", first)
+    runs.wait_for_progress(runs.furthest(), first)
+    kill(agents_of_executors(tmp_path / "work")["executor-1"])
+    runs.wait_for_claim(2, first)
+    runs.wait(lambda: len(runs.completions(3)) > 0, "checkpoint behind the second loss", first)
+    first.kill()
+    last = runs.start(*ON_TWO)
+
+    assert last.wait() == 0, last.output()
+    expected = made.batch(spark)
+    assert table_rows(spark, tmp_path / "table") == expected
+    assert line_rows(spark, tmp_path / "lines") == expected

@@ -1,0 +1,67 @@
+"""A job with a part that does not work on executors is refused with the part and the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.job.on_executors import NotOnExecutors, check_on_executors
+from streamjob.job.plan import plan
+from streamjob.job.spec import JobSpec
+
+
+def job(source: dict[str, Any] | None = None, sink: dict[str, Any] | None = None, **changes: Any) -> JobSpec:
+    return JobSpec.model_validate(
+        {
+            "name": "flights",
+            "sources": [{"name": "rows", "format": "rate", **(source or {})}],
+            "operators": [{"name": "kept", "inputs": ["rows"], "sql": "SELECT * FROM rows"}],
+            "sinks": [{"name": "out", "input": "kept", "format": "console", **(sink or {})}],
+            **changes,
+        }
+    )
+
+
+def check(spec: JobSpec, *, on_one_machine: bool = False) -> None:
+    check_on_executors(spec, plan(spec), on_one_machine=on_one_machine)
+
+
+LOCAL_SOURCE = {"format": "json", "schema": "a INT", "options": {"path": "in"}}
+LOCAL_SINK = {"format": "parquet", "options": {"path": "/data/out"}}
+
+
+def test_a_chain_without_local_files_may_run_on_any_executors() -> None:
+    check(job())
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        (job(source=LOCAL_SOURCE), "source 'rows' reads files of a local path"),
+        (job(sink=LOCAL_SINK), "sink 'out' writes files to a local path"),
+        (
+            job(sink={"format": "kafka", "delivery": "exactly-once", "options": {"topic": "t"}}),
+            "sink 'out' stages what it publishes in a directory of the driver",
+        ),
+    ],
+)
+def test_files_of_one_machine_are_refused_where_executors_are_elsewhere(spec: JobSpec, named: str) -> None:
+    check(spec, on_one_machine=True)
+
+    with pytest.raises(NotOnExecutors, match=named):
+        check(spec)
+
+
+def test_files_in_a_bucket_may_be_read_from_anywhere() -> None:
+    check(job(source={**LOCAL_SOURCE, "options": {"path": "s3://bucket/in"}}))
+
+
+def test_chains_that_hand_rows_on_are_refused_and_named() -> None:
+    operators = [
+        {"name": "kept", "inputs": ["rows"], "sql": "SELECT * FROM rows", "chain": False},
+        {"name": "more", "inputs": ["kept"], "sql": "SELECT * FROM kept", "chain": False},
+    ]
+
+    with pytest.raises(NotOnExecutors, match="chain 'more' reads the rows of 'kept'"):
+        check(job(operators=operators, sink={"input": "more"}), on_one_machine=True)
