@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _WAIT_SECONDS = 120.0
 """How long a job waits for executors that are missing before it starts on those that are there."""
 _EVENT_MS = 1000
+_DISASSOCIATED = "Remote RPC client disassociated"
+_DISCONNECTED = "its connection to the driver has ended"
+"""Spark also names causes that it cannot know."""
 
 log = logging.getLogger("streamjob")
 
@@ -124,4 +127,4 @@ class DriverSide:
             if kind == "added":
                 self.fleet.registered_in_spark(executor, detail)
             else:
-                self.fleet.lose(executor, detail)
+                self.fleet.lose(executor, _DISCONNECTED if detail.startswith(_DISASSOCIATED) else detail)

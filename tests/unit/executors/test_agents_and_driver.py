@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Thread
 
 import httpx
 import pytest
@@ -65,8 +66,6 @@ def test_a_waiting_agent_gets_a_command_at_once(driver: Driver) -> None:
     asking = client(driver)
     welcome = asking.ask("register", OFFER, Welcome)
     polled = []
-
-    from threading import Thread
 
     poll = Poll(executor=welcome.executor, registered=False)
     waiting = Thread(target=lambda: polled.append(asking.ask("poll", poll, Commands)))
