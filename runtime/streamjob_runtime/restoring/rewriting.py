@@ -110,7 +110,7 @@ def keep_partitions(chains: Iterable[RestoredChain], partitions: int) -> None:
         StateNotRewritable: a chain's state has another number of partitions.
     """
     for chain in chains:
-        had = _recorded(chain)
+        had = _partitions(chain)
         if had in (None, partitions):
             continue
         if read_commit(chain.checkpoint, chain.batch).state_ids:
