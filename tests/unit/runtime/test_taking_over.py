@@ -165,7 +165,9 @@ def test_state_is_compared_again_behind_an_epoch_that_failed_without_a_checkpoin
     planned, start = restored(spec, snapshot(spec, {}, stateful=("a",)))
     asked: list[ChainUid] = []
 
-    def ask(spark: object, graph: object, before: object, state: object, chain: ChainPlan, *rest: object) -> tuple[()]:
+    def ask(
+        spark: object, graph: object, before: object, state: object, chain: ChainPlan, *_: object, **__: object
+    ) -> tuple[()]:
         asked.append(chain.uid)
         return ()
 
