@@ -19,6 +19,7 @@ from streamjob.job.postgresql import PostgresqlOptions
 from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
+    Encoding,
     Input,
     JobSpec,
     OperatorSpec,
@@ -35,6 +36,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
     ("`sources[].options` of `format: kafka`", KafkaSourceFields),
+    ("`key` and `value` of sources and sinks", Encoding),
     ("`sources[].watermark`", Watermark),
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),
@@ -151,10 +153,11 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | Call | Arguments |
 |---|---|
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `spark_conf` |
-| `job.source(name, …)` | `format`, `schema`, `columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
+| `job.source(name, …)` | `format`, `schema`, `key`, `value`, `on_error`, `skip`, \
+`columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
 | `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `output_mode`, `chain`; the function becomes a handle |
 | `job.sql(name, …)` | `inputs`, `sql`, `uid`, `output_mode`, `chain`; returns a handle |
-| `job.sink(name, …)` | `input`, `format`, `options`, `delivery`, `partition_by`, `uid` |
+| `job.sink(name, …)` | `input`, `format`, `key`, `value`, `options`, `delivery`, `partition_by`, `uid` |
 | `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
 
 The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and
@@ -192,8 +195,16 @@ def _type(name: str, field: FieldInfo) -> str:
         return "mapping"
     text = str(annotation)
     if "Literal" in text:
-        return " or ".join(f"`{each}`" for each in get_args(annotation))
-    for needle, word in (("BaseModel", "mapping"), ("Watermark", "mapping"), ("dict", "mapping"), ("bool", "boolean")):
+        choices = [each for each in get_args(annotation) if each is not type(None)]
+        words = get_args(choices[0]) if len(choices) == 1 else choices
+        return " or ".join(f"`{each}`" for each in words)
+    for needle, word in (
+        ("BaseModel", "mapping"),
+        ("Watermark", "mapping"),
+        ("Encoding", "mapping"),
+        ("dict", "mapping"),
+        ("bool", "boolean"),
+    ):
         if needle in text:
             return word
     return "integer" if "int" in text.replace("Constraints", "") else "text"

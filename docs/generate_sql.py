@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Encoding, JobSpec, OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.sql_job.statements import FIELDS
 
 TARGET = Path(__file__).parent / "reference" / "sql.md"
@@ -46,6 +46,7 @@ alone is a delay of zero.
 The values of `WITH` are texts, numbers, `true` or `false`. These keys are fields:
 """
 _OPTIONS = """
+`key.options.NAME` and `value.options.NAME` are options of the forms of keys and values: `'value.options.sep' = ';'`.
 Any other key is an option of the format. An option with the name of a field has the prefix `options.`:
 `'options.format'`.
 """
@@ -121,6 +122,9 @@ def _settings() -> str:
 
 
 def _described(model: type[BaseModel], name: str) -> str:
+    head, _, below = name.partition(".")
+    if below:
+        return f"Of `{head}` in YAML. {_described(Encoding, below)}"
     (field,) = (each for key, each in model.model_fields.items() if name in (key, each.alias))
     return re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
 

@@ -132,12 +132,14 @@ def _inputs(job: JobView) -> Table:
     unread = {uid: unread_records(job, source) for chain, source, uid in _each_input(job)}
     counted = any(unread.values())
     held_back = any(source.holds_watermark_back for _, source, _ in _each_input(job))
+    dropped = any(source.records_not_decoded for _, source, _ in _each_input(job))
     table = _table(
         ("chain", False),
         ("input", False),
         ("watermark", False),
         ("lag", True),
         *((("unread", True),) if counted else ()),
+        *((("not decoded", True),) if dropped else ()),
         *((("", False),) if held_back else ()),
     )
     for chain, source, uid in _each_input(job):
@@ -147,6 +149,7 @@ def _inputs(job: JobView) -> Table:
             formatting.event_time(source.watermark_ms),
             "ended" if source.ended else behind(chain, source),
             *((unread[uid],) if counted else ()),
+            *((formatting.count(source.records_not_decoded or 0),) if dropped else ()),
             *((holding_back(source),) if held_back else ()),
         )
     return table

@@ -58,6 +58,11 @@ class InputView(View):
         "read, null if not known.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
+    records_not_decoded: int | None = Field(
+        default=None,
+        description="Records that the source dropped in this process because they could not be decoded; null for "
+        "inputs that drop none.",
+    )
     offset_report_failures: int | None = Field(
         default=None,
         description="Completed checkpoints in this process whose positions could not be reported to the consumer "

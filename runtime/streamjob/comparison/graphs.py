@@ -313,7 +313,7 @@ class _Comparing:
             self._former.parts[each.uid][1].get(field) != self._fields("sources", each.uid).get(field)
             for each in chain.sources
             if each.uid in self._former.parts
-            for field in ("watermark", "schema", "columns", "python")
+            for field in ("watermark", "schema", "key", "value", "columns", "python")
         )
 
     def _fields(self, key: str, uid: OperatorUid) -> Mapping[str, Any]:
@@ -369,6 +369,10 @@ _WORDS = {
     "options": "its options have changed",
     "schema": "its schema has changed",
     "columns": "its columns have changed",
+    "key": "the form of its keys has changed",
+    "value": "the form of its values has changed",
+    "onError": "its handling of errors has changed",
+    "skip": "the records that it skips have changed",
     "bounded": "whether it ends has changed",
     "format": "its format has changed",
     "delivery": "its delivery has changed",

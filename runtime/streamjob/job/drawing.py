@@ -99,6 +99,8 @@ def _kind(node: Node) -> str:
 def _summary(node: Node) -> str:
     if isinstance(node, SourceSpec):
         words = [node.format, "bounded" if node.bounded else ""]
+        if node.value is not None:
+            words.append(f"values as {node.value.format}")
         if node.python is not None or node.columns is not None:
             words.append(f"columns by {node.python or 'SQL'}")
         if node.watermark is not None:

@@ -13,7 +13,17 @@ from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.problem import Problem
 from streamjob.job.reading import read_spec
-from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Delivery, JobSpec, OutputMode, Spec, Watermark
+from streamjob.job.spec import (
+    ChannelPolicy,
+    CheckpointingPolicy,
+    Delivery,
+    Encoding,
+    JobSpec,
+    OnError,
+    OutputMode,
+    Spec,
+    Watermark,
+)
 
 Function = Callable[..., Any]
 """The code of a source or operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
@@ -102,6 +112,10 @@ class Job:
         *,
         format: str,  # noqa: A002 - the file's word
         schema: str | None = None,
+        key: Encoding | Mapping[str, Any] | None = None,
+        value: Encoding | Mapping[str, Any] | None = None,
+        on_error: OnError | None = None,
+        skip: str | None = None,
         columns: Iterable[str] | Function | None = None,
         options: Mapping[str, Any] | None = None,
         bounded: bool = False,
@@ -114,6 +128,10 @@ class Job:
             name: its name for operators and sinks; also the table's name in SQL.
             format: Spark's name of the source.
             schema: the columns, as `name TYPE, …`.
+            key: how to decode the keys of Kafka: `{"format": "text"}`.
+            value: how to decode the values of Kafka: `{"format": "json", "schema": "name TYPE, …"}`.
+            on_error: `fail` or `drop`, for records that cannot be decoded; default `fail`.
+            skip: records of Kafka that are not read, as `topic/partition/offset, …`.
             columns: SQL expressions that compute the source's columns, beginning with `*` to keep those of the format;
                 or a function that takes the rows as a DataFrame and returns a DataFrame, without state.
             options: Spark's options.
@@ -137,6 +155,10 @@ class Job:
                 uid=uid,
                 format=format,
                 schema=schema,
+                key=_as_file(key),
+                value=_as_file(value),
+                onError=on_error,
+                skip=skip,
                 columns=None if columns is None else list(columns),
                 python=reference,
                 options=dict(options) if options else None,
@@ -193,6 +215,8 @@ class Job:
         *,
         input: Handle | str,  # noqa: A002 - the file's word
         format: str,  # noqa: A002 - the file's word
+        key: Encoding | Mapping[str, Any] | None = None,
+        value: Encoding | Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         delivery: Delivery | None = None,
         partition_by: Iterable[str] = (),
@@ -204,6 +228,8 @@ class Job:
             name: its name in the job.
             input: the operator or source whose rows it writes.
             format: a format of Spark, or `module:Class` of your own `streamjob.sink.Sink`.
+            key: how to encode the keys of Kafka.
+            value: how to encode the values of Kafka: `{"format": "json"}`.
             options: the sink's options.
             delivery: `exactly-once` or `at-least-once`; default exactly-once if the format supports it.
             partition_by: columns that become directories; for file formats only.
@@ -215,6 +241,8 @@ class Job:
                 uid=uid,
                 input=self._name_of(input),
                 format=format,
+                key=_as_file(key),
+                value=_as_file(value),
                 options=dict(options) if options else None,
                 delivery=delivery,
                 partitionBy=list(partition_by) or None,

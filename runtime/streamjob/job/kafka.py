@@ -40,8 +40,8 @@ _OTHERS = (
 """Options of the connector that our reference leaves to Spark's."""
 _REFUSED = {
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
-    "kafka.key.deserializer": "keys arrive as bytes: convert them in an operator, for example with CAST",
-    "kafka.value.deserializer": "values arrive as bytes: convert them in an operator, for example with from_json",
+    "kafka.key.deserializer": "keys arrive as bytes: decode them with `key: {format: …}`",
+    "kafka.value.deserializer": "values arrive as bytes: decode them with `value: {format: …}`",
     "kafka.enable.auto.commit": f"leave it out: positions are in checkpoints, and reported to {CONSUMER_GROUP}",
     "kafka.interceptor.classes": "leave it out",
 }

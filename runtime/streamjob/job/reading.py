@@ -16,6 +16,7 @@ from streamjob.job.problem import Problem
 from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
+    Encoding,
     Input,
     JobSpec,
     OperatorSpec,
@@ -34,6 +35,10 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("channels",): ChannelPolicy,
     ("sources",): SourceSpec,
     ("sources", "watermark"): Watermark,
+    ("sources", "key"): Encoding,
+    ("sources", "value"): Encoding,
+    ("sinks", "key"): Encoding,
+    ("sinks", "value"): Encoding,
     ("operators",): OperatorSpec,
     ("operators", "inputs"): Input,
     ("sinks",): SinkSpec,
@@ -216,7 +221,11 @@ def _description(location: Location) -> str:
 
 def _expected(location: Location) -> Sequence[str]:
     found = _field(location)
-    return [str(each) for each in get_args(found.annotation)] if found else []
+    if found is None:
+        return []
+    # A field without a default is a choice of words or None.
+    choices = [each for each in get_args(found.annotation) if each is not type(None)]
+    return [str(each) for each in (get_args(choices[0]) if len(choices) == 1 else choices)]
 
 
 def _bound(kind: str, context: Mapping[str, Any], field_name: str) -> str:

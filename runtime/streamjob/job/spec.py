@@ -28,6 +28,8 @@ from streamjob.ids import OperatorUid
 from streamjob.job.formats import default_delivery
 from streamjob.live_policy import LivePolicy
 
+Coding = Literal["csv", "json", "text"]
+OnError = Literal["fail", "drop"]
 Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
 
@@ -153,6 +155,20 @@ class Watermark(Spec):
     )
 
 
+class Encoding(Spec):
+    """The form of the keys or values of Kafka records."""
+
+    format: Coding = Field(description="The form of the bytes.")
+    schema_ddl: str | None = Field(
+        default=None,
+        alias="schema",
+        description="For csv and json of a source: the fields, as `name TYPE, …`. Sinks take those of their rows.",
+    )
+    options: Options = Field(
+        default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
+    )
+
+
 class Node(Spec):
     """A part of the graph."""
 
@@ -166,6 +182,23 @@ class SourceSpec(Node):
     format: str = Field(min_length=1, description="Spark's name of the source: csv, json, parquet, kafka, rate, …")
     schema_ddl: str | None = Field(
         default=None, alias="schema", description="The columns, as `name TYPE, …`; required for files."
+    )
+    key: Encoding | None = Field(
+        default=None, description="How to decode the keys of a Kafka source. Default: they stay bytes."
+    )
+    value: Encoding | None = Field(
+        default=None,
+        description="How to decode the values of a Kafka source: the column `value` becomes a struct of the fields of "
+        "the schema, or a text. Default: they stay bytes.",
+    )
+    on_error: OnError | None = Field(
+        default=None,
+        description="Handling of a record that cannot be decoded: `fail` ends the job and names the record; `drop` "
+        "drops the record and counts it. Default: `fail`.",
+    )
+    skip: str | None = Field(
+        default=None,
+        description="Records of a Kafka source that are not read, as `topic/partition/offset, …`.",
     )
     columns: tuple[str, ...] | None = Field(
         default=None,
@@ -239,6 +272,14 @@ class SinkSpec(Node):
         min_length=1,
         description="csv, json, parquet, iceberg, kafka, postgresql (exactly-once), any batch sink of Spark "
         "(at-least-once), or `module:Class` of your own `streamjob.sink.Sink`.",
+    )
+    key: Encoding | None = Field(
+        default=None, description="How to encode the column `key` of a Kafka sink. Default: it has text or bytes."
+    )
+    value: Encoding | None = Field(
+        default=None,
+        description="How to encode the values of a Kafka sink: the column `value`, or if there is none, all columns "
+        "that are not Kafka's. Default: the column `value` has text or bytes.",
     )
     options: Options = Field(default_factory=dict, description="The sink's options.")
     delivery: Delivery = Field(

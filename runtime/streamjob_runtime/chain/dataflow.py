@@ -18,7 +18,7 @@ from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
-from streamjob_runtime.chain.source_rows import read_stream, with_columns, with_watermark
+from streamjob_runtime.chain.source_rows import read_stream, source_rows
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.spark.gateway import check_for_streaming, streaming_leaves, watermark_node
@@ -176,9 +176,8 @@ class DataflowBuilder:
                 form, options = self._bounded(source, options)
             frame = read_stream(self._spark, source, form, options)
             self._remember(source.uid, frame)
-            frame = with_columns(self._spark, self._job, source, frame)
+            frame = source_rows(self._spark, self._job, source, frame)
             if source.watermark:
-                frame = with_watermark(frame, source)
                 self._nodes[source.uid] = watermark_node(frame)
         except PySparkException as error:
             raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import InvalidInput
 from streamjob.job.load import LoadedJob
 from streamjob.job.spec import SourceSpec
+from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
 
@@ -23,6 +24,23 @@ def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Map
     """Return Spark's rows of a source, in the columns of its format. Raises Spark's errors."""
     reader = spark.readStream.format(form).options(**options)
     return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+
+
+def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+    """Return a source's rows as operators read them: decoded, in the columns that the job computes, with its watermark.
+
+    Args:
+        spark: the session.
+        job: resolves the source's function.
+        source: the source.
+        frame: its rows in the columns of its format.
+
+    Raises:
+        InvalidJob: its function cannot be imported.
+        InvalidColumns: the columns need other rows than the one that they are computed from.
+        PySparkException: Spark refuses a schema, the columns or the watermark.
+    """
+    return with_watermark(with_columns(spark, job, source, with_decoded(source, frame)), source)
 
 
 def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:

@@ -94,6 +94,7 @@ def chain_view(
                 lag_seconds=figures.lag_seconds.get(uid),
                 idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
                 holds_watermark_back=uid in held_back,
+                records_not_decoded=figures.not_decoded.get(uid),
                 offset_report_failures=(report_failures or {}).get(uid),
             )
             for uid, chain, has_ended in (*inputs, *channels)

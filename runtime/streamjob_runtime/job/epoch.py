@@ -24,6 +24,7 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.chain import Chain, ChainListener
+from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
@@ -37,6 +38,7 @@ from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
+from streamjob_runtime.job.undecoded import record_not_decoded
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
@@ -151,6 +153,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._stopping = False
         self._view = EpochView()
         self._left: tuple[str, ...] = ()
+        self._undecoded: Undecoded | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
 
@@ -174,6 +177,7 @@ class Epoch(ChainListener, CheckpointListener):
         Raises:
             CannotRestore: the snapshot cannot be restored.
             InvalidInput: the job cannot run.
+            RecordNotDecoded: a source cannot decode a record, and is to fail.
         """
         resolution = self._ledger.resolve(self._restore_from)
         if resolution.manifest is not None:
@@ -317,6 +321,8 @@ class Epoch(ChainListener, CheckpointListener):
 
     def status_changed(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
         """Pass the status of a chain to the coordinator."""
+        if status is m.ChainStatus.FAILED and self._undecoded is None:
+            self._undecoded = undecoded_in(message)
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
 
     def has_output(self) -> None:
@@ -408,6 +414,8 @@ class Epoch(ChainListener, CheckpointListener):
             case m.WakeAt():
                 self._wake_at = action.time
             case m.FailJob():
+                if self._undecoded is not None:
+                    raise record_not_decoded(self._undecoded, self._job.loaded)
                 return EpochOutcome(EpochEnd.FAILED, action.message)
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)

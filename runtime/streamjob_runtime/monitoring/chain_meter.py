@@ -34,6 +34,7 @@ class ChainFigures:
         idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
+        not_decoded: records that sources dropped because they could not be decoded, by source.
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
         busy: fraction of the time in batches, without waiting for readers, 0 to 1.
         times: where the time of its last batches goes; None before the first.
@@ -54,6 +55,7 @@ class ChainFigures:
     positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     dropped_late: Sequence[tuple[str, int]] = ()
+    not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     busy: float = 0.0
     times: BatchTimes | None = None
@@ -108,6 +110,7 @@ class ChainMeter:
             batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
             positions=self._positions(chain) or before.positions,
             dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
+            not_decoded=_summed(before.not_decoded, [batch.not_decoded for batch in batches]),
             times=times or before.times,
         )
         return batches
@@ -127,6 +130,7 @@ class ChainMeter:
             batch_seconds=before.batch_seconds,
             positions=before.positions,
             dropped_late=before.dropped_late,
+            not_decoded=before.not_decoded,
             times=before.times,
         )
 
@@ -194,6 +198,7 @@ class ChainMeter:
         batch_seconds: float,
         positions: Mapping[OperatorUid, Positions],
         dropped_late: Sequence[tuple[str, int]],
+        not_decoded: Mapping[OperatorUid, int],
         times: BatchTimes | None,
     ) -> None:
         self._in.note(now, records_in)
@@ -219,6 +224,7 @@ class ChainMeter:
             positions=positions,
             idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
             dropped_late=dropped_late,
+            not_decoded=not_decoded,
             # A batch that waits for room takes its time, too.
             lag_seconds=self._lags(positions, now),
             busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
@@ -230,6 +236,16 @@ def _numbered(chain: Chain) -> dict[int, OperatorUid]:
     """Return a chain's inputs by Spark's number in its reports."""
     # Spark reports each source once, ordered by directory.
     return dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+
+
+def _summed(
+    before: Mapping[OperatorUid, int], batches: Sequence[Mapping[OperatorUid, int]]
+) -> Mapping[OperatorUid, int]:
+    total = dict(before)
+    for batch in batches:
+        for uid, records in batch.items():
+            total[uid] = total.get(uid, 0) + records
+    return total
 
 
 def _added(

@@ -70,15 +70,22 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
         "Completed checkpoints whose positions a Kafka source could not report to its consumer group.",
         labels=["source"],
     )
+    not_decoded = CounterMetricFamily(
+        "streamjob_source_records_not_decoded",
+        "Records that a source has dropped because they could not be decoded.",
+        labels=["source"],
+    )
     for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
         for each in source.partitions:
             names = [source.uid, each.topic, str(each.partition)]
             position.add_metric(names, each.position)
             if each.lag is not None:
                 lag.add_metric(names, each.lag)
+        if source.records_not_decoded is not None:
+            not_decoded.add_metric([source.uid], source.records_not_decoded)
         if source.offset_report_failures is not None:
             failures.add_metric([source.uid], source.offset_report_failures)
-    yield from (position, lag, failures)
+    yield from (position, lag, failures, not_decoded)
 
 
 def _backpressure_metrics(job: JobView) -> Iterator[Metric]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from streamjob.ids import OperatorUid
+from streamjob_runtime.chain.decoding import COUNT, OBSERVED
 from streamjob_runtime.kafka.positions import Offsets, read_offsets
 from streamjob_runtime.spark.gateway import progress_reports
 
@@ -42,6 +44,7 @@ class BatchProgress:
 
     `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
     stateful operator with the number of late rows that it dropped; it is empty without a watermark.
+    `not_decoded` has the number of records that sources dropped because they could not be decoded, by source.
     """
 
     batch: int
@@ -51,6 +54,7 @@ class BatchProgress:
     rows_by_source: tuple[int, ...] = ()
     phases: Phases = field(default_factory=Phases)
     dropped_late: tuple[tuple[str, int], ...] = ()
+    not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class ProgressReader:
                     rows_by_source=tuple(source["numInputRows"] for source in report.get("sources", ())),
                     phases=_phases(report),
                     dropped_late=_dropped_late(report),
+                    not_decoded=_not_decoded(report),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
@@ -145,6 +150,15 @@ def _dropped_late(report: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         return ()
     operators = report.get("stateOperators", ())
     return tuple((each["operatorName"], each["numRowsDroppedByWatermark"]) for each in operators)
+
+
+def _not_decoded(report: Mapping[str, Any]) -> dict[OperatorUid, int]:
+    observed = report.get("observedMetrics") or {}
+    return {
+        OperatorUid(name.removeprefix(OBSERVED)): int(counts[COUNT])
+        for name, counts in observed.items()
+        if name.startswith(OBSERVED)
+    }
 
 
 class Rate:

@@ -14,7 +14,7 @@ from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, reason
-from streamjob_runtime.chain.source_rows import read_stream, with_columns, with_watermark
+from streamjob_runtime.chain.source_rows import read_stream, source_rows
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.start_check import examine_with
 
@@ -78,7 +78,7 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
 
     try:
         rows = read_stream(spark, source, source.format, loaded.options(source))
-        return with_watermark(with_columns(spark, loaded, source, rows), source)
+        return source_rows(spark, loaded, source, rows)
     except PySparkException as error:
         raise InvalidOperator(reason(error)) from error
 

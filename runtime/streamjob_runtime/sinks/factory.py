@@ -23,6 +23,7 @@ from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
+from streamjob_runtime.sinks.encoding import EncodingSink
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
@@ -83,7 +84,10 @@ def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, Sin
         UnusableSink, MissingExtra, MissingVariable: see `build_sink`.
     """
     options = resolve_options(spec, surroundings.directory, surroundings.environ)
-    return _sink(spec, options, surroundings), surroundings.context(spec.uid, options)
+    sink = _sink(spec, options, surroundings)
+    if (spec.key is not None or spec.value is not None) and surroundings.spark is not None:
+        sink = EncodingSink(spec, sink, surroundings.spark)
+    return sink, surroundings.context(spec.uid, options)
 
 
 def build_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings) -> Sink:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, postgresql, sql, topic
 
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
@@ -29,7 +29,8 @@ OF_FORM = {
         "source 'a': has no field 'maxFilesPerTrigger'",
         (
             "an option of the format belongs under `options`; "
-            "the fields are name, uid, format, schema, columns, python, options, bounded, watermark"
+            "the fields are name, uid, format, schema, key, value, onError, skip, columns, python, options, bounded, "
+            "watermark"
         ),
     ),
     "unknown field of a watermark": (
@@ -237,6 +238,84 @@ OF_MEANING = {
         job(sources=computed("'*'", "t", ", python: 'json:loads'")),
         "source 'a': has both columns and python",
         "keep one of them",
+    ),
+    "values of files": (
+        job(sources=SOURCE.replace("options", "value: {format: text}, options")),
+        "source 'a': has value, and the format 'csv' has no records",
+        "use columns with from_json and the like",
+    ),
+    "keys of a file sink": (
+        job(sinks=SINK.replace("options", "key: {format: text}, options")),
+        "sink 'out': has key, and the format 'parquet' has no records",
+        "leave it out",
+    ),
+    "values of an unknown form": (
+        job(sources=topic("value: {format: jsn, schema: 'x INT'}")),
+        "source 'a': value.format must be csv or json or text, not 'jsn'",
+        "did you mean 'json'?",
+    ),
+    "unknown field of an encoding": (
+        job(sources=topic("value: {format: json, shema: 'x INT', schema: 'x INT'}")),
+        "source 'a': has no field 'value.shema'",
+        "did you mean 'schema'?",
+    ),
+    "values without a schema": (
+        job(sources=topic("value: {format: json}")),
+        "source 'a': value has no schema",
+        "give value: {format: json, schema: 'name TYPE, …'}",
+    ),
+    "a text with a schema": (
+        job(sources=topic("key: {format: text, schema: 'x INT'}")),
+        "source 'a': key.schema: a text has no fields",
+        "leave it out, or use json or csv",
+    ),
+    "values with a wrong schema": (
+        job(sources=topic("value: {format: csv, schema: 'x INTT'}")),
+        "source 'a': value.schema gives the column 'x' the unknown type 'INTT'",
+        "did you mean 'int'?",
+    ),
+    "a mode of decoding": (
+        job(sources=topic("value: {format: csv, schema: 'x INT', options: {Mode: FAILFAST}}")),
+        "source 'a': value.options has 'Mode'",
+        "onError decides about records that cannot be decoded",
+    ),
+    "an error of nothing": (
+        job(sources=topic("onError: drop")),
+        "source 'a': has onError, and decodes nothing",
+        "give the source value: {format: …, schema: …}, or use try_… functions in columns",
+    ),
+    "an unknown way to handle errors": (
+        job(sources=topic("onError: ignore, value: {format: text}")),
+        "source 'a': onError must be fail or drop, not 'ignore'",
+        "",
+    ),
+    "a record to skip without an offset": (
+        job(sources=topic("skip: 't/0/17, t/1'")),
+        "source 'a': skip has 't/1', which is no record",
+        "write topic/partition/offset, separated by commas: orders/3/184467",
+    ),
+    "a record of files to skip": (
+        job(sources=SOURCE.replace("options", "skip: t/0/1, options")),
+        "source 'a': has skip, and the format 'csv' has no records",
+        "leave it out",
+    ),
+    "a sink with a schema": (
+        job(
+            sinks="{name: out, input: a, format: kafka, value: {format: json, schema: 'x INT'}, "
+            "options: {kafka.bootstrap.servers: 'b:1', topic: t}}"
+        ),
+        "sink 'out': value.schema: a sink takes the columns of its rows",
+        "leave it out",
+    ),
+    "watermark on a decoded value": (
+        job(sources=topic("value: {format: json, schema: 't TIMESTAMP'}, watermark: {column: value, delay: 1h}")),
+        "source 'a': its watermark is on 'value', a column of type STRUCT",
+        "make it a TIMESTAMP in the schema, or compute one: columns: ['*', 'to_timestamp(value) AS at']",
+    ),
+    "watermark inside of a decoded value": (
+        job(sources=topic("value: {format: json, schema: 't TIMESTAMP'}, watermark: {column: value.t, delay: 1h}")),
+        "source 'a': its watermark is on 'value.t', a field inside of a column",
+        "make it a column of its own, columns: ['*', 'value.t AS t'], and name 't' in the watermark",
     ),
     "no columns": (
         job(sources=SOURCE.replace("options", "columns: [], options")),

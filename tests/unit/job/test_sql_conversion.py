@@ -54,8 +54,16 @@ _expressions = st.sampled_from(
     ]
 )
 _computed = st.lists(_expressions, min_size=1) | st.lists(_expressions, min_size=1).map(lambda each: ["*", *each])
+_encodings = st.fixed_dictionaries(
+    {"format": st.sampled_from(["csv", "json", "text"])},
+    optional={"schema": st.sampled_from(["x INT", "a STRING, b INT"]), "options": _options.filter(bool)},
+)
 _source = _some(
     uid=_uids,
+    key=_encodings,
+    value=_encodings,
+    onError=st.sampled_from(["fail", "drop"]),
+    skip=st.just("t/0/1, t/0/2"),
     schema=_schemas,
     columns=_computed,
     python=st.just("m:f"),
@@ -64,7 +72,13 @@ _source = _some(
     watermark=_watermarks,
 ).filter(lambda source: not source.keys() >= {"columns", "python"})
 _operator = _some(uid=_uids, outputMode=st.sampled_from(["append", "update", "complete"]), chain=st.booleans())
-_sink = _some(uid=_uids, options=_options, delivery=st.sampled_from(["exactly-once", "at-least-once"]))
+_sink = _some(
+    uid=_uids,
+    key=_encodings,
+    value=_encodings,
+    options=_options,
+    delivery=st.sampled_from(["exactly-once", "at-least-once"]),
+)
 _queries = st.sampled_from(
     [
         "SELECT * FROM {0}",

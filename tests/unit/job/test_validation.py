@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.job.mistakes import OF_FORM, OF_MEANING
-from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, messages, postgresql, sql
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, messages, postgresql, sql, topic
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
@@ -48,6 +48,14 @@ VALID = {
     "a watermark on a column that only Spark knows": job(sources=computed("'*', 'inline(xs)'", "at")),
     "a watermark on a column of a function": job(
         sources=MARKED.replace("column: t", "column: at").replace("options", "python: 'os.path:basename', options")
+    ),
+    "values with a time": job(
+        sources=topic(
+            "key: {format: text}, value: {format: json, schema: 't TIMESTAMP', options: {timestampFormat: 'yyyy'}}, "
+            "onError: drop, skip: 't/0/1, t/0/2', columns: ['value.*', key], watermark: {column: t, delay: 1h}"
+        ),
+        sinks="{name: out, input: a, format: kafka, key: {format: text}, value: {format: json}, "
+        "options: {kafka.bootstrap.servers: 'b:1', topic: t}}",
     ),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
         "format: parquet", "format: console"

@@ -31,6 +31,11 @@ def computed(columns: str, column: str, more: str = "") -> str:
     ] + (f"{more}}}")
 
 
+def topic(more: str) -> str:
+    """Return a Kafka source with further fields."""
+    return f"{{name: a, format: kafka, options: {{kafka.bootstrap.servers: 'b:1', subscribe: t}}, {more}}}"
+
+
 def looped(operators: str, *, sources: str = SOURCE) -> str:
     return job(sources=sources, operators=operators, sinks=SINK.replace("input: a", "input: b"))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import functions, loops, names, operators, paths, settings, sinks, sources
+from streamjob.job.checks import encodings, functions, loops, names, operators, paths, settings, sinks, sources
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -15,6 +15,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     names.all_used,
     sources.formats,
     sources.schemas,
+    encodings.encodings,
     sources.columns,
     sources.watermarks,
     sources.bounds,

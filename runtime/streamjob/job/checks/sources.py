@@ -131,6 +131,11 @@ def _computed(source: SourceSpec, subject: Subject) -> Mapping[str, str | None] 
     return columns_of((_read(each, subject) for each in source.columns), known)
 
 
+def _decoded(source: SourceSpec) -> dict[str, str]:
+    parts = {"key": source.key, "value": source.value}
+    return {name: "string" if each.format == "text" else "struct" for name, each in parts.items() if each is not None}
+
+
 def _read(text: str, subject: Subject) -> Expression:
     try:
         return read_expression(text, subject.spark_parser)
@@ -141,7 +146,7 @@ def _read(text: str, subject: Subject) -> Expression:
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
     """Return the columns of a source's format, or None if they are unknown."""
     if source.format in FIXED_COLUMNS:
-        return FIXED_COLUMNS[source.format]
+        return {**FIXED_COLUMNS[source.format], **_decoded(source)}
     if source.format in FILE_FORMATS and source.schema_ddl is None:
         return {"value": "string"} if source.format in SELF_DESCRIBING_FILES else None
     if source.schema_ddl is None:

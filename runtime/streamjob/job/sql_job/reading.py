@@ -12,6 +12,7 @@ from streamjob.job.problem import Problem
 from streamjob.job.references import VARIABLE, Unset, replaced
 from streamjob.job.sql import NotAQuery, read_query
 from streamjob.job.sql_job.statements import (
+    ENCODING_OPTIONS,
     FEEDBACK_PREFIX,
     FIELDS,
     OPTION_PREFIX,
@@ -213,6 +214,14 @@ class _Reader:
             feedback[setting.key.removeprefix(FEEDBACK_PREFIX)] = setting.value
         elif setting.key.lower() == "inputs" and statement.kind == "operators":
             part["inputs"] = [each.strip().strip("`") for each in setting.value.split(",")]
+        elif statement.kind != "operators" and (prefix := _encoding_option(setting.key)) is not None:
+            head = prefix.partition(".")[0]
+            part.setdefault(head, {}).setdefault("options", {})[setting.key[len(prefix) :]] = setting.value
+            self._note((*path, head), setting.at)
+        elif setting.key.lower() in known and "." in setting.key:
+            head, _, name = known[setting.key.lower()].partition(".")
+            part.setdefault(head, {})[name] = setting.value
+            self._note((*path, head), setting.at)
         elif setting.key.lower() in known:
             name = known[setting.key.lower()]
             part[name] = _elements(setting) if name == "columns" else setting.value
@@ -305,6 +314,10 @@ class _Reader:
         operator["inputs"] += [_input(name, feedback) for name in feedback if name.lower() not in found]
         # A name that was perhaps meant counts as read.
         operator["inputs"] += [each for each in unknown if _NAME.fullmatch(each)]
+
+
+def _encoding_option(key: str) -> str | None:
+    return next((each for each in ENCODING_OPTIONS if key.startswith(each)), None)
 
 
 def _elements(setting: Setting) -> list[str]:

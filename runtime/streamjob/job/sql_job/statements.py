@@ -12,10 +12,12 @@ from streamjob.job.suggest import did_you_mean
 OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""
 FEEDBACK_PREFIX = "feedback."
+ENCODING_OPTIONS = ("key.options.", "value.options.")
+_CODED = ("key.format", "key.schema", "value.format", "value.schema")
 FIELDS: Mapping[str, Sequence[str]] = {
-    "sources": ("format", "uid", "bounded", "columns", "python"),
+    "sources": ("format", "uid", "bounded", *_CODED, "onError", "skip", "columns", "python"),
     "operators": ("uid", "inputs", "outputMode", "chain", "python"),
-    "sinks": ("format", "uid", "delivery"),
+    "sinks": ("format", "uid", *_CODED, "delivery"),
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""
 

@@ -12,7 +12,7 @@ from streamjob.job.origins import LISTS, Origins
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import JobSpec
 from streamjob.job.sql_job.reading import read_sql
-from streamjob.job.sql_job.statements import FEEDBACK_PREFIX, FIELDS, OPTION_PREFIX
+from streamjob.job.sql_job.statements import ENCODING_OPTIONS, FEEDBACK_PREFIX, FIELDS, OPTION_PREFIX
 from streamjob.job.sql_job.tokens import NotSql, Token, statements
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -135,13 +135,20 @@ def _sink(part: Mapping[str, Any]) -> str:
 
 
 def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
+    for head in ("key", "value"):
+        encoding = part.get(head) or {}
+        for name in ("format", "schema"):
+            if encoding.get(name) is not None:
+                yield f"{_text(f'{head}.{name}')} = {_text(encoding[name])}"
+        for name, value in (encoding.get("options") or {}).items():
+            yield f"{_text(f'{head}.options.{name}')} = {_value(value)}"
     for name in FIELDS[kind]:
         if name != "inputs" and part.get(name) is not None:
             value = ", ".join(part[name]) if name == "columns" else _plain(part[name])
             yield f"{_text(name)} = {_value(value)}"
     reserved = {each.lower() for each in FIELDS[kind]}
     for name, value in (part.get("options") or {}).items():
-        escaped = name.lower() in reserved or name.startswith(OPTION_PREFIX)
+        escaped = name.lower() in reserved or name.startswith((OPTION_PREFIX, *ENCODING_OPTIONS))
         yield f"{_text(OPTION_PREFIX + name if escaped else name)} = {_value(value)}"
 
 

@@ -92,6 +92,9 @@ def progress_line(job: JobView, now: float) -> str:
     parts += held_back.values()
     if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
         parts.append(f"dropped as late {formatting.count(late)}")
+    dropped = sum(source.records_not_decoded or 0 for chain in job.chains for source in chain.inputs)
+    if dropped:
+        parts.append(f"not decoded {formatting.count(dropped)}")
     last = job.last_checkpoint
     if last is None:
         parts.append("no checkpoint yet")

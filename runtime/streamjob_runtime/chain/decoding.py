@@ -1,0 +1,152 @@
+"""Decodes the keys and values of Kafka records by Spark's own functions, each once, and finds those that it cannot.
+
+Spark moves a filter below the projection that it is about, and would decode each record twice. It moves nothing below
+a generator, so the decoded record comes out of `explode`: of one element, or of none for a record that is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from streamjob.job.spec import Encoding, SourceSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_MARK = "streamjob:not-decoded:"
+_UNDECODED = re.compile(re.escape(_MARK) + r"(\{[^{}]*\})")
+OBSERVED = "streamjob-not-decoded:"
+"""Before the uid of a source, the name under which Spark reports the records that were dropped."""
+COUNT = "records"
+_BROKEN = "__streamjob_broken"
+_READ = "__streamjob_{}"
+_RECORD = "__streamjob_record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecoded:
+    """A record that could not be decoded: its source by name, `key` or `value`, and its position."""
+
+    source: str
+    part: str
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def record(self) -> str:
+        """Its position, as in the field `skip` of a source."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+def undecoded_in(text: str) -> Undecoded | None:
+    """Return the record that the text of one of Spark's errors is about; None if the error is another one."""
+    found = _UNDECODED.search(text)
+    return Undecoded(**json.loads(found[1])) if found else None
+
+
+def with_decoded(source: SourceSpec, frame: DataFrame) -> DataFrame:
+    """Return the rows of a Kafka source without the records to skip, and with decoded keys and values.
+
+    A record that cannot be decoded fails the query, or is dropped if the source says so. NULL stays NULL.
+
+    Args:
+        source: the source.
+        frame: its rows, with the columns of Spark's connector.
+
+    Raises:
+        PySparkException: Spark refuses a schema or an option.
+    """
+    from pyspark.sql import functions as f
+
+    for topic, partition, offset in skipped(source.skip):
+        frame = frame.where(
+            ~((f.col("topic") == topic) & (f.col("partition") == partition) & (f.col("offset") == offset))
+        )
+    encodings = {name: each for name, each in (("key", source.key), ("value", source.value)) if each is not None}
+    if not encodings:
+        return frame
+    read = frame.select("*", *(_read(name, each).alias(_READ.format(name)) for name, each in encodings.items()))
+    if source.on_error == "drop":
+        broken = f.lit(False)
+        for name, each in encodings.items():
+            broken = broken | _is_broken(name, each)
+        read = read.observe(OBSERVED + source.uid, f.count_if(broken).alias(COUNT))
+    record = f.array(f.struct(*(_decoded(name, each).alias(name) for name, each in encodings.items())))
+    otherwise = f.array().cast(read.select(record).schema[0].dataType) if source.on_error == "drop" else None
+    for name, each in encodings.items():
+        bad = otherwise if otherwise is not None else _failure(source.name, name)
+        record = f.when(_is_broken(name, each), bad).otherwise(record)
+    exploded = read.select(*frame.columns, f.explode(record).alias(_RECORD))
+    return exploded.select(
+        *(f.col(f"{_RECORD}.{name}").alias(name) if name in encodings else name for name in frame.columns)
+    )
+
+
+def skipped(records: str | None) -> list[tuple[str, int, int]]:
+    """Return the topic, partition and offset of each record in the field `skip` of a source."""
+    found = []
+    for each in (records or "").split(","):
+        if each.strip():
+            topic, partition, offset = each.strip().rsplit("/", 2)
+            found.append((topic, int(partition), int(offset)))
+    return found
+
+
+def _read(name: str, encoding: Encoding) -> Column:
+    """Return the decoded column, with a field for what is broken in it where Spark has one."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
+
+    text = f.col(name).cast("string")
+    if encoding.format == "text":
+        return text
+    options = _options(encoding)
+    schema = _fields(encoding).add(_BROKEN, StringType())
+    return f.from_json(text, schema, options) if encoding.format == "json" else f.from_csv(text, _ddl(schema), options)
+
+
+def _is_broken(name: str, encoding: Encoding) -> Column:
+    from pyspark.sql import functions as f
+
+    read = f.col(_READ.format(name))
+    if encoding.format == "text":
+        return ~f.is_valid_utf8(read)
+    return f.col(name).isNotNull() & (read.isNull() | read.getField(_BROKEN).isNotNull())
+
+
+def _decoded(name: str, encoding: Encoding) -> Column:
+    from pyspark.sql import functions as f
+
+    read = f.col(_READ.format(name))
+    if encoding.format == "text":
+        return read
+    fields = f.struct(*(read.getField(each).alias(each) for each in _fields(encoding).fieldNames()))
+    return f.when(read.isNotNull(), fields)
+
+
+def _failure(source: str, part: str) -> Column:
+    from pyspark.sql import functions as f
+
+    position = f.struct(f.lit(source).alias("source"), f.lit(part).alias("part"), "topic", "partition", "offset")
+    return f.raise_error(f.concat(f.lit(_MARK), f.to_json(position)))
+
+
+def _fields(encoding: Encoding) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return cast("StructType", StructType.fromDDL(encoding.schema_ddl or ""))
+
+
+def _ddl(schema: StructType) -> str:
+    ddl: str = schema.toDDL()
+    return ddl
+
+
+def _options(encoding: Encoding) -> Mapping[str, str]:
+    return {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}

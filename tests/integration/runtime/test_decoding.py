@@ -1,0 +1,178 @@
+"""Sources decode records of Kafka, sinks encode them, and records that cannot be decoded end the job or are dropped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.power import Power
+from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.stories import NEVER
+from tests.servers.kafka import KafkaServer
+
+from streamjob.errors import ExitCode
+from streamjob_runtime.job.undecoded import RecordNotDecoded
+from streamjob_runtime.monitoring.metrics import Metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+FIELDS = "id BIGINT, name STRING, at TIMESTAMP"
+AT = "2026-01-01T12:00:00"
+JSON = {"value": {"format": "json", "schema": FIELDS}, "key": {"format": "text"}}
+
+
+def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
+    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 10}
+    return {"name": "orders", "format": "kafka", "bounded": True, "options": options, **fields}
+
+
+def rows_job(directory: Path, read: dict[str, Any], select: str = "value.id AS id") -> dict[str, Any]:
+    rows = sql("rows", ["orders"], f"SELECT {select} FROM orders")
+    return job(directory, [read], [rows], ["rows"], checkpointing={"interval": "1h"})
+
+
+def life_of(directory: Path, spec: dict[str, Any]) -> Life:
+    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+
+
+def as_json(number: int, **fields: Any) -> str:
+    return json.dumps({"id": number, "name": f"n{number}", "at": AT, "more": 1, **fields})
+
+
+def finish(spark: SparkSession, life: Life) -> None:
+    with running(spark, life) as last:
+        assert last.wait() is ExitCode.OK
+
+
+def ids(directory: Path) -> list[int]:
+    return sorted(number for (number, *_), count in rows_of(output(directory, "rows")).items() for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "values"),
+    [
+        (JSON["value"], [as_json(1), '{"id": 2}', None]),
+        (
+            {"format": "csv", "schema": FIELDS, "options": {"sep": ";", "timestampFormat": "dd.MM.yyyy HH:mm"}},
+            ["1;n1;01.01.2026 12:00", "2;;", None],
+        ),
+    ],
+    ids=["json", "csv"],
+)
+def test_values_become_structs_and_keys_texts(
+    spark: SparkSession,
+    kafka_server: KafkaServer,
+    topic: str,
+    tmp_path: Path,
+    encoding: dict[str, Any],
+    values: Sequence[str | None],
+) -> None:
+    kafka_server.produce(topic, [(f"k{number}", value) for number, value in enumerate(values)], partition=0)
+    read = source(kafka_server, topic, value=encoding, key={"format": "text"})
+
+    finish(spark, life_of(tmp_path, rows_job(tmp_path, read, "key, value.*, value IS NULL AS gone, offset")))
+
+    assert sorted(rows_of(output(tmp_path, "rows"))) == [
+        ("k0", 1, "n1", AT, False, 0),
+        ("k1", 2, None, None, False, 1),
+        ("k2", None, None, None, True, 2),
+    ]
+
+
+def test_a_job_ends_at_a_record_that_it_cannot_decode_and_the_named_command_goes_on_behind_it(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    values = [as_json(number) for number in range(30)]
+    values[17] = as_json(17, id="seventeen")
+    kafka_server.produce(topic, [("k", value) for value in values], partition=1)
+    # With restarts: such an end must not be one of them.
+    life = replace(life_of(tmp_path, rows_job(tmp_path, source(kafka_server, topic, **JSON))), restarts=Life.restarts)
+
+    with pytest.raises(RecordNotDecoded) as ended, running(spark, life) as first:
+        first.wait()
+    assert f"the value of partition 1 of topic '{topic}' at offset 17 is not json" in str(ended.value)
+    (setting,) = [each.strip("'; ") for each in ended.value.fix.split("--set ")[1].split("; or")[:1]]
+
+    finish(spark, replace(life, overrides=(setting,)))
+
+    assert ids(tmp_path) == [each for each in range(30) if each != 17]
+
+
+def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values: list[str | bytes | None] = [as_json(number) for number in range(40)]
+    bad: dict[int, str | bytes] = {3: "no json", 12: "", 13: as_json(13, at="soon"), 25: b"\xff\xfe", 39: '{"id": 39'}
+    for number, value in bad.items():
+        values[number] = value
+    kafka_server.produce(topic, [("k", value) for value in values], partition=0)
+    life = life_of(tmp_path, rows_job(tmp_path, source(kafka_server, topic, **JSON, onError="drop")))
+    power = Power(monkeypatch)
+    with running(spark, life) as first:
+        first.wait_for_batches()
+        first.checkpoint()
+        first.wait_for_batches()
+        power.cut(first, lambda: None)
+        first.wait()
+
+    power.comes_back()
+    with running(spark, life) as last:
+        assert last.wait() is ExitCode.OK
+        last.control.observe()
+        seen = last.control.job()
+        metrics = Metrics(last.control.job, last.control.checkpoints).render().decode()
+
+    assert ids(tmp_path) == [each for each in range(40) if each not in bad]
+    # At least one batch was covered by the checkpoint, and is not read again.
+    (dropped,) = [each.records_not_decoded for chain in seen.chains for each in chain.inputs]
+    assert dropped is not None
+    assert 1 <= dropped <= 4
+    assert f'streamjob_source_records_not_decoded_total{{source="orders"}} {float(dropped)}' in metrics
+
+
+def test_keys_that_are_no_text_are_dropped(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    kafka_server.produce(topic, [(b"\xff", "a"), (b"k", "b"), (None, "c")], partition=0)
+    read = source(kafka_server, topic, key={"format": "text"}, onError="drop")
+
+    finish(spark, life_of(tmp_path, rows_job(tmp_path, read, "key, CAST(value AS STRING) AS value")))
+
+    assert rows_of(output(tmp_path, "rows")) == Counter([("k", "b"), (None, "c")])
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_what_a_sink_encodes_a_source_decodes(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, delivery: str
+) -> None:
+    kafka_server.produce(topic, [(f"k{number}", as_json(number)) for number in range(20)], partition=0)
+    kafka_server.create_topic(f"{topic}-out", 1)
+    spec = rows_job(
+        tmp_path, source(kafka_server, topic, **JSON), "key, value.id AS id, value.at AS at, 7 AS partition"
+    )
+    spec["operators"][0]["sql"] = "SELECT key, value.id AS id, value.at AS at FROM orders"
+    spec["sinks"] = [
+        {
+            "name": "out",
+            "input": "rows",
+            "format": "kafka",
+            "delivery": delivery,
+            "value": {"format": "json", "options": {"timestampFormat": "yyyy"}},
+            "options": {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": f"{topic}-out"},
+        }
+    ]
+
+    finish(spark, life_of(tmp_path, spec))
+
+    found = {(each.key, each.value) for each in kafka_server.consume(f"{topic}-out")}
+    assert found == {(f"k{number}".encode(), f'{{"id":{number},"at":"2026"}}'.encode()) for number in range(20)}
