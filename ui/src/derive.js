@@ -26,8 +26,17 @@ export function ageTone(age, every, state) {
   return age > 4 * every ? "hot" : age > 2 * every ? "warm" : "calm";
 }
 
-/** How full of work something is, from 0 to 1. */
-export const busyTone = (share) => (share === null || share === undefined ? "unknown" : share >= 0.8 ? "hot" : share >= 0.5 ? "warm" : "calm");
+/** How full of work something is. A chain that always finds input is always busy: that alone is no trouble. */
+export const busyTone = (share) => (share === null || share === undefined ? "unknown" : share >= 0.8 ? "full" : share >= 0.5 ? "half" : "calm");
+
+/** The chains that the picture points at, with a severity each: that of the first reason, and those of critical ones. */
+export function troubled(doc) {
+  const found = new Map();
+  (doc.diagnosis?.reasons ?? []).forEach(({ chain, severity }, i) => {
+    if (chain && !found.has(chain) && (i === 0 ? severity !== "ok" : severity === "critical")) found.set(chain, severity ?? doc.diagnosis.severity);
+  });
+  return found;
+}
 
 /** A chain is backpressured when it waits for more than a fifth of the time. */
 export const waits = (chain) => chain.backpressured >= 0.2;
@@ -44,8 +53,14 @@ export const sourcesOf = (chain) => chain.inputs.filter((input) => input.chain =
 
 /** Lag of the whole job: rows of all sources, seconds of the worst. */
 export function jobLag(doc) {
-  if (doc.point) return { records: doc.point.lagRecords, seconds: doc.point.lagSeconds };
-  return { records: null, seconds: null };
+  return { records: doc.point?.lagRecords ?? null, seconds: doc.point?.lagSeconds ?? null };
+}
+
+/** Seconds of event time that the slowest source is behind the clock; null if that says nothing. */
+export function eventLag(doc) {
+  const lags = doc.job.chains.flatMap(sourcesOf).filter((input) => !input.ended).map((input) => input.lagMs ?? null);
+  const known = lags.filter((each) => each !== null && each < 86400000);
+  return known.length ? Math.max(...known) / 1000 : null;
 }
 
 /** A part of the graph by uid: its name, kind, format, query. */

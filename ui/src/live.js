@@ -126,24 +126,29 @@ export class Live {
     this.run += 1;
     const run = this.run;
     let failures = 0;
+    const arrived = () => (failures = 0);
     while (run === this.run) {
       try {
         await this.#past();
-        const ended = await this.#stream(run, () => (failures = 0));
-        if (ended === "over" || run !== this.run) return;
-        throw new Away("The stream has ended.");
+        if (await this.#news(run, arrived)) throw new Away("The stream has ended.");
       } catch (error) {
         if (run !== this.run) return;
         if (error instanceof Refused && error.status === 401) return this.#signedOut("Your session has ended.");
-        if (error instanceof Refused && [404, 405, 429].includes(error.status)) {
-          const why = error.status === 429 ? "Too many pages follow this job: this one asks every two seconds." : "";
-          if (await this.#poll(run, why)) continue;
-          return;
-        }
         this.#away(error instanceof Refused ? error.message : "The driver does not answer.");
         await pause(WAITS_MS[Math.min(failures, WAITS_MS.length - 1)]);
         failures += 1;
       }
+    }
+  }
+
+  /** Show what the driver sends, or else ask for it; return whether a stream has ended. */
+  async #news(run, arrived) {
+    try {
+      return await this.#stream(run, arrived);
+    } catch (error) {
+      if (!(error instanceof Refused) || ![404, 405, 429].includes(error.status)) throw error;
+      await this.#poll(run, error.status === 429 ? "Too many pages follow this job: this one asks every two seconds." : "", arrived);
+      return false;
     }
   }
 
@@ -181,7 +186,7 @@ export class Live {
     try {
       const body = await this.api.stream(this.lastEvent, abort.signal);
       for await (const { id, event, data } of eventsOf(body, alive)) {
-        if (run !== this.run) return "over";
+        if (run !== this.run) return false;
         arrived();
         if (event === "log") {
           if (id) this.lastEvent = id;
@@ -189,7 +194,7 @@ export class Live {
         } else if (event === "bye") {
           this.picture.link = "over";
           this.changed();
-          return "ended"; // another driver may follow at the same address
+          return true; // another driver may follow at the same address
         } else if (event === "job") {
           this.#document(JSON.parse(data));
         } else if (event === "patch" && this.picture.doc !== null) {
@@ -203,23 +208,23 @@ export class Live {
       clearTimeout(timer);
       abort.abort();
     }
-    return "ended";
+    return true;
   }
 
-  /** For a driver without a stream. Return whether to try the stream again. */
-  async #poll(run, why) {
+  /** For a driver without a stream, or with too many pages: for half a minute, until the stream is tried again. */
+  async #poll(run, why, arrived) {
     const tries = why ? 15 : Infinity;
     for (let i = 0; i < tries; i += 1) {
       if (i % 5 === 4) await this.#past();
       const job = await this.api.get("v1/job?include=checkpoints,checkpointing");
       const diagnosis = await this.#optional("v1/diagnosis");
-      if (run !== this.run) return false;
+      if (run !== this.run) return;
+      arrived();
       const { checkpoints, checkpointing, ...rest } = job;
       this.#document({ job: rest, checkpoints, checkpointing, diagnosis, point: pointOf(rest) }, "polling");
       this.picture.problem = why;
       await pause(POLL_MS);
     }
-    return true;
   }
 
   #document(doc, link = "live") {
@@ -278,8 +283,9 @@ export class Live {
       for (;;) {
         const view = await this.api.get(`v1/triggers/${encodeURIComponent(triggerId)}`);
         if (view.state === "COMPLETED") {
-          const where = view.result ? `: ${view.result}` : "";
-          return say(view.checkpoint === null ? `${name} done${where}` : `${name} ${view.checkpoint} done${where}`);
+          const number = view.checkpoint ?? null;
+          const done = number === null ? `${name} done` : view.kind === "stop" ? `Stopped with snapshot ${number}` : `${name} ${number} done`;
+          return say(view.result ? `${done}: ${view.result}` : done);
         }
         if (view.state === "FAILED") return say(`${name} failed: ${view.failure ?? "no reason given"}`, true);
         await pause(1000);

@@ -36,6 +36,19 @@ def test_news_appear_without_a_reload(browser: Any, pages: PageServer) -> None:
         assert seen.problems == []
 
 
+def test_only_a_change_of_the_diagnosis_is_announced(browser: Any, pages: PageServer) -> None:
+    job = driver(pages, "announced")
+    with tab(browser) as seen:
+        seen.open(pages.url("announced"))
+        first = job.state["diagnosis"]["sentence"]
+        for sentence, code in (("All is well: 13,000 records/s", "all-well"), ("Behind by 2m 00s", "behind")):
+            verdict = {"severity": "ok", "sentence": sentence, "reasons": [{"code": code, "sentence": sentence}]}
+            job.send("patch", {"diagnosis": verdict})
+            seen.page.locator(".verdict .sentence").get_by_text(sentence).wait_for()
+            announced = seen.page.locator("[aria-live]").text_content()
+            assert announced == (first if code == "all-well" else sentence)
+
+
 def test_the_last_picture_stays_while_the_driver_is_away_and_news_follow_when_it_is_back(
     browser: Any, pages: PageServer
 ) -> None:
@@ -157,13 +170,18 @@ def test_a_stop_asks_first(browser: Any, pages: PageServer) -> None:
 
 def test_a_driver_without_the_newer_routes_is_shown_as_far_as_it_goes(browser: Any, pages: PageServer) -> None:
     lacks = frozenset({"stream", "history", "events", "diagnosis", "session"})
-    driver(pages, "older", lacks=lacks)
+    job = driver(pages, "older", lacks=lacks)
     with tab(browser) as seen:
-        seen.expected = ("404",)
+        seen.expected = ("404", "503")
         seen.open(pages.url("older"))
 
         seen.page.get_by_text("does not offer its history").wait_for()
         assert seen.text(".verdict .sentence") == "The job is running."
+
+        job.away = True
+        seen.page.locator(".notice").get_by_text("No connection since").wait_for()
+        job.away = False
+        seen.page.locator(".notice").wait_for(state="detached")
         assert seen.problems == []
 
 

@@ -5,8 +5,8 @@ import { html } from "../html.js";
 import { Copy } from "./copy.js";
 
 const MOST = 50;
-const STEP = 14;
-const BAR = 9;
+const WIDTH = 700;
+const LEAST = 24; // places for bars, so that a few do not look like walls
 const HEIGHT = 84;
 const PHASES = [
   ["delay", "waits for its barriers"],
@@ -51,33 +51,33 @@ function sentence(each, now) {
 function Timeline({ history, chosen, choose, now }) {
   const bars = [...history].reverse();
   const longest = Math.max(1, ...bars.map((each) => lasted(each, now)));
-  const width = MOST * STEP;
+  const step = WIDTH / Math.max(LEAST, bars.length);
   const select = (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step) return;
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!move) return;
     event.preventDefault();
-    const at = bars.findIndex((each) => each.id === chosen) + step;
+    const at = bars.findIndex((each) => each.id === chosen) + move;
     if (bars[at]) choose(bars[at].id);
   };
   const chosenBar = bars.find((each) => each.id === chosen);
   return html`<div class="timeline">
     <div class="axis"><span>${ms(longest)}</span><span>0</span></div>
-    <svg viewBox=${`0 0 ${width} ${HEIGHT + 4}`} role="slider" tabindex="0" preserveAspectRatio="none" onKeyDown=${select}
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT + 4}`} role="slider" tabindex="0" preserveAspectRatio="none" onKeyDown=${select}
         aria-label="Checkpoint" aria-valuemin=${bars[0].id} aria-valuemax=${bars.at(-1).id} aria-valuenow=${chosen} aria-valuetext=${sentence(chosenBar, now)}>
-      <line class="ground" x1="0" x2=${width} y1=${HEIGHT + 0.5} y2=${HEIGHT + 0.5} />
+      <line class="ground" x1="0" x2=${WIDTH} y1=${HEIGHT + 0.5} y2=${HEIGHT + 0.5} />
       ${bars.map((each, i) => {
-        const x = width - (bars.length - i) * STEP;
+        const x = WIDTH - (bars.length - i) * step;
         const height = Math.max(3, (lasted(each, now) / longest) * (HEIGHT - 14));
         return html`<g key=${each.id} class=${`bar-of ${toneOf(each)} ${each.id === chosen ? "chosen" : ""}`} onClick=${() => choose(each.id)}>
           <title>${sentence(each, now)}</title>
-          <rect class="touch" x=${x} y="0" width=${STEP} height=${HEIGHT + 4} />
-          <rect class="height" x=${x + 2} y=${HEIGHT - height} width=${BAR} height=${height} rx="1.5" />
-          ${each.status === "FAILED" && html`<path class="cross" d=${`M${x + 3},${HEIGHT - height - 8}l7,6m0,-6l-7,6`} />`}
+          <rect class="touch" x=${x} y="0" width=${step} height=${HEIGHT + 4} />
+          <rect class="height" x=${x + step * 0.16} y=${HEIGHT - height} width=${step * 0.68} height=${height} rx="1.5" />
+          ${each.status === "FAILED" && html`<path class="cross" d=${`M${x + step / 2 - 3.5},${HEIGHT - height - 9}l7,6m0,-6l-7,6`} />`}
         </g>`;
       })}
     </svg>
   </div>
-  <p class="timekey"><span>${clockTime(bars[0].trigger_timestamp / 1000, now)}</span><span class="keys">${["completed", "savepoint", "failed"].map((name) => html`<span key=${name}><i class=${name}></i>${name === "completed" ? "checkpoint" : name}</span>`)}</span><span>${clockTime(bars.at(-1).trigger_timestamp / 1000, now)}</span></p>`;
+  <p class="timekey"><span>${bars.length >= LEAST && clockTime(bars[0].trigger_timestamp / 1000, now)}</span><span class="keys">${["completed", "savepoint", "failed"].map((name) => html`<span key=${name}><i class=${name}></i>${name === "completed" ? "checkpoint" : name}</span>`)}</span><span>${clockTime(bars.at(-1).trigger_timestamp / 1000, now)}</span></p>`;
 }
 
 /** When each chain did what, in one checkpoint. */

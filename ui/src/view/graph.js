@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { busyTone, placeOf, sourcesOf, waits } from "../derive.js";
+import { busyTone, placeOf, sourcesOf, troubled, waits } from "../derive.js";
 import { ABSENT, ago, clip, compact, eventTime, ms, percent, plural, rate, size, watermarkLag, duration, age } from "../format.js";
 import { graphOf, line, place } from "../graph.js";
 import { html } from "../html.js";
@@ -33,22 +33,23 @@ export function GraphPanel({ doc, now, chosen, choose }) {
 function Legend() {
   return html`<ul class="legend" aria-label="Legend">
     <li><svg width="22" height="10" aria-hidden="true"><rect class="gauge calm" width="22" height="10" rx="2" /></svg> busy below 50 %</li>
-    <li><svg width="22" height="10" aria-hidden="true"><rect class="gauge warm" width="22" height="10" rx="2" /><${Pattern} tone="warm" width=${22} height=${10} /></svg> 50 % and more</li>
-    <li><svg width="22" height="10" aria-hidden="true"><rect class="gauge hot" width="22" height="10" rx="2" /><${Pattern} tone="hot" width=${22} height=${10} /></svg> 80 % and more</li>
+    <li><svg width="22" height="10" aria-hidden="true"><rect class="gauge half" width="22" height="10" rx="2" /><${Pattern} tone="half" width=${22} height=${10} /></svg> 50 % and more</li>
+    <li><svg width="22" height="10" aria-hidden="true"><rect class="gauge full" width="22" height="10" rx="2" /><${Pattern} tone="full" width=${22} height=${10} /></svg> 80 % and more</li>
     <li><svg width="22" height="12" aria-hidden="true"><rect class="key waits" x="1.5" y="1.5" width="19" height="9" rx="2" /></svg> waits for its readers</li>
+    <li><svg width="22" height="12" aria-hidden="true"><rect class="key trouble" x="1" y="1" width="20" height="10" rx="2" /></svg> in trouble</li>
   </ul>`;
 }
 
 /** Stripes or a lattice, so that nobody needs to tell colours apart. */
 function Pattern({ tone, width, height, x = 0, y = 0 }) {
-  if (tone !== "warm" && tone !== "hot") return null;
-  const step = tone === "hot" ? 5 : 8;
+  if (tone !== "half" && tone !== "full") return null;
+  const step = tone === "full" ? 5 : 8;
   let path = "";
   for (let at = -height; at < width; at += step) {
     const from = Math.max(0, at);
     const to = Math.min(width, at + height);
     path += `M${x + from},${y + height - (from - at)}L${x + to},${y + height - (to - at)}`;
-    if (tone === "hot") path += `M${x + from},${y + (from - at)}L${x + to},${y + (to - at)}`;
+    if (tone === "full") path += `M${x + from},${y + (from - at)}L${x + to},${y + (to - at)}`;
   }
   return html`<path class=${`pattern ${tone}`} d=${path} />`;
 }
@@ -71,6 +72,7 @@ function Picture({ doc, now, width, whole, setFits, chosen, choose }) {
   useEffect(() => setFits(least >= LEAST_SCALE), [least >= LEAST_SCALE]);
   if (!graph.nodes.length) return html`<p class="empty">The job’s graph is not known yet.</p>`;
   const scale = Math.min(1, whole ? least : Math.max(LEAST_SCALE, least));
+  const trouble = troubled(doc);
   const label = `${plural(doc.job.chains.length, "chain")}, ${plural(doc.job.channels.length, "channel")}, ${plural(doc.job.sinks.length, "sink")}`;
   return html`<svg class="graph" role="group" aria-label=${`Graph of the job: ${label}`} width=${places.width * scale} height=${places.height * scale} viewBox=${`0 0 ${places.width} ${places.height}`}>
     <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path class="arrow" d="M0,0.5L7.5,4L0,7.5Z" /></marker></defs>
@@ -79,7 +81,7 @@ function Picture({ doc, now, width, whole, setFits, chosen, choose }) {
       const { x, y } = places.nodes.get(node.id);
       const at = `translate(${(x - node.width / 2).toFixed(1)},${(y - node.height / 2).toFixed(1)})`;
       return html`<g key=${node.id} transform=${at}>${node.kind === "chain"
-        ? html`<${Chain} node=${node} doc=${doc} chosen=${chosen === node.uid} choose=${choose} />`
+        ? html`<${Chain} node=${node} doc=${doc} trouble=${trouble.get(node.uid) ?? ""} chosen=${chosen === node.uid} choose=${choose} />`
         : html`<${End} node=${node} now=${now} />`}</g>`;
     })}
   </svg>`;
@@ -87,7 +89,7 @@ function Picture({ doc, now, width, whole, setFits, chosen, choose }) {
 
 function Channel({ edge, at, direction }) {
   const { channel } = edge;
-  const tone = channel ? (channel.fill >= 0.8 ? "hot" : channel.fill >= 0.5 ? "warm" : "calm") : "calm";
+  const tone = channel ? busyTone(channel.fill) : "calm";
   const path = html`<path class=${`edge ${tone} ${channel?.feedback ? "feedback" : ""}`} d=${line(at.points, direction)} marker-end="url(#arrow)" />`;
   if (!channel) return path;
   const full = Math.min(1, channel.fill);
@@ -96,7 +98,7 @@ function Channel({ edge, at, direction }) {
     (channel.lagMs !== null ? `, the reader is ${duration(channel.lagMs / 1000)} behind in event time` : "") +
     (channel.workSeconds !== null && channel.workSeconds !== undefined ? `, ${duration(channel.workSeconds)} of work for the reader` : "") +
     (channel.feedback ? ", closes a loop" : "");
-  return html`<g><title>${title}</title>${path}
+  return html`<g class="channel"><title>${title}</title>${path}
     <g transform=${`translate(${(at.x - 46).toFixed(1)},${(at.y - 16).toFixed(1)})`}>
       <rect class="plate" width="92" height="32" rx="4" />
       <rect class="trough" x="7" y="5" width="42" height="8" rx="2" />
@@ -111,18 +113,19 @@ const figuresOf = (doc, chain) => doc.point?.chains?.[chain.uid] ?? {};
 export const busyOf = (doc, chain) => chain.busy ?? figuresOf(doc, chain).busy ?? null;
 
 /** A chain in one sentence, for those who do not see the picture. */
-function words(doc, chain) {
+function words(doc, chain, trouble) {
   const busy = busyOf(doc, chain);
   return [
     `Chain ${chain.uid}`,
     chain.finished ? "finished" : busy === null ? "" : `busy ${percent(busy)}`,
+    trouble ? "in trouble" : "",
     waits(chain) ? `waits for its readers ${percent(chain.backpressured)}` : "",
     `${rate(chain.recordsInPerSecond)} rows per second in`,
     "show details",
   ].filter(Boolean).join(", ");
 }
 
-function Chain({ node, doc, chosen, choose }) {
+function Chain({ node, doc, trouble, chosen, choose }) {
   const { data: chain, width, height } = node;
   const busy = busyOf(doc, chain);
   const tone = chain.finished ? "done" : busyTone(busy);
@@ -135,7 +138,7 @@ function Chain({ node, doc, chosen, choose }) {
   };
   const figures = new Map((chain.operatorFigures ?? []).map((each) => [each.uid, each]));
   const state = waits(chain) ? `waits ${percent(chain.backpressured)}` : chain.finished ? "finished" : chain.batch < 0 ? "no batch yet" : `batch ${compact(chain.batch)} · ${ms(chain.lastBatchMs)}`;
-  return html`<g class=${`chain ${tone} ${waits(chain) ? "waits" : ""} ${chosen ? "chosen" : ""}`} role="button" tabindex="0" data-uid=${node.uid} aria-label=${words(doc, chain)} aria-pressed=${chosen ? "true" : "false"}
+  return html`<g class=${`chain ${tone} ${trouble} ${waits(chain) ? "waits" : ""} ${chosen ? "chosen" : ""}`} role="button" tabindex="0" data-uid=${node.uid} aria-label=${words(doc, chain, trouble)} aria-pressed=${chosen ? "true" : "false"}
       onClick=${() => choose(node.uid)} onKeyDown=${press}>
     <title>${chain.uid}</title>
     <rect class="box" width=${width} height=${height} rx="6" />

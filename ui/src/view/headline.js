@@ -1,3 +1,4 @@
+import { useRef } from "preact/hooks";
 import { TERMINAL, ownDiagnosis, stateOf } from "../derive.js";
 import { age, dateTime, plural } from "../format.js";
 import { html } from "../html.js";
@@ -24,7 +25,8 @@ export function Headline({ live, picture, now, choose }) {
     </div>
     <div class="verdict">
       <span class="sign" aria-hidden="true">${SIGNS[severity]}</span>
-      <p aria-live="polite" class="sentence">${diagnosis.sentence}</p>
+      <p class="sentence">${diagnosis.sentence}</p>
+      <${Announced} sentence=${diagnosis.sentence} of=${`${job.state} ${severity} ${(diagnosis.reasons ?? []).map((each) => `${each.code} ${each.chain ?? ""}`)}`} />
       ${known(first?.chain) && html`<${ToChain} uid=${first.chain} choose=${choose} />`}
     </div>
     <${Reasons} diagnosis=${diagnosis} known=${known} choose=${choose} />
@@ -34,6 +36,13 @@ export function Headline({ live, picture, now, choose }) {
       ${picture.write && ["live", "polling"].includes(picture.link) && !TERMINAL.has(job.state) && html`<${Actions} live=${live} job=${job} />`}
     </div>
   </header>`;
+}
+
+/** The sentence for those who listen: again only when something other than a figure in it has changed. */
+function Announced({ sentence, of }) {
+  const last = useRef({ of: "", sentence: "" });
+  if (last.current.of !== of) last.current = { of, sentence };
+  return html`<p class="offscreen" aria-live="polite">${last.current.sentence}</p>`;
 }
 
 function Link({ picture }) {
@@ -68,6 +77,6 @@ function Facts({ job, now }) {
     <div><dt>Epoch</dt><dd>${job.epoch ?? "not claimed yet"}</dd></div>
     <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind.toLowerCase()} ${restored.id}` : "nothing"}</dd></div>
     ${job.rewriting && html`<div><dt>Rewriting state</dt><dd>${plural(job.rewriting.partitions, "partition")} to ${job.rewriting.maxParallelism}</dd></div>`}
-    ${job.location && html`<div class="wide"><dt>Location</dt><dd><code>${job.location}</code><${Copy} text=${job.location} what="the location" /></dd></div>`}
+    ${job.location && html`<div class="wide"><dt>Location</dt><dd class="one"><code title=${job.location}>${job.location}</code><${Copy} text=${job.location} what="the location" /></dd></div>`}
   </dl>`;
 }

@@ -15,7 +15,7 @@ export function Sparkline({ points, now, show, label, lines = [], most = null })
   const start = now - SPAN;
   const seen = points.filter((each) => each.at >= start);
   const values = seen.map((each) => each.value).filter((value) => value !== null && value !== undefined);
-  if (values.length < 2) return html`<p class="nospark">The line appears after a few seconds.</p>`;
+  if (values.length < 2) return html`<p class="nospark">${values.length || !seen.length ? "The line appears after a few seconds." : ""}</p>`;
   const high = Math.max(most ?? 0, ...values) || 1;
   const x = (at) => Math.max(0, ((at - start) / SPAN) * WIDTH);
   const y = (value) => HEIGHT - 2 - (value / high) * (HEIGHT - 6);

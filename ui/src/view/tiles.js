@@ -1,4 +1,4 @@
-import { TERMINAL, ageTone, checkpointAge, interval, jobLag, quantile, sourcesOf } from "../derive.js";
+import { TERMINAL, ageTone, checkpointAge, eventLag, interval, jobLag, quantile, sourcesOf } from "../derive.js";
 import { age, compact, duration, ms, plural, rate, size } from "../format.js";
 import { html } from "../html.js";
 import { SPAN, Sparkline } from "./spark.js";
@@ -26,13 +26,15 @@ function Tile({ name, value, unit, tone = "calm", word, under, children }) {
 
 function Lag({ doc, of, now }) {
   const { records, seconds } = jobLag(doc);
+  const event = records === null && seconds === null ? eventLag(doc) : null;
   const inSeconds = of("lagSeconds");
   const bySeconds = inSeconds.some((each) => each.value !== null);
-  const known = records !== null && records !== undefined;
+  const known = records !== null;
   const sources = doc.job.chains.flatMap(sourcesOf);
   const ended = sources.length > 0 && sources.every((input) => input.ended);
   const under = ended ? "all input has ended" : known ? plural(records, "row not read yet", "rows not read yet") : "the sources do not say how much is unread";
-  return html`<${Tile} name="Lag" value=${bySeconds || (seconds ?? null) !== null ? (seconds < 1 && seconds !== null ? "under 1 s" : age(seconds)) : compact(records)} unit=${!bySeconds && (seconds ?? null) === null && known ? "rows" : ""} under=${under}>
+  if (event !== null && !ended) return html`<${Tile} name="Lag" value=${age(event)} unit="event time" under="the sources do not say how much is unread" />`;
+  return html`<${Tile} name="Lag" value=${seconds !== null ? (seconds < 1 ? "under 1 s" : age(seconds)) : compact(records)} unit=${seconds === null && known ? "rows" : ""} under=${under}>
     <${Sparkline} label="Lag" now=${now} points=${bySeconds ? inSeconds : of("lagRecords")} show=${bySeconds ? duration : compact} />
   <//>`;
 }
@@ -64,7 +66,7 @@ function Age({ doc, of, now }) {
   const seconds = checkpointAge(doc, now);
   const tone = ageTone(seconds, every, job.state);
   const words = { warm: "late", hot: "overdue" };
-  const plan = every ? `every ${duration(every)}` : doc.checkpointing ? "on request only" : "";
+  const plan = every ? `every ${age(every)}` : doc.checkpointing ? "on request only" : "";
   const under = last
     ? [plan, `took ${ms(last.durationMs)}`, `${size(last.stateSize)} of state`].filter(Boolean).join(" · ")
     : [over ? "none was completed" : "none completed yet", plan].filter(Boolean).join(" · ");
