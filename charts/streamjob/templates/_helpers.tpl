@@ -63,6 +63,9 @@ default
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
+- apiGroups: [""]   # automatic scaling in place
+  resources: [pods/resize]
+  verbs: [patch]
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]

@@ -16,7 +16,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob_operator.cluster.kinds import Kind, Object
+from streamjob_operator.cluster.kinds import POD, Kind, Object
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _PAGE = 500
@@ -92,6 +92,10 @@ class Cluster(Protocol):
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object) -> Object:
         """Apply a JSON merge patch; one with a `resourceVersion` fails on any other. Raises NotFound, Conflict."""
+        ...
+
+    async def resize(self, namespace: str, pod: str, container: str, cpu: str) -> Object:
+        """Give a running pod's container another request and limit of processors. Raises NotFound."""
         ...
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
@@ -189,6 +193,18 @@ class KubernetesCluster:
         """Apply a JSON merge patch."""
         return await self._call(
             "PATCH", kind, kind.path(namespace, name), body=change, content="application/merge-patch+json"
+        )
+
+    async def resize(self, namespace: str, pod: str, container: str, cpu: str) -> Object:
+        """Give a running pod's container another request and limit of processors."""
+        given = {"name": container, "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
+        # A merge patch would replace the list of containers.
+        return await self._call(
+            "PATCH",
+            POD,
+            POD.path(namespace, pod, "resize"),
+            body={"spec": {"containers": [given]}},
+            content="application/strategic-merge-patch+json",
         )
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:

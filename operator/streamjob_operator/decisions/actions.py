@@ -95,6 +95,19 @@ class RemoveExecutors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeDriver:
+    """Give a running driver's container another request and limit of processors.
+
+    Args:
+        name: the pod.
+        cpu: the processors, as Kubernetes writes them.
+    """
+
+    name: str
+    cpu: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob:
     """`POST /v1/stop` to the driver of an attempt, to no other one.
 
@@ -200,6 +213,7 @@ Action = (
     | DeleteRevision
     | CreateDriver
     | DeleteDriver
+    | ResizeDriver
     | EnsureExecutors
     | DeleteExecutor
     | RemoveExecutors

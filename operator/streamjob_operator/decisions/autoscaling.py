@@ -30,7 +30,7 @@ from streamjob.client.load_report import load_of
 from streamjob_operator.decisions import pod_dry_run
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
-from streamjob_operator.decisions.slots import slots_of
+from streamjob_operator.decisions.slots import slots_of, width_of
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import Autoscaling, ScalingMode
 from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
@@ -38,6 +38,7 @@ from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, 
 LOOK = 10.0
 """Seconds between two reports of a job's load."""
 _UNSCHEDULABLE_SECONDS = 60.0
+_RESIZE_SECONDS = 30.0
 _DAY = 86_400.0
 _RESTS = frozenset({LifecycleState.CREATED, LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
 _RUNS = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
@@ -83,12 +84,11 @@ def look(s: Situation, step: Step) -> Look:
         return Look(status=None)
     status, events = _in_mode(s, policy, before)
     found = _taken_back(s, policy, status) or _observed(s, step, policy, status)
-    known = None if before is None else before.parallelism
-    return replace(found, events=(*events, *found.events), moved=_parallelism(found) != known)
+    return replace(found, events=(*events, *found.events), moved=_target(found.status) != _target(before))
 
 
-def _parallelism(found: Look) -> int | None:
-    return None if found.status is None else found.status.parallelism
+def _target(status: AutoscalingStatus | None) -> tuple[int | None, Means | None]:
+    return (None, None) if status is None else (status.parallelism, status.means)
 
 
 def _in_mode(
@@ -97,7 +97,7 @@ def _in_mode(
     """Return the status as the mode has it, before any observation."""
     status = before or AutoscalingStatus(mode=policy.mode)
     if policy.mode is not ScalingMode.ACT:
-        return status.replaced(mode=policy.mode, parallelism=None, spec_parallelism=None, conflict=""), ()
+        return status.replaced(mode=policy.mode, parallelism=None, means=None, spec_parallelism=None, conflict=""), ()
     assert s.spec is not None
     asked = slots_of(s.spec)
     if status.parallelism is None:
@@ -121,6 +121,8 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
     move = memory.moves[-1] if memory.moves else None
     if status.parallelism is None or move is None or move.confirmed or move.after != status.parallelism:
         return None
+    if s.resizes:
+        return _in_place_failed(s, policy, status, memory)
     if s.rescales and s.driver_is_live:
         assert s.wanted is not None
         trial = s.memory.trial(s.wanted.name)
@@ -140,6 +142,27 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
         return None
     why = f"no node has room for the driver with {move.after} task slots: {pod.message}"
     return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
+
+
+def _in_place_failed(s: Situation, policy: Autoscaling, status: AutoscalingStatus, memory: Memory) -> Look | None:
+    """Return the way on if the node does not give the driver its processors: a restart elsewhere, or none."""
+    move, pod = memory.moves[-1], s.pod
+    assert pod is not None
+    waited = s.seen.now - move.time
+    is_late = waited > _RESIZE_SECONDS and (bool(pod.resize) or pod.cores_given != pod.cores or not s.takes_requests)
+    never_asked = waited > _RESIZE_SECONDS and pod.cores == pod.cores_given
+    if not (pod.resize.startswith("Infeasible") or is_late or never_asked):
+        return None
+    why = f"the driver cannot have the processors for {move.after} task slots in place: {pod.resize or 'no answer'}"
+    if Means.RESTART not in policy.means or move.after < move.before:
+        return _limited(s, status, take_back(memory, s.seen.now), s.slots, why)
+    by_restart = replace(memory, moves=(*memory.moves[:-1], replace(move, means=Means.RESTART, time=s.seen.now)))
+    told = f"{why}. The job restarts for them"[:4000]
+    changed = status.replaced(
+        state=State.LIMITED, means=Means.RESTART, limit=why[:4000], reason=told, memory=pack_memory(by_restart)
+    )
+    event = Emit(type="Warning", reason="ScalingLimited", message=told)
+    return Look(status=changed, events=(event,), requeue=0)
 
 
 def _limited(s: Situation, status: AutoscalingStatus, memory: Memory, slots: int, why: str) -> Look:
@@ -171,7 +194,7 @@ def _observed(s: Situation, step: Step, policy: Autoscaling, status: Autoscaling
     decision = decide(policy, memory, load, now) if acts else advise(policy, memory, load)
     after = _told(status, decision, policy, load, now)
     if acts and decision.slots is not None:
-        after = after.replaced(parallelism=decision.slots)
+        after = after.replaced(parallelism=decision.slots, means=decision.means)
     return Look(status=after, events=_events(status, after, decision, load, acts=acts), requeue=LOOK)
 
 
@@ -190,7 +213,10 @@ def _load(s: Situation, step: Step, memory: Memory) -> LoadReport | None:
         if step.memory.lifecycle in _RUNS and s.driver_is_live:
             return None
         return LoadReport(time=now, slots=s.slots, rows=0.0, chains=(), running=False)
-    load = load_of(s.job, now=now)
+    width = None if s.spec is None else width_of(s.spec)
+    is_wide = width is not None and s.job.graph.get("parallelism") == width
+    load = load_of(s.job, now=now, slots=s.slots if is_wide else None)
+    load = replace(load, in_place_slots=width if is_wide else None)
     return replace(load, busy_with=load.busy_with or _busy_with(s, step, memory))
 
 
@@ -221,11 +247,15 @@ def _told(
             expected=_short(move.expected) or 1.0,
             reached=_short(move.reached),
         )
+    reason, state, limit = sentence(decision, policy, load), decision.state, decision.limit
+    if decision.rule is Rule.PAUSED and status.limit:
+        # The cluster did not allow the last change, and it is not tried again yet.
+        reason, state, limit = f"{reason} Before, {status.limit}", State.LIMITED, status.limit
     return status.replaced(
-        state=decision.state,
+        state=state,
         recommended=decision.slots or load.slots,
-        reason=sentence(decision, policy, load)[:4000],
-        limit=decision.limit,
+        reason=reason[:4000],
+        limit=limit,
         arrival_rate=_short(numbers.get("rate")),
         capacity=_short(numbers.get("capacity")),
         utilization=_short(numbers.get("utilization")),

@@ -61,6 +61,9 @@ class DriverPod:
         completion: the newest snapshot that it completed, as the driver left it there.
         reason: why it waits or failed, in Kubernetes' word: ImagePullBackOff, Unschedulable, OOMKilled, Evicted, …
         message: the reason for people; for an ended driver, the text of its termination message.
+        cores: processors that its container is to have, by the pod's spec: request and limit, if they are the same.
+        cores_given: processors that its container has; None if the node does not say.
+        resize: why the node has not given it the processors of its spec, in Kubernetes' words; empty if it has.
     """
 
     name: str
@@ -76,6 +79,9 @@ class DriverPod:
     completion: Completion | None = None
     reason: str = ""
     message: str = ""
+    cores: float | None = None
+    cores_given: float | None = None
+    resize: str = ""
 
     @property
     def ended(self) -> bool:

@@ -10,6 +10,7 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.decisions import executors, health
 from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
+from streamjob_operator.decisions.slots import width_of
 from streamjob_operator.resources.status import (
     CheckpointCounts,
     CheckpointInProgress,
@@ -51,7 +52,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "checkpoint": checkpoint,
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),
-            "replicas": _replicas(s, parallelism),
+            "replicas": _replicas(s, s.slots if s.spec is not None and width_of(s.spec) else parallelism),
             "selector": f"{SLOTS_LABEL}={s.resource.uid}",
         }
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob_operator.decisions import health, live_changes, pod_dry_run, requests, rollback, stopping
+from streamjob_operator.decisions import health, live_changes, pod_dry_run, requests, resizing, rollback, stopping
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import DriverPod
@@ -63,7 +63,9 @@ def running(s: Situation) -> Step:
     interruption = forget_trial(s) or asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
-    return _leaving(s, s.pod) or live_changes.adopt(s) or requests.request(s) or live_changes.beside(s)
+    return (
+        _leaving(s, s.pod) or resizing.keep(s) or live_changes.adopt(s) or requests.request(s) or live_changes.beside(s)
+    )
 
 
 def _leaving(s: Situation, pod: DriverPod) -> Step | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from streamjob.autoscaling import Means
 from streamjob.client.models import JobView
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol.lifecycle import JobState
@@ -14,7 +15,7 @@ from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
 from streamjob_operator.decisions.revision import Revision, difference, revision_of
-from streamjob_operator.decisions.slots import slots_of, with_slots
+from streamjob_operator.decisions.slots import slots_in, slots_of, with_slots
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import ScalingMode, Upgrade
@@ -147,8 +148,9 @@ class Situation:
     @cached_property
     def slots(self) -> int:
         """The task slots of the deployed revision; before the first one, of the one to run."""
-        revision = self.deployed or self.wanted
-        return 1 if revision is None else slots_of(revision.spec())
+        if self.deployed is not None:
+            return slots_in(self.deployed.spec(), self.spec)
+        return 1 if self.spec is None else slots_of(self.spec)
 
     @cached_property
     def rescales(self) -> bool:
@@ -159,6 +161,16 @@ class Situation:
             return False
         as_deployed = revision_of(self.resource.name, with_slots(self.spec, self.slots))
         return as_deployed.name == self.deployed.name
+
+    @cached_property
+    def resizes(self) -> bool:
+        """Whether the running driver is to get other processors in place, and needs no other change."""
+        scaling = self.resource.status.autoscaling
+        if scaling is None or scaling.means is not Means.IN_PLACE or not self.rescales or not self.driver_is_live:
+            return False
+        assert self.deployed is not None
+        assert self.wanted is not None
+        return slots_of(self.deployed.spec()) == slots_of(self.wanted.spec())
 
     @property
     def compatibility(self) -> Compatibility | None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from streamjob.autoscaling import Means
 from streamjob_operator.resources.parts import ScalingMode
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def slots_of(spec: StreamJobSpec) -> int:
@@ -28,14 +31,59 @@ def effective(spec: StreamJobSpec, status: StreamJobStatus) -> StreamJobSpec:
     return with_slots(spec, scaling.parallelism)
 
 
+def width_of(spec: StreamJobSpec) -> int | None:
+    """Return the tasks that a driver can run at once if its processors are changed in place; None if they are not.
+
+    Its processors are the limit then, and not its slots: a process cannot change these.
+    """
+    scaling = spec.autoscaling
+    if scaling.mode is not ScalingMode.ACT or Means.IN_PLACE not in scaling.means or scaling.cpu_per_slot is None:
+        return None
+    if spec.executor is not None:
+        return None
+    own = None if spec.job is None else spec.job.get("maxParallelism")
+    partitions = spec.max_parallelism if spec.max_parallelism is not None else own
+    return min(scaling.max, partitions) if isinstance(partitions, int) and partitions > 0 else scaling.max
+
+
+def slots_in(revision: StreamJobSpec, spec: StreamJobSpec | None) -> int:
+    """Return the task slots of a revision's driver, which are its processors if they are changed in place.
+
+    Args:
+        revision: the spec of the revision.
+        spec: the spec of the StreamJob, with its automatic scaling.
+    """
+    width = None if spec is None else width_of(spec)
+    cpu = revision.driver.core_request
+    if spec is None or width is None or cpu is None or cpu != revision.driver.core_limit:
+        return slots_of(revision)
+    each = spec.autoscaling.cpu_per_slot
+    return slots_of(revision) if each is None else max(1, round(cores_of(cpu) / cores_of(each)))
+
+
 def with_slots(spec: StreamJobSpec, slots: int) -> StreamJobSpec:
     """Return a spec with a number of task slots, and the processors for them if each has a request of its own."""
-    changes: dict[str, Any] = {} if slots == slots_of(spec) else {"parallelism": slots}
-    if spec.autoscaling.cpu_per_slot is not None:
+    width = width_of(spec)
+    parallelism = slots if width is None else max(slots, width)
+    changes: dict[str, Any] = {} if parallelism == slots_of(spec) else {"parallelism": parallelism}
+    if spec.autoscaling.cpu_per_slot is not None and spec.executor is None:
         cpu = format_cpu(cores_of(spec.autoscaling.cpu_per_slot) * slots)
-        limit = {} if spec.driver.core_limit is None else {"core_limit": cpu}
+        limit = {"core_limit": cpu} if width is not None or spec.driver.core_limit is not None else {}
         changes["driver"] = spec.driver.model_copy(update={"core_request": cpu, **limit})
+    if width is not None:
+        changes["spark_conf"] = {**spec.spark_conf, _JAVA_OPTIONS: _java_options(spec, width)}
     return spec.model_copy(update=changes) if changes else spec
+
+
+def _java_options(spec: StreamJobSpec, width: int) -> str:
+    """Return Java's options with threads of the garbage collector for half the width.
+
+    By itself Java takes as many as the processors that it starts with.
+    """
+    own = (spec.job or {}).get("sparkConf")
+    given = {**(own if isinstance(own, dict) else {}), **spec.spark_conf}.get(_JAVA_OPTIONS, "-XX:+UseParallelGC")
+    threads = max(1, ceil(width * cores_of(spec.autoscaling.cpu_per_slot or "1") / 2))
+    return str(given) if "ParallelGCThreads" in str(given) else f"{given} -XX:ParallelGCThreads={threads}"
 
 
 def cores_of(cpu: str) -> float:

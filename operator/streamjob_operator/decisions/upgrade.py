@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from streamjob_operator.decisions import health, pod_dry_run, rollback, stopping
+from streamjob_operator.decisions import health, pod_dry_run, resizing, rollback, stopping
 from streamjob_operator.decisions.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.compatibility import incompatible
 from streamjob_operator.decisions.memory import Stop
@@ -41,6 +41,8 @@ def asked(s: Situation) -> Step | None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
     if redeploys:
         return _stop(s, TriggerPurpose.REDEPLOY, "Redeploying", "savepointRedeployNonce has changed")
+    if s.resizes and not redeploys:
+        return resizing.resize(s)
     if rollback.is_rejected(s):
         return rollback.stay(s)
     reason = "Rescaling" if s.rescales else "SpecChanged"

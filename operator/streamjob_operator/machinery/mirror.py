@@ -36,7 +36,7 @@ _OF_A_PODS_STATUS = (
     "containerStatuses",
     "initContainerStatuses",
 )
-_OF_AN_ENTRY = ("type", "status", "reason", "message", "name", "state")
+_OF_AN_ENTRY = ("type", "status", "reason", "message", "name", "state", "resources")
 
 
 class _Shelf:
@@ -271,6 +271,12 @@ class MirroredCluster:
         self._mirror.put(kind, written)
         return written
 
+    async def resize(self, namespace: str, pod: str, container: str, cpu: str) -> Object:
+        """Give a running pod's container another request and limit of processors. Raises NotFound."""
+        written = await self._cluster.resize(namespace, pod, container, cpu)
+        self._mirror.put(POD, written)
+        return written
+
     async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
         """Ask for an object's deletion."""
         await self._cluster.delete(kind, namespace, name, grace=grace)
@@ -291,6 +297,8 @@ def _needed(kind: Kind, thing: Object) -> Object:
     status = thing.get("status")
     if status is not None:
         kept["status"] = {key: _part(status[key]) for key in _OF_A_PODS_STATUS if key in status}
+    if containers := (thing.get("spec") or {}).get("containers"):
+        kept["spec"] = {"containers": _part(containers)}
     driver: Object = _with_shared_strings({**kept, "metadata": meta})
     return driver
 

@@ -11,7 +11,7 @@ from streamjob.client.client import ControlApiError
 from streamjob.client.models import CheckpointRequest, SavepointRequest, StopRequest
 from streamjob.errors import StreamJobError
 from streamjob.ids import TriggerId
-from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound
+from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused
 from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import (
@@ -43,13 +43,14 @@ from streamjob_operator.decisions.actions import (
     PatchCheckpointing,
     RemoveExecutors,
     RemoveFinalizer,
+    ResizeDriver,
     StopJob,
     TriggerCheckpoint,
     TriggerSavepoint,
 )
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.objects.names import NAME_LABEL, config_map_name, driver_service_name, executors_name
+from streamjob_operator.objects.names import CONTAINER, NAME_LABEL, config_map_name, driver_service_name, executors_name
 from streamjob_operator.reconciling.observing import (
     FINALIZER,
     ORIGIN_LABEL,
@@ -151,6 +152,14 @@ class Actor:
         await self._cluster.delete(STATEFUL_SET, resource.namespace, executors_name(owner))
         await self._cluster.delete(POD_DISRUPTION_BUDGET, resource.namespace, executors_name(owner))
         await self._cluster.delete(SERVICE, resource.namespace, driver_service_name(owner))
+
+    @_do.register
+    async def _(self, action: ResizeDriver, job: Object, resource: Resource, seen: Observation) -> None:
+        try:
+            await self._cluster.resize(resource.namespace, action.name, CONTAINER, action.cpu)
+        except (NotFound, Refused) as error:
+            # An older Kubernetes, a quota: the pod stays as it is, and the next observation shows it.
+            _log.warning("%s/%s is not resized: %s", resource.namespace, action.name, error)
 
     @_do.register
     async def _(self, action: StopJob, job: Object, resource: Resource, seen: Observation) -> None:

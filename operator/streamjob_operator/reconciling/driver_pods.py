@@ -6,6 +6,8 @@ import json
 from datetime import datetime
 from typing import Any
 
+from kubernetes.utils.quantity import parse_quantity
+
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
@@ -47,6 +49,9 @@ def driver_pod(pod: Object) -> DriverPod | None:
         completion=completion,
         reason=reason,
         message=said or message,
+        cores=_cores(_container(pod.get("spec") or {}).get("resources")),
+        cores_given=_cores(_container_status(status).get("resources")),
+        resize=_pending_resize(status),
     )
 
 
@@ -59,12 +64,34 @@ def control_url(pod: Object, port: int = CONTROL_PORT) -> str | None:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
+def _container(spec: Object) -> dict[str, Any]:
+    return next((each for each in spec.get("containers") or () if each.get("name") == CONTAINER), {})
+
+
+def _container_status(status: Object) -> dict[str, Any]:
+    return next((each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER), {})
+
+
 def container_state(status: Object) -> dict[str, Any]:
     """Return the state of the job's container, from a pod's status."""
-    for container in status.get("containerStatuses") or ():
-        if container.get("name") == CONTAINER:
-            return container.get("state") or {}
-    return {}
+    return _container_status(status).get("state") or {}
+
+
+def _cores(resources: Object | None) -> float | None:
+    """Return the processors of a container whose request equals its limit; None for any other."""
+    given = resources or {}
+    written = [(given.get(part) or {}).get("cpu") for part in ("requests", "limits")]
+    if None in written:
+        return None
+    request, limit = (float(parse_quantity(each)) for each in written)  # type: ignore[no-untyped-call]
+    return request if request == limit else None
+
+
+def _pending_resize(status: Object) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodResizePending" and condition.get("status") == "True":
+            return f"{condition.get('reason') or 'Deferred'}: {condition.get('message') or ''}"
+    return ""
 
 
 def reason_of(status: Object, state: dict[str, Any]) -> tuple[str, str]:

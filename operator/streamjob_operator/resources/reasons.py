@@ -23,6 +23,8 @@ ON_ITS_WAY: Mapping[str, str] = {
     "SpecChanged": "The spec has changed, and the running job will follow.",
     "Rescaling": "The driver is stopping with a last checkpoint, and starts again with the task slots that automatic "
     "scaling decided on.",
+    "Resizing": "The running driver gets other processors in place, as automatic scaling decided.",
+    "Resized": "The running driver has got other processors in place.",
     "ScaledUp": "Automatic scaling has decided on more task slots; the message has the reason.",
     "ScaledDown": "Automatic scaling has decided on fewer task slots; the message has the reason.",
     "ScalingAdvised": "With `autoscaling.mode` Advise: another number of task slots fits the load.",

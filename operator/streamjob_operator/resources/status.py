@@ -323,6 +323,7 @@ class AutoscalingStatus(StatusPart):
     parallelism: int | None = Field(
         default=None, ge=1, description="With mode Act: the task slots that the job is to have, instead of the spec's."
     )
+    means: Means | None = Field(default=None, description="How the job comes to have them.")
     recommended: int | None = Field(default=None, ge=1, description="The task slots that fit the load.")
     reason: str = Field(default="", max_length=4096, description="Why, with the numbers behind it.")
     conflict: str = Field(

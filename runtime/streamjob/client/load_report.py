@@ -13,7 +13,7 @@ def load_of(job: JobView, *, now: float, slots: int | None = None) -> LoadReport
     Args:
         job: the answer of `GET /v1/job`.
         now: seconds since 1970.
-        slots: its task slots, if its graph does not contain them.
+        slots: its task slots, if its graph does not contain them, or fewer are in use.
     """
     last = job.last_checkpoint
     return LoadReport(

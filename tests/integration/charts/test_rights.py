@@ -42,6 +42,9 @@ EXECUTORS = [
 ]
 """The same for those of executors, which follow the spec."""
 
+RESIZE = [(POD.group, f"{POD.plural}/resize", "patch")]
+"""The right to change the processors of a pod, whose subresource is in the cluster's own method."""
+
 FINALIZER = [(kind.group, kind.plural, "patch") for kind in (STREAM_JOB, STREAM_SNAPSHOT)]
 """The same of what has the finalizer."""
 
@@ -79,7 +82,8 @@ def test_it_may_do_what_the_controller_asks_for_and_nothing_else(render: Render,
     allowed = {right[1:] for right in render(values).rights()}
     owner = {("streamjob.io", f"{kind.plural}/finalizers", "update") for kind in (STREAM_JOB, STREAM_SNAPSHOT)}
 
-    assert allowed - owner == set(requests()) | set(watches()) | set(DRIVER) | set(EXECUTORS) | set(FINALIZER)
+    expected = {*requests(), *watches(), *DRIVER, *EXECUTORS, *RESIZE, *FINALIZER}
+    assert allowed - owner == expected
     assert owner < allowed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.operator.world import ClusterWorld, Pod, Stored
@@ -10,9 +10,9 @@ from tests.simulation.operator.world import ClusterWorld, Pod, Stored
 from streamjob.client.models import ChainView, InputView, JobView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.actions import Action, CreateDriver, ResizeDriver
 from streamjob_operator.decisions.observation import DriverPod, Observation, PodPhase
-from streamjob_operator.decisions.slots import slots_of
+from streamjob_operator.decisions.slots import cores_of, slots_of
 
 PER_SLOT = 10_000.0
 _OVERHEAD = 0.05
@@ -26,7 +26,7 @@ class LoadedCluster(ClusterWorld):
         rate: records per second that arrive.
         useful: slots above which more process no more records.
         partitions: state partitions of the job.
-        room: slots for which a node has room; a pod with more is never scheduled.
+        room: slots for which a node has room; a pod with more is never scheduled, nor resized to more.
         quota: slots for which the API server takes a pod.
     """
 
@@ -37,6 +37,10 @@ class LoadedCluster(ClusterWorld):
     quota: int = 1000
     unread: float = 0.0
     position: float = 0.0
+    resizes: bool = True
+    """Whether Kubernetes knows how to resize a pod."""
+    _cores: dict[int, float] = field(default_factory=dict)
+    _given: dict[int, float] = field(default_factory=dict)
     _counted: int = 0
     _rows: float = 0.0
     _batches: int = 0
@@ -67,12 +71,38 @@ class LoadedCluster(ClusterWorld):
     def _create(self, action: CreateDriver) -> None:
         super()._create(action)
         pod = self.pods[-1] if self.pods else None
-        if pod is not None and pod.attempt == action.attempt and self._slots_of(pod) > self.room:
+        if pod is None or pod.attempt != action.attempt:
+            return
+        driver = self.revisions[pod.revision].spec().driver
+        if driver.core_request is not None and driver.core_request == driver.core_limit:
+            self._cores[pod.attempt] = self._given[pod.attempt] = cores_of(driver.core_request)
+        if self._slots_of(pod) > self.room:
             self.processes = [each for each in self.processes if each is not pod.process]
             pod.process = None
 
+    def _act(self, action: Action) -> bool:
+        if not isinstance(action, ResizeDriver):
+            return super()._act(action)
+        self.actions.append(action)
+        pod = next((each for each in self.pods if each.name == action.name), None)
+        if pod is not None and self.resizes:
+            self._cores[pod.attempt] = cores_of(action.cpu)
+            if self._fits(pod.attempt):
+                self._given[pod.attempt] = self._cores[pod.attempt]
+        return True
+
+    def _per_slot(self) -> float:
+        given = self.stored.spec["autoscaling"].get("cpuPerSlot")
+        return 0.0 if given is None else cores_of(given)
+
+    def _fits(self, attempt: int) -> bool:
+        return self._cores[attempt] <= self.room * self._per_slot()
+
     def _slots_of(self, pod: Pod) -> int:
-        return slots_of(self.revisions[pod.revision].spec())
+        width = slots_of(self.revisions[pod.revision].spec())
+        if pod.attempt not in self._given or not self._per_slot():
+            return width
+        return min(width, round(self._given[pod.attempt] / self._per_slot()))
 
     def _work(self) -> None:
         pod = self.pods[-1] if self.pods else None
@@ -100,11 +130,16 @@ class LoadedCluster(ClusterWorld):
             batch_seconds=self._seconds,
             inputs=(source,),
         )
-        graph = {"parallelism": self.slots, "maxParallelism": self.partitions, "checkpointing": {"interval": "10s"}}
+        width = slots_of(self.revisions[self.pods[-1].revision].spec())
+        graph = {"parallelism": width, "maxParallelism": self.partitions, "checkpointing": {"interval": "10s"}}
         changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
 
     def _unscheduled(self, pod: DriverPod) -> DriverPod:
+        if pod.attempt in self._cores:
+            pending = "" if self._fits(pod.attempt) else "Deferred: Node didn't have enough resource: cpu"
+            cores, given = self._cores[pod.attempt], self._given[pod.attempt]
+            pod = replace(pod, cores=cores, cores_given=given, resize=pending)
         if self._slots_of(next(each for each in self.pods if each.attempt == pod.attempt)) <= self.room:
             return pod
         said = "0/1 nodes are available: 1 Insufficient cpu"

@@ -9,11 +9,15 @@ from tests.simulation.operator.load import LoadedCluster
 from tests.unit.operator.decisions.user import SPEC, User, merged
 
 from streamjob.autoscaling import State, unpack_memory
-from streamjob_operator.decisions.actions import CreateDriver, StopJob
+from streamjob_operator.decisions.actions import CreateDriver, ResizeDriver, StopJob
+from streamjob_operator.decisions.slots import format_cpu
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import AutoscalingStatus, LifecycleState
 
 ACT: dict[str, Any] = {"mode": "Act", "min": 1, "max": 16, "maxLag": "1m", "scaleDownDelay": "10m"}
+
+RESTARTS = ACT | {"means": ["Restart"]}
+IN_PLACE = ACT | {"cpuPerSlot": "500m"}
 
 
 class Operator(User):
@@ -108,7 +112,7 @@ def test_the_first_driver_has_as_many_slots_as_the_limits_allow() -> None:
 
 
 def test_a_processor_for_each_slot_is_requested() -> None:
-    user = Operator(autoscaling=ACT | {"cpuPerSlot": "500m"}, driver={"coreLimit": "2"})
+    user = Operator(autoscaling=RESTARTS | {"cpuPerSlot": "500m"}, driver={"coreLimit": "2"})
     user.minutes(10)
     user.world.rate = 80_000
     user.minutes(10)
@@ -170,7 +174,7 @@ def test_a_pod_that_the_quota_forbids_leaves_the_job_running_and_is_not_asked_fo
 
 
 def test_a_pod_for_which_no_node_has_room_is_taken_back() -> None:
-    user = Operator(autoscaling=ACT | {"cpuPerSlot": "1"})
+    user = Operator(autoscaling=RESTARTS | {"cpuPerSlot": "1"})
     user.world.room = 6
     user.minutes(10)
     user.world.rate = 80_000
@@ -182,6 +186,88 @@ def test_a_pod_for_which_no_node_has_room_is_taken_back() -> None:
     assert "Insufficient cpu" in said
     user.minutes(30)
     assert user.world.slots == 4
+
+
+def test_with_processors_for_each_slot_a_step_is_followed_in_place() -> None:
+    user = Operator(autoscaling=IN_PLACE)
+    user.minutes(10)
+    assert (user.world.slots, user.status.replicas) == (4, 4)
+    user.world.rate = 80_000
+    user.minutes(10)
+
+    assert (user.attempt, user.state) == (1, LifecycleState.STABLE)
+    assert user.world.slots == user.scaling.parallelism == user.status.replicas
+    assert user.world.slots >= 9
+    assert not user.did(StopJob)
+    assert user.did(ResizeDriver)[-1].cpu == format_cpu(user.world.slots / 2)
+    assert "Resized" in user.reasons()
+    last = user.scaling.last_scaling
+    assert last is not None
+    assert (last.means, user.scaling.moves_today) == ("InPlace", 0)
+    assert user.condition(ConditionType.READY).status == "True"
+    user.world.rate = 20_000
+    user.minutes(20)
+    assert (user.attempt, user.world.slots <= 5) == (1, True)
+
+
+def test_a_process_that_is_resized_in_place_is_as_wide_as_the_limits_allow() -> None:
+    user = Operator(autoscaling=IN_PLACE, maxParallelism=12)
+
+    spec = user.world.revisions[user.world.pods[-1].revision].spec()
+    assert (spec.parallelism, spec.driver.core_request, spec.driver.core_limit) == (12, "2", "2")
+    assert spec.spark_conf["spark.driver.extraJavaOptions"] == "-XX:+UseParallelGC -XX:ParallelGCThreads=3"
+
+
+def test_a_full_node_is_reported_and_the_job_restarts_elsewhere() -> None:
+    user = Operator(autoscaling=IN_PLACE)
+    user.minutes(10)
+    user.world.room, user.world.rate = 6, 80_000
+    user.wait(lambda: "ScalingLimited" in user.reasons())
+    user.world.room = 100
+    user.minutes(5)
+
+    (said,) = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
+    assert "Deferred: Node didn't have enough resource: cpu. The job restarts for them" in said
+    assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
+    assert user.world.slots == user.scaling.parallelism
+    assert user.world.slots >= 9
+
+
+def test_a_full_node_without_another_means_leaves_the_job_as_it_is() -> None:
+    user = Operator(autoscaling=IN_PLACE | {"means": ["InPlace"]})
+    user.minutes(10)
+    user.world.room, user.world.rate = 6, 80_000
+    user.minutes(3)
+
+    assert (user.attempt, user.world.slots, user.scaling.state) == (1, 4, State.LIMITED)
+    assert user.did(ResizeDriver)[-1].cpu == "2"
+    assert "Deferred: Node didn't have enough resource: cpu" in user.scaling.limit
+    assert user.scaling.limit in user.scaling.reason
+    assert user.condition(ConditionType.READY).status == "True"
+
+
+def test_a_kubernetes_that_cannot_resize_pods_leaves_the_restart() -> None:
+    user = Operator(autoscaling=IN_PLACE)
+    user.world.resizes = False
+    user.minutes(10)
+    user.world.rate = 80_000
+    user.minutes(8)
+
+    assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
+    assert user.world.slots >= 9
+
+
+def test_a_driver_killed_while_it_is_resized_is_replaced_with_the_new_slots() -> None:
+    user = Operator(autoscaling=IN_PLACE)
+    user.minutes(10)
+    user.world.rate = 80_000
+    user.wait(lambda: bool(user.did(ResizeDriver)))
+    user.world.kill_driver()
+    user.minutes(6)
+
+    assert user.world.slots == user.scaling.parallelism
+    assert user.world.slots >= 9
+    assert user.state is LifecycleState.STABLE
 
 
 def test_nothing_is_scaled_in_an_excluded_period() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamjob_operator.cluster.api import AlreadyExists, ClusterError, Conflict, NotFound, Refused
-from streamjob_operator.cluster.kinds import Kind, Object
+from streamjob_operator.cluster.kinds import POD, Kind, Object
 
 Key = tuple[Kind, str, str]
 
@@ -95,6 +95,14 @@ class FakeCluster:
             self.changed(kind, new)
             return with_reply(new)
         return with_reply(self._store(key, new))
+
+    async def resize(self, namespace: str, pod: str, container: str, cpu: str) -> Object:
+        with_reply = self._begin("resize", POD, pod)
+        new = copy.deepcopy(self._find(POD, namespace, pod))
+        for each in new["spec"]["containers"]:
+            if each["name"] == container:
+                each["resources"]["requests"]["cpu"] = each["resources"]["limits"]["cpu"] = cpu
+        return with_reply(self._store((POD, namespace, pod), new))
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
         with_reply = self._begin("delete", kind, name)

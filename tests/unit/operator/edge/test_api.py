@@ -98,6 +98,21 @@ def test_requests_carry_the_token_and_patches_are_merges() -> None:
     assert seen == [("PATCH", f"{JOBS}/orders", "Bearer abc", change)]
 
 
+def test_a_pod_is_resized_at_its_subresource_and_its_other_containers_are_not_named() -> None:
+    seen: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.method, request.path, request.content_type, await request.json()))
+        return web.json_response({"metadata": {"name": "driver"}})
+
+    against(answer, lambda cluster: cluster.resize("a", "driver", "streamjob", "1500m"))
+
+    resources = {"requests": {"cpu": "1500m"}, "limits": {"cpu": "1500m"}}
+    body = {"spec": {"containers": [{"name": "streamjob", "resources": resources}]}}
+    path = "/api/v1/namespaces/a/pods/driver/resize"
+    assert seen == [("PATCH", path, "application/strategic-merge-patch+json", body)]
+
+
 def test_a_status_is_replaced_at_its_subresource() -> None:
     paths: list[str] = []
 

@@ -253,6 +253,7 @@ def test_a_revision_that_was_deleted_is_seen_at_once() -> None:
                 {
                     "name": "streamjob",
                     "image": "example/one",
+                    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
                     "state": {
                         "terminated": {
                             "exitCode": 0,
@@ -268,6 +269,8 @@ def test_a_revision_that_was_deleted_is_seen_at_once() -> None:
 )
 def test_a_mirrored_pod_tells_of_its_driver_what_the_pod_tells(status: Object) -> None:
     whole = pod() | {"status": status | {"podIPs": [{"ip": "10.0.0.1"}], "qosClass": "Burstable"}}
+    resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
+    whole["spec"] = {"containers": [{"name": "streamjob", "image": "example/one", "resources": resources}]}
     whole["metadata"] |= {
         "resourceVersion": "7",
         "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -281,6 +284,7 @@ def test_a_mirrored_pod_tells_of_its_driver_what_the_pod_tells(status: Object) -
     assert driver_pod(kept) == driver_pod(whole) is not None
     assert control_url(kept) == control_url(whole)
     assert "qosClass" not in kept["status"]
+    assert "image" not in kept["spec"]["containers"][0]
 
 
 def test_what_objects_have_in_common_is_kept_once() -> None:

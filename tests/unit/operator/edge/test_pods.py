@@ -48,6 +48,46 @@ def test_a_pod_that_waits_for_a_node_says_why() -> None:
     assert (found.attempt, found.revision, found.started) == (7, "orders-1", None)
 
 
+@pytest.mark.parametrize(
+    ("asked", "given", "conditions", "expected"),
+    [
+        (("2", "2"), ("2", "2"), [], (2.0, 2.0, "")),
+        (("1500m", "1.5"), ("500m", "500m"), [], (1.5, 0.5, "")),
+        (("1", None), ("1", None), [], (None, None, "")),
+        (("1", "2"), (None, None), [], (None, None, "")),
+        (
+            ("9", "9"),
+            ("1", "1"),
+            [{"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "too big"}],
+            (9.0, 1.0, "Infeasible: too big"),
+        ),
+        (("1", "1"), ("1", "1"), [{"type": "PodResizePending", "status": "False"}], (1.0, 1.0, "")),
+    ],
+)
+def test_the_processors_of_a_driver_are_those_of_its_spec_and_those_that_its_node_gave_it(
+    asked: tuple[str | None, str | None],
+    given: tuple[str | None, str | None],
+    conditions: list[Object],
+    expected: tuple[float | None, float | None, str],
+) -> None:
+    def resources(pair: tuple[str | None, str | None]) -> Object:
+        request, limit = pair
+        return {"requests": {"cpu": request} if request else {}, "limits": {"cpu": limit} if limit else {}}
+
+    thing = pod(
+        {
+            "phase": "Running",
+            "conditions": conditions,
+            "containerStatuses": [{"name": "streamjob", "resources": resources(given)}],
+        }
+    )
+    thing["spec"] = {"containers": [{"name": "sidecar"}, {"name": "streamjob", "resources": resources(asked)}]}
+    found = driver_pod(thing)
+
+    assert found is not None
+    assert (found.cores, found.cores_given, found.resize) == expected
+
+
 def test_an_image_that_cannot_be_pulled_is_the_reason() -> None:
     found = read({"phase": "Pending"} | container({"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}))
 

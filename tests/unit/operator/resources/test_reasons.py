@@ -21,6 +21,7 @@ OTHERS = {"Ready", "Reconciling", "Stalled", "True", "False", "Unknown"}
 OTHERS |= {"Normal", "Warning", "Delete", "Enforce", "Never", "PutOff", "Error"}
 OTHERS |= {"FailedAttachVolume", "FailedCreatePodSandBox", "FailedMount"}
 OTHERS |= {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"}
+OTHERS |= {"Infeasible", "ParallelGCThreads"}
 OTHERS |= {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Succeeded", "Unschedulable"}
 OTHERS |= {"ContainerCreating", "PodInitializing"}
 
