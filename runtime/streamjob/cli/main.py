@@ -45,6 +45,9 @@ LAZY: dict[str, Lazy] = {
     "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
     "convert": Lazy("Write a job as YAML or SQL.", "streamjob.cli.convert:convert_command"),
     "test": Lazy("Run the tests of a job file.", "streamjob.cli.test:file_tests_command"),
+    "preview": Lazy(
+        "Show what an operator returns for a sample of its sources.", "streamjob.cli.preview:preview_command"
+    ),
     "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
     "advise": Lazy("Advise on the number of task slots of a job.", "streamjob.cli.advise:advise_command"),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
@@ -142,7 +145,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("run", "executor", "validate", "plan", "convert", "test", "check"):
+for _name in ("run", "executor", "validate", "plan", "convert", "test", "preview", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
 _register("ui", control.ui)

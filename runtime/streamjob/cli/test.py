@@ -54,7 +54,7 @@ def file_tests_command(
         import_module("pyspark")
     parser = import_module("streamjob_runtime.spark.parsing").parse_with_spark
     loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or (), spark_parser=parser)
-    tests = _chosen(loaded, _tests(loaded, Path(path)), names or [])
+    tests = chosen(loaded, tests_of(loaded, Path(path)), names or [])
     typer.echo(f"{loaded.origin}: {_counted(len(tests))}")
     results: list[Any] = []
     for result in import_module(_RUNNER).run_job_tests(loaded, tests, kills=kills):
@@ -71,7 +71,8 @@ def file_tests_command(
         raise typer.Exit(int(ExitCode.FAILED))
 
 
-def _tests(loaded: LoadedJob, file: Path) -> tuple[JobTestSpec, ...]:
+def tests_of(loaded: LoadedJob, file: Path) -> tuple[JobTestSpec, ...]:
+    """Return the tests of a job file, in it and beside it. Raises NoTests, InvalidJob."""
     beside = file_beside(file)
     found = (*loaded.tests, *(read_tests_file(beside, loaded.spec) if beside.exists() else ()))
     if not found:
@@ -82,7 +83,8 @@ def _tests(loaded: LoadedJob, file: Path) -> tuple[JobTestSpec, ...]:
     return found
 
 
-def _chosen(loaded: LoadedJob, tests: tuple[JobTestSpec, ...], names: list[str]) -> tuple[JobTestSpec, ...]:
+def chosen(loaded: LoadedJob, tests: tuple[JobTestSpec, ...], names: list[str]) -> tuple[JobTestSpec, ...]:
+    """Return the tests with these names, or all. Raises NoTests."""
     known = [each.name for each in tests]
     for name in names:
         if name not in known:

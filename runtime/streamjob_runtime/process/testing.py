@@ -1,31 +1,37 @@
-"""Behind `streamjob test`: starts a Spark, and runs the tests of a job on it."""
+"""Behind `streamjob test` and `streamjob preview`: starts a Spark for them."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from streamjob.job.job_tests import JobTestSpec
 from streamjob.job.load import LoadedJob
+from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.session import SessionSettings
 from streamjob_runtime.testing.file_tests import Result, run_tests
 from streamjob_runtime.testing.job_test import Session, changeable_conf
+from streamjob_runtime.testing.preview import Preview, part_of, preview
 
 _SLOTS = 2
 
 
 @contextmanager
-def session_for(loaded: LoadedJob) -> Iterator[tuple[Session, Path]]:
+def session_for(loaded: LoadedJob, connectors: tuple[str, ...] = ()) -> Iterator[tuple[Session, Path]]:
     """Yield a Spark with the settings of a job, and a directory for its files; both end with the context.
 
-    It needs no connectors: the job reads and writes nothing outside of the directory.
+    Args:
+        loaded: the job.
+        connectors: the formats of the connectors to load; a job under test needs none.
 
     Raises:
+        CannotFetch: a connector's jars are missing and cannot be downloaded.
         NoJava: no suitable Java was found.
         SparkDoesNotStart: Java does not start, or Spark refuses the job's settings.
     """
@@ -41,6 +47,7 @@ def session_for(loaded: LoadedJob) -> Iterator[tuple[Session, Path]]:
             workdir=root / "spark",
             conf=changeable_conf(loaded),
             python_path=(loaded.directory,),
+            connectors=connectors,
             root=root,
         )
         spark = SparkHolder(settings, root / "spark.log")
@@ -60,3 +67,19 @@ def run_job_tests(loaded: LoadedJob, tests: Sequence[JobTestSpec], *, kills: boo
     """
     with session_for(loaded) as (session, directory):
         yield from run_tests(loaded, tests, session, directory, kills=kills)
+
+
+def preview_job(
+    loaded: LoadedJob,
+    name: str | None,
+    *,
+    rows: int,
+    sampled: int,
+    given: Mapping[str, Sequence[Any]] | None,
+    within: float,
+) -> Preview:
+    """Return what an operator returns for a sample of its sources, on a Spark of its own; see `testing.preview`."""
+    part = part_of(loaded, name, given or ())
+    connectors = () if given is not None else needed(part.spec)
+    with session_for(loaded, connectors) as (session, directory):
+        return preview(loaded, name, session, directory, rows=rows, sampled=sampled, given=given, within=within)

@@ -134,6 +134,11 @@ class JobTest:
         """The names of its sinks."""
         return tuple(self._collected)
 
+    def columns(self, sink: str) -> tuple[str, ...]:
+        """Return the names of the columns that a sink gets. Raises UnknownPart."""
+        columns = self._collected[self._known(sink, self._collected, "sink")].columns
+        return () if columns is None else tuple(columns.names)
+
     def feed(self, source: str | Handle, rows: Sequence[Any]) -> None:
         """Give a source rows. All rows that it is given until the next step are one batch.
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamjob.job.kafka import FORMAT as KAFKA
+from streamjob.job.options import option
 from streamjob.job.spec import JobSpec, SourceSpec
 from streamjob_runtime.testing import collecting
 
@@ -13,12 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _PARTITIONS = 2
-_KAFKA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
+_KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 COLUMNS: Mapping[str, str] = {
-    "kafka": _KAFKA,
     "rate": "timestamp TIMESTAMP, value BIGINT",
     "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
     "socket": "value STRING",
@@ -80,6 +79,9 @@ def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> s
     """
     if source.schema_ddl is not None:
         return source.schema_ddl
+    if source.format == KAFKA:
+        with_headers = (option(source.options, "includeHeaders") or "").lower() == "true"
+        return f"{_KAFKA}, {_HEADERS}" if with_headers else _KAFKA
     if source.format in COLUMNS:
         return COLUMNS[source.format]
     ddl: str = ask(source).toDDL()

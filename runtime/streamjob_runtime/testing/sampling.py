@@ -1,0 +1,85 @@
+"""Reads some rows of a job's real sources, without a trace in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.errors import InvalidInput
+from streamjob.job.kafka import FORMAT as KAFKA
+from streamjob.job.load import LoadedJob
+from streamjob.job.options import option
+from streamjob.job.spec import SourceSpec
+from streamjob_runtime.chain.dataflow import reason
+from streamjob_runtime.chain.source_rows import read_stream
+from streamjob_runtime.spark.gateway import java_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STARTING = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_LOOK_SECONDS = 0.02
+_ONLY_CONTINUOUS = frozenset({"rate", "socket"})
+"""Sources that have no end at any moment, so that a query cannot read what is there and end."""
+
+
+class UnreadableSource(InvalidInput):
+    """A source of a job cannot be read."""
+
+
+def sample(
+    spark: SparkSession,
+    loaded: LoadedJob,
+    source: SourceSpec,
+    limit: int,
+    directory: Path,
+    within: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Mapping[str, Any]]:
+    """Return the first rows of a source, in the columns of its format.
+
+    A Kafka topic is read from its beginning, unless the job says where to begin.
+
+    Args:
+        spark: the session.
+        loaded: the job.
+        source: one of its sources.
+        limit: the number of rows.
+        directory: an unused path for the query's checkpoint.
+        within: the longest time to wait for rows, in seconds; then those that came are returned.
+        clock: seconds.
+
+    Raises:
+        UnreadableSource: Spark cannot read it.
+        MissingVariable: an option refers to an environment variable that is not set.
+    """
+    options = loaded.options(source)
+    if source.format == KAFKA and all(option(options, name) is None for name in _STARTING):
+        options["startingOffsets"] = "earliest"
+    taken: list[Mapping[str, Any]] = []
+
+    def take(batch: DataFrame, _number: int) -> None:
+        if len(taken) < limit:
+            taken.extend(batch.limit(limit - len(taken)).toArrow().to_pylist())
+
+    try:
+        frame = read_stream(spark, source, source.format, options)
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(directory))
+        if source.format not in _ONLY_CONTINUOUS:
+            writer = writer.trigger(availableNow=True)
+        query = writer.start()
+        deadline = clock() + within
+        try:
+            while query.isActive and len(taken) < limit and clock() < deadline:
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            query.stop()
+        if (error := query.exception()) is not None and len(taken) < limit:
+            raise error
+    except java_errors() as error:
+        raise UnreadableSource(
+            f"source {source.name!r} cannot be read: {reason(error)}", "correct the source, or give rows for it"
+        ) from error
+    return taken

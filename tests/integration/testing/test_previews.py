@@ -1,0 +1,99 @@
+"""Previews of operators, on a real Spark: a sample goes in, and nothing else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.job_files import job_files
+
+from streamjob.job.load import LoadedJob, load_job
+from streamjob_runtime.testing.job_test import Session
+from streamjob_runtime.testing.preview import Preview, preview
+from streamjob_runtime.testing.sampling import UnreadableSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+JOB = """
+name: clicks
+sources:
+- name: clicks
+  format: csv
+  schema: user STRING, at TIMESTAMP, amount DECIMAL(9,2)
+  options: {path: clicks, header: true}
+  columns: ["upper(user) AS user", at, amount]
+  watermark: {column: at, delay: 0s}
+- {name: ticks, format: rate, options: {rowsPerSecond: 100}}
+operators:
+- name: totals
+  inputs: [clicks]
+  sql: SELECT user, window.start AS hour, sum(amount) AS total FROM clicks GROUP BY user, window(at, '1 hour')
+sinks:
+- {name: out, input: totals, format: parquet, options: {path: out}}
+- {name: ticks_out, input: ticks, format: console}
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> LoadedJob:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "clicks").mkdir()
+    rows = ["user,at,amount", *(f"u{number % 2},2026-01-01T12:{number:02}:00Z,1.10" for number in range(10))]
+    (tmp_path / "job" / "clicks" / "a.csv").write_text("\n".join(rows))
+    (tmp_path / "job" / "job.yaml").write_text(JOB)
+    return load_job(tmp_path / "job" / "job.yaml")
+
+
+def shown(
+    spark: SparkSession, loaded: LoadedJob, name: str, given: Mapping[str, Sequence[Any]] | None = None, **limits: Any
+) -> Preview:
+    directory = loaded.directory.parent / "scratch"
+    directory.mkdir()
+    return preview(loaded, name, Session(spark, job_files(spark)), directory, given=given, **limits)
+
+
+def files_of(loaded: LoadedJob) -> set[str]:
+    return {str(each.relative_to(loaded.directory)) for each in loaded.directory.rglob("*")}
+
+
+def test_an_operator_is_shown_for_a_sample_of_its_sources_and_leaves_nothing(
+    spark: SparkSession, loaded: LoadedJob
+) -> None:
+    before = files_of(loaded)
+    found = shown(spark, loaded, "totals", sampled=4, rows=1)
+
+    assert (found.total, found.read, found.columns) == (2, {"clicks": 4}, ("user", "hour", "total"))
+    (row,) = found.rows
+    assert row["hour"] == datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert str(row["total"]) == "2.20"
+    assert files_of(loaded) == before
+    assert [
+        each.name for each in (loaded.directory.parent / "scratch").iterdir() if (each / "snapshots").exists()
+    ] == []
+
+
+def test_given_rows_replace_the_sample(spark: SparkSession, loaded: LoadedJob) -> None:
+    found = shown(spark, loaded, "totals", {"clicks": [{"user": "a", "at": "2026-01-01T00:30:00Z", "amount": 2}]})
+
+    assert found.texts() == [["A", "2026-01-01T00:00:00Z", "2.00"]]
+    assert "<td>2.00</td>" in found._repr_html_()
+
+
+def test_a_source_without_an_end_is_shown_as_far_as_it_has_come(spark: SparkSession, loaded: LoadedJob) -> None:
+    found = shown(spark, loaded, "ticks", sampled=3)
+
+    assert (len(found.rows), found.columns) == (3, ("timestamp", "value"))
+
+
+def test_a_source_that_cannot_be_read_is_named(spark: SparkSession, loaded: LoadedJob) -> None:
+    (loaded.directory / "clicks" / "a.csv").unlink()
+    (loaded.directory / "clicks").rmdir()
+
+    with pytest.raises(UnreadableSource, match=r"source 'clicks' cannot be read: .*PATH_NOT_FOUND"):
+        shown(spark, loaded, "totals")
