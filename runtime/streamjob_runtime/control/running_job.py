@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from streamjob.client.diagnosing import STORE_WINDOW, Circumstances, diagnose
@@ -24,7 +24,7 @@ from streamjob.client.models import (
     SnapshotKind,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
+from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
@@ -35,7 +35,7 @@ from streamjob.protocol.requests import must_succeed
 from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
 from streamjob_runtime.control.event_log import EventLog
-from streamjob_runtime.control.history import History
+from streamjob_runtime.control.history import History, point_of
 from streamjob_runtime.control.request_kinds import RequestKinds
 from streamjob_runtime.control.terminal.events import Look, events
 from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
@@ -50,6 +50,7 @@ from streamjob_runtime.monitoring.restart_times import RestartTimes
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 _ENDS_IN_ORDER = frozenset({JobState.STOPPING, JobState.STOPPED, JobState.FINISHED})
 _NOTHING = Backlog()
+_FRESH_SECONDS = 1.5
 
 
 class RunningJob:
@@ -67,11 +68,13 @@ class RunningJob:
         self._history = History([chain.uid for chain in runner.job.plan.chains])
         self._events = EventLog()
         self._look: Look | None = None
+        self._looked = 0.0
         self._coordination = runner.coordination
         self._requests = RequestKinds()
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
+        self._shown_graph = _without_null(self._graph)
 
     def observe(self, metrics: Metrics | None = None) -> None:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
@@ -93,7 +96,7 @@ class RunningJob:
         """Remember figures and events of the job; the thread that observes it calls this about once a second."""
         now = self._runner.job.clock()
         self._history.note(job, now)
-        before, self._look = self._look, Look(job, checkpoints)
+        before, self._look, self._looked = self._look, Look(job, checkpoints), now
         for each in events(before, self._look):
             at = now if each.at is None else each.at
             self._events.add(at, each.kind, each.text, weight=each.weight.value, details=each.details)
@@ -112,18 +115,45 @@ class RunningJob:
 
     def diagnosis(self) -> Diagnosis:
         """Return the condition of the job in one sentence, with every finding."""
-        report = self.report(["checkpoints", "checkpointing"])
-        assert report.checkpoints is not None
+        return self._diagnosis(self.report(), self.checkpoints())
+
+    def _diagnosis(self, job: JobView, checkpoints: CheckpointsView) -> Diagnosis:
         failures = [] if self._store is None else self._store.failures(STORE_WINDOW)
         known = Circumstances(
             now=self._runner.job.clock(),
-            policy=report.checkpointing,
+            policy=_policy_view(self._coordination.policy),
             restarts=self._restarts.times,
             store_failures=len(failures),
             store_error=failures[-1].message if failures else "",
             lag_change=self._history.lag_change(),
         )
-        return diagnose(report, report.checkpoints, known)
+        return diagnose(job, checkpoints, known)
+
+    def live(self) -> Mapping[str, Any]:
+        """Return the document that the job's page shows, as JSON without null fields."""
+        now = self._runner.job.clock()
+        look = self._look
+        # What was observed a moment ago is shown as it is: for many chains the views cost more than all the rest.
+        if look is None or now - self._looked > _FRESH_SECONDS:
+            look = Look(self.job(), self.checkpoints())
+        job = look.job.model_dump(mode="json", exclude_none=True, exclude={"graph"})
+        # The same object each time, so that looking for changes costs nothing.
+        job["graph"] = self._shown_graph
+        views = {
+            "diagnosis": self._diagnosis(look.job, look.checkpoints),
+            "checkpoints": look.checkpoints,
+            "checkpointing": _policy_view(self._coordination.policy),
+            "point": point_of(look.job, now),
+        }
+        return {"job": job} | {name: view.model_dump(mode="json", exclude_none=True) for name, view in views.items()}
+
+    def events_after(self, event: int) -> Sequence[EventView]:
+        """Return the events with higher ids, oldest first."""
+        return self._events.after(event)
+
+    def last_event(self) -> int:
+        """Return the id of the newest event; 0 before the first."""
+        return self._events.last_id
 
     def last_checkpoint(self) -> LastCheckpointView | None:
         """Return the newest snapshot that this process has completed."""
@@ -304,6 +334,12 @@ class RunningJob:
 def readiness(state: JobState) -> tuple[bool, str]:
     """Return whether a job in this state is ready, and the reason if not. A requested stop fails no probe."""
     return (True, "") if state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER else (False, f"the job is {state}")
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(each) for name, each in value.items() if each is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list) else value
 
 
 def _policy_view(policy: CheckpointingPolicy) -> CheckpointingView:

@@ -391,6 +391,15 @@ def test_a_job_that_catches_up_is_diagnosed_by_its_history(world: JobOfThreeChai
     assert world.control._history.lag_change() == -10
 
 
+def test_the_page_shows_what_was_observed_a_moment_ago_or_else_looks_itself(world: JobOfThreeChains) -> None:
+    world.control.record(world.control.job(), world.control.checkpoints())
+    world.coordination.enter(JobState.STOPPING)
+    assert world.control.live()["job"]["state"] == "RUNNING"
+    world.clock.now += 2
+
+    assert world.control.live()["job"]["state"] == "STOPPING"
+
+
 def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[CLEAN].query.add(100)

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
-from fastapi import Body, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi import Body, FastAPI, Header, HTTPException, Path, Query, Request, Response
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
@@ -52,6 +53,7 @@ from streamjob_runtime.control.api.job_control import (
 )
 from streamjob_runtime.control.api.pages import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api.sessions import Sessions
+from streamjob_runtime.control.api.streams import StreamResponse, Streams
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -141,6 +143,7 @@ def create_app(
     triggering: Triggering,
     sessions: Sessions | None = None,
     hosts: frozenset[str] | None = None,
+    streams: Streams | None = None,
 ) -> FastAPI:
     """Return the control API of a job, and its page.
 
@@ -151,6 +154,7 @@ def create_app(
         triggering: takes the requests.
         sessions: the sessions of the page; None for new ones.
         hosts: the names under which the server is reached; None for any.
+        streams: the streams to the pages; None for new ones.
     """
     sessions = sessions or Sessions(steady_clock(), lambda: secrets.token_urlsafe(32))
     app = FastAPI(
@@ -169,6 +173,7 @@ def create_app(
     _add_requests(app, control, triggering)
     _add_sessions(app, sessions)
     _add_page(app)
+    _add_stream(app, streams or Streams(control, steady_clock()))
     add_probes(app, control, lambda: run_in_threadpool(metrics))
     _describe(app)
     return app
@@ -330,6 +335,24 @@ def _add_page(app: FastAPI) -> None:
     @app.api_route(PAGE, methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return _page_file("index.html")
+
+
+def _add_stream(app: FastAPI, streams: Streams) -> None:
+    content: dict[str, Any] = {"text/event-stream": {}}
+
+    @app.get(
+        "/v1/stream",
+        tags=["job"],
+        response_class=StreamingResponse,
+        responses={200: {"content": content}, 429: _problem("Too many streams are open."), **_INVALID},
+    )
+    async def stream(http: Request, last_event_id: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
+        """Server-sent events, for the page: `job` is a document with the answers of `/v1/job`, `/v1/diagnosis` and
+        `/v1/checkpoints`, the newest point of `/v1/history` and the checkpointing policy, without null fields; `patch`
+        is a JSON Merge Patch of it, at most one a second; `log` is an event of `/v1/events`. With `Last-Event-ID`, the
+        events after that one come first. At most 8 streams."""
+        last = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else None
+        return StreamResponse(streams.open(last, access_of(http.scope).expires))
 
 
 def _page_file(name: str) -> Response:

@@ -149,6 +149,10 @@ class _GuardedProtocol(H11Protocol):
     def trust(self) -> None:
         self._admission.trust(self)
 
+    def keep_open(self) -> None:
+        """Give the reader of a stream time for its next part; the parts before it are sent."""
+        self._end_in(self._limits.request_seconds)
+
     @property
     def trusted(self) -> bool:
         return self._admission.is_trusted(self)
@@ -163,6 +167,12 @@ def trust_connection(scope: Scope) -> None:
     """Record that the request of `scope` has shown the token."""
     if (connection := _connection(scope)) is not None:
         connection.trust()
+
+
+def keep_open(scope: Scope) -> None:
+    """Prolong the deadline of an answer that goes on; call it before each part."""
+    if (connection := _connection(scope)) is not None:
+        connection.keep_open()
 
 
 def _connection(scope: Scope) -> _GuardedProtocol | None:

@@ -6,8 +6,8 @@ are queued, and their outcome is queried by trigger id. No method waits for a ba
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from streamjob.client.models import (
     CheckpointDetail,
@@ -20,7 +20,7 @@ from streamjob.client.models import (
     JobView,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
+from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -108,6 +108,18 @@ class JobControl(Protocol):
 
     def events(self) -> EventsView:
         """Return the latest events of this process."""
+        ...
+
+    def live(self) -> Mapping[str, Any]:
+        """Return the document that the job's page shows, as JSON without null fields."""
+        ...
+
+    def events_after(self, event: int) -> Sequence[EventView]:
+        """Return the events with higher ids, oldest first."""
+        ...
+
+    def last_event(self) -> int:
+        """Return the id of the newest event; 0 before the first."""
         ...
 
     def checkpoints(self) -> CheckpointsView:

@@ -12,12 +12,14 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp
 
 from streamjob.client.models import ControlFile
+from streamjob.clock import steady_clock
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
 from streamjob_runtime.control.api.pages import names_of
+from streamjob_runtime.control.api.streams import Streams
 from streamjob_runtime.executors.routes import AgentRoutes
 
 PORT_VARIABLE = "STREAMJOB_PORT"
@@ -55,6 +57,7 @@ class ControlServer(Server):
         self._port = port
         self._agents = agents
         self._triggering = Triggering(control)
+        self._streams = Streams(control, steady_clock())
         self._listener = Listener("control API", PORT_VARIABLE)
 
     def start(self) -> None:
@@ -70,6 +73,7 @@ class ControlServer(Server):
             read_token(token_path),
             metrics=self._metrics,
             triggering=self._triggering,
+            streams=self._streams,
             hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
         )
         if self._agents is not None:
@@ -92,6 +96,7 @@ class ControlServer(Server):
             self._triggering.wait_until_seen(linger)
             self._remove_control_file()
             self._url = ""
+        self._streams.close()
         self._listener.stop()
 
     def _remove_control_file(self) -> None:
