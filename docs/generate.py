@@ -37,7 +37,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`sources`", SourceSpec),
     ("`sources[].options` of `format: kafka`", KafkaSourceFields),
     ("`key` and `value` of sources and sinks", Encoding),
-    ("`sources[].watermark`", Watermark),
+    ("`watermark` of sources and operators", Watermark),
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),
     ("`sinks`", SinkSpec),
@@ -155,8 +155,9 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `spark_conf` |
 | `job.source(name, …)` | `format`, `schema`, `key`, `value`, `on_error`, `skip`, \
 `columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
-| `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `output_mode`, `chain`; the function becomes a handle |
-| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `output_mode`, `chain`; returns a handle |
+| `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `watermark`, \
+`output_mode`, `chain`; the function becomes a handle |
+| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `output_mode`, `chain`; returns a handle |
 | `job.sink(name, …)` | `input`, `format`, `key`, `value`, `options`, `delivery`, `partition_by`, `uid` |
 | `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Encoding, JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.spec import (
+    ChannelPolicy,
+    CheckpointingPolicy,
+    Encoding,
+    JobSpec,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+    Watermark,
+)
 from streamjob.job.sql_job.statements import FIELDS
 
 TARGET = Path(__file__).parent / "reference" / "sql.md"
@@ -124,7 +133,7 @@ def _settings() -> str:
 def _described(model: type[BaseModel], name: str) -> str:
     head, _, below = name.partition(".")
     if below:
-        return f"Of `{head}` in YAML. {_described(Encoding, below)}"
+        return f"Of `{head}` in YAML. {_described(Watermark if head == 'watermark' else Encoding, below)}"
     (field,) = (each for key, each in model.model_fields.items() if name in (key, each.alias))
     return re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
 

@@ -354,7 +354,7 @@ def _in_flight(channel: Any) -> str:
     return f"{count} records are in flight" if count else "nothing is in flight"
 
 
-_MEANINGFUL = ("sql", "python", "outputMode", "inputs")
+_MEANINGFUL = ("sql", "python", "outputMode", "inputs", "watermark")
 
 
 def _meaning(fields: Mapping[str, Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from streamjob.durations import format_duration
 from streamjob.job.fusing import inputs_of
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, ChannelPlan, Plan
-from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, Watermark
 
 
 def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
@@ -104,14 +104,21 @@ def _summary(node: Node) -> str:
         if node.python is not None or node.columns is not None:
             words.append(f"columns by {node.python or 'SQL'}")
         if node.watermark is not None:
-            words.append(f"watermark on {node.watermark.column}, {format_duration(node.watermark.delay)} late")
+            words.append(_event_time(node.watermark))
         return ", ".join(filter(None, words))
     if isinstance(node, OperatorSpec):
         code = "SQL" if node.sql is not None else node.python
-        return f"{code} over {', '.join(each.name for each in node.inputs)}"
+        words = [f"{code} over {', '.join(each.name for each in node.inputs)}"]
+        if node.watermark is not None:
+            words.append(_event_time(node.watermark))
+        return ", ".join(words)
     if isinstance(node, SinkSpec):
         return f"{node.format}, {node.delivery}, from {node.input}"
     return ""
+
+
+def _event_time(watermark: Watermark) -> str:
+    return f"watermark on {watermark.column}, {format_duration(watermark.delay)} late"
 
 
 def _count(number: int, thing: str) -> str:

@@ -147,8 +147,6 @@ class Job:
             reference = _reference(columns, "columns")
             self._functions[OperatorUid(uid or name)] = columns
             columns = None
-        if isinstance(watermark, tuple):
-            watermark = dict(zip(("column", "delay"), watermark, strict=True))
         self._sources.append(
             _given(
                 name=name,
@@ -163,7 +161,7 @@ class Job:
                 python=reference,
                 options=dict(options) if options else None,
                 bounded=bounded or None,
-                watermark=_as_file(watermark),
+                watermark=_watermark(watermark),
             )
         )
         return Handle(self, name)
@@ -174,6 +172,7 @@ class Job:
         inputs: Iterable[Handle | Feedback | str],
         name: str | None = None,
         uid: str | None = None,
+        watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Callable[[Function], OperatorHandle]:
@@ -183,13 +182,14 @@ class Job:
             inputs: sources and operators, by handle or name.
             name: its name in the job; default the function's name.
             uid: its identity in snapshots; default the name.
+            watermark: the event-time column of its rows and the delay, for an operator without state.
             output_mode: Spark's output mode.
             chain: whether it may be fused with its neighbours into one Spark query.
         """
 
         def add(function: Function) -> OperatorHandle:
             own = str(name or getattr(function, "__name__", "operator"))
-            self._add_operator(own, inputs, uid, output_mode, chain, python=_reference(function, own))
+            self._add_operator(own, inputs, uid, watermark, output_mode, chain, python=_reference(function, own))
             self._functions[OperatorUid(uid or own)] = function
             return OperatorHandle(self, own, function)
 
@@ -202,11 +202,12 @@ class Job:
         inputs: Iterable[Handle | Feedback | str],
         sql: str,
         uid: str | None = None,
+        watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Handle:
         """Add an operator written as a SQL query over its inputs. The arguments are those of `operator`."""
-        self._add_operator(name, inputs, uid, output_mode, chain, sql=sql)
+        self._add_operator(name, inputs, uid, watermark, output_mode, chain, sql=sql)
         return Handle(self, name)
 
     def sink(
@@ -273,6 +274,7 @@ class Job:
         name: str,
         inputs: Iterable[Handle | Feedback | str],
         uid: str | None,
+        watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None,
         output_mode: OutputMode,
         chain: bool,
         **code: str,
@@ -285,7 +287,15 @@ class Job:
         ]
         mode = None if output_mode == "append" else output_mode
         self._operators.append(
-            _given(name=name, uid=uid, inputs=edges, outputMode=mode, chain=None if chain else False, **code)
+            _given(
+                name=name,
+                uid=uid,
+                inputs=edges,
+                watermark=_watermark(watermark),
+                outputMode=mode,
+                chain=None if chain else False,
+                **code,
+            )
         )
 
     def _name_of(self, handle: Handle | str) -> str:
@@ -308,6 +318,12 @@ def _reference(function: Function, otherwise: str) -> str:
 
 def _given(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def _watermark(value: Watermark | tuple[str, str | float] | Mapping[str, Any] | None) -> Any:
+    if isinstance(value, tuple):
+        return dict(zip(("column", "delay"), value, strict=True))
+    return _as_file(value)
 
 
 def _as_file(value: Any) -> Any:

@@ -41,6 +41,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("sinks", "value"): Encoding,
     ("operators",): OperatorSpec,
     ("operators", "inputs"): Input,
+    ("operators", "watermark"): Watermark,
     ("sinks",): SinkSpec,
 }
 _DURATIONS = {field.alias for model in _MODELS.values() for field in model.model_fields.values() if is_duration(field)}

@@ -145,10 +145,10 @@ class ChannelPolicy(Spec):
 
 
 class Watermark(Spec):
-    """Event time of a source, and the maximum delay of its rows."""
+    """Event time of a source or operator, and the maximum delay of its rows."""
 
     column: str = Field(
-        min_length=1, description="The event-time column, a TIMESTAMP of the source's schema or of its `columns`."
+        min_length=1, description="The event-time column, a TIMESTAMP among the columns of the source or operator."
     )
     delay: Delay = Field(
         ge=0, description="Rows may be dropped if their event time is further than this behind the latest one."
@@ -257,6 +257,11 @@ class OperatorSpec(Node):
         default=None,
         description="`module:function`. The function takes one DataFrame for each input, in order, and returns one. "
         "The module is first looked up next to the file.",
+    )
+    watermark: Watermark | None = Field(
+        default=None,
+        description="The event-time column of its rows, and how late they may be; only for an operator without state, "
+        "whose inputs have no watermark.",
     )
     output_mode: OutputMode = Field(default="append", description="Spark's output mode; `append` wherever possible.")
     chain: bool = Field(

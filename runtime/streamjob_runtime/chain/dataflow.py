@@ -18,10 +18,17 @@ from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
-from streamjob_runtime.chain.source_rows import read_stream, source_rows
+from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
+from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
-from streamjob_runtime.spark.gateway import check_for_streaming, streaming_leaves, watermark_node
+from streamjob_runtime.spark.gateway import (
+    analyzed_plan,
+    check_for_streaming,
+    our_java,
+    streaming_leaves,
+    watermark_node,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,9 +46,9 @@ class Dataflow:
     """A chain's query.
 
     `sources` are uids in the order of Spark's positions, `directories` Spark's numbers of their directories below
-    `sources/`. `watermark_nodes` has the sources with a watermark, `ends` the bounded ones. Input from another chain
-    counts as a source with the uid of the node that produced it; `channels` has its chain. `forms` are the forms of its
-    stateful operators' state, in the order of Spark's numbers.
+    `sources/`. `watermark_nodes` has the watermarks by the source whose rows each times, `ends` the bounded sources.
+    Input from another chain counts as a source with the uid of the node that produced it; `channels` has its chain.
+    `forms` are the forms of its stateful operators' state, in the order of Spark's numbers.
     """
 
     output: DataFrame
@@ -95,6 +102,30 @@ def apply_operator(
             "return the DataFrame that it computes",
         )
     return result
+
+
+def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> DataFrame:
+    """Return the result of an operator with the watermark that it declares.
+
+    Raises:
+        InvalidOperator: it keeps state, its rows have event time already, or Spark refuses the column.
+    """
+    from pyspark.errors import PySparkException
+
+    if event_time_columns(frame.schema):
+        raise InvalidOperator(
+            f"Operator {operator.name!r} has a watermark, and its rows have event time already",
+            "keep one of the two watermarks: a row has one event time",
+        )
+    if our_java(spark).StateForms.mayKeep(analyzed_plan(frame)):
+        raise InvalidOperator(
+            f"Operator {operator.name!r} has a watermark, and it or an operator before it in its chain keeps state",
+            "give the watermark to an operator before the first one that keeps state",
+        )
+    try:
+        return with_watermark(frame, operator)
+    except PySparkException as error:
+        raise InvalidOperator(f"Operator {operator.name!r}: {reason(error)}") from error
 
 
 class DataflowBuilder:
@@ -210,7 +241,15 @@ class DataflowBuilder:
         return source.format, {**with_base, "path": end.pattern}
 
     def _operator(self, operator: OperatorSpec) -> DataFrame:
-        return apply_operator(self._spark, self._job, operator, self._frames)
+        frame = apply_operator(self._spark, self._job, operator, self._frames)
+        if operator.watermark is None:
+            return frame
+        timed = timed_operator(self._spark, operator, frame)
+        # It is kept with the input that the rows come from, the first one of several: none of them has its own.
+        leaves = [each for each in streaming_leaves(self._spark, frame) if each.source in self._relations]
+        if leaves:
+            self._nodes[self._relations[leaves[0].source]] = watermark_node(timed)
+        return timed
 
     def _check_supported(self, frame: DataFrame) -> None:
         """Refuse now what Spark would refuse when the query starts, where it would look like a temporary failure."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
 from streamjob.job.load import LoadedJob
-from streamjob.job.spec import SourceSpec
+from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
@@ -71,11 +71,11 @@ def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame:
     return computed
 
 
-def with_watermark(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """Return a source's rows with its watermark. Raises Spark's errors."""
-    if source.watermark is None:
+def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> DataFrame:
+    """Return the rows of a source or operator with its watermark. Raises Spark's errors."""
+    if part.watermark is None:
         return frame
-    return frame.withWatermark(source.watermark.column, f"{round(source.watermark.delay * 1000)} milliseconds")
+    return frame.withWatermark(part.watermark.column, f"{round(part.watermark.delay * 1000)} milliseconds")
 
 
 def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:

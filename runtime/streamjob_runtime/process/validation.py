@@ -13,7 +13,7 @@ from streamjob.job.plan import plan
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
-from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, reason
+from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, reason, timed_operator
 from streamjob_runtime.chain.source_rows import read_stream, source_rows
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.start_check import examine_with
@@ -68,6 +68,8 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
             inputs[each.name].createOrReplaceTempView(each.name)
         try:
             frames[operator.name] = apply_operator(spark, loaded, operator, inputs)
+            if operator.watermark is not None:
+                frames[operator.name] = timed_operator(spark, operator, frames[operator.name])
         except InvalidInput as error:
             what = error.what.removeprefix(f"Operator {operator.name!r}: ")
             yield Problem(f"operator {operator.name!r}", what, error.fix)

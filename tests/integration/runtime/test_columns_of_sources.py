@@ -78,6 +78,21 @@ def counting(directory: Path, source: dict[str, Any], *, split: bool = False) ->
     return job(directory, [source], [counts], ["counts"], checkpointing={"interval": "1h"})
 
 
+def timed_by_an_operator(directory: Path, *, split: bool) -> Path:
+    """Write a job whose source has no event time: an operator parses the rows, and another one takes them apart."""
+    source = {key: value for key, value in events(directory).items() if key != "watermark"}
+    source |= {"name": "raw", "columns": ["*", "_metadata.file_name AS file"]}
+    raw = f"SELECT array(k) AS ks, file, try_to_timestamp(written, '{FORM}') AS at FROM raw"
+    operators = [
+        {**sql("parsed", ["raw"], raw, chain=not split), "watermark": {"column": "at", "delay": "1m"}},
+        sql("events", ["parsed"], "SELECT explode(ks) AS k, file, at FROM parsed"),
+        sql("counts", ["events"], COUNTS),
+    ]
+    return write_job(
+        directory / "job", job(directory, [source], operators, ["counts"], checkpointing={"interval": "1h"})
+    )
+
+
 def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
     """Cut the power of a job after a checkpoint and a further batch, and run it to its end."""
     with running(spark, replace(life, restarts=NEVER)) as first:
@@ -92,13 +107,18 @@ def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
         assert last.wait() is ExitCode.OK
 
 
-@pytest.mark.parametrize("form", ["columns", "function", "sql", "split"])
+@pytest.mark.parametrize("form", ["columns", "function", "sql", "split", "operator", "operator between channels"])
 def test_windows_over_a_computed_time_are_complete_after_a_kill_and_at_the_end_of_input(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     expected = add_events(tmp_path / "in")
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "timing.py").write_text(FUNCTION)
+    if form.startswith("operator"):
+        life = Life(file=timed_by_an_operator(tmp_path, split="channels" in form), location=str(tmp_path / "snapshots"))
+        killed_and_finished(spark, life, Power(monkeypatch))
+        assert rows_of(output(tmp_path, "counts")) == expected
+        return
     how = {"python": "timing:timed"} if form == "function" else {"columns": COLUMNS}
     file = write_job(tmp_path / "job", counting(tmp_path, events(tmp_path, **how), split=form == "split"))
     if form == "sql":

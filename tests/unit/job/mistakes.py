@@ -234,6 +234,18 @@ OF_MEANING = {
         "source 'a': its watermark is on 's.t', a field inside of a column",
         "make it a column of its own, add 's.t AS t' to columns, and name 't' in the watermark",
     ),
+    "a second watermark": (
+        sql("SELECT * FROM a", sources=MARKED, more=", watermark: {column: t, delay: 1h}"),
+        "operator 'b': has a watermark, and the rows of its input 'a' have one already",
+        "keep one of them: a row has one event time",
+    ),
+    "a watermark of an aggregation": (
+        sql(
+            "SELECT x, max(t) AS t FROM a GROUP BY x", more=", outputMode: update, watermark: {column: t, delay: 1h}"
+        ).replace("format: parquet", "format: console"),
+        "operator 'b': has a watermark, and keeps state that needs it before",
+        "give the watermark to its input, or to an operator in between",
+    ),
     "columns and a function": (
         job(sources=computed("'*'", "t", ", python: 'json:loads'")),
         "source 'a': has both columns and python",
@@ -359,8 +371,8 @@ OF_MEANING = {
     ),
     "watermark in SQL": (
         sql("SELECT * FROM a WATERMARK t DELAY OF INTERVAL 1 HOUR"),
-        "operator 'b': its SQL sets a watermark; watermarks belong to sources, where each is kept across restarts",
-        "give the source `watermark: {column: …, delay: …}`",
+        "operator 'b': its SQL sets a watermark; watermarks are declared, so that each is kept across restarts",
+        "give the source or the operator `watermark: {column: …, delay: …}`",
     ),
     "aggregation without a watermark": (
         sql("SELECT x, count(*) FROM a GROUP BY x"),

@@ -71,7 +71,9 @@ _source = _some(
     bounded=st.booleans(),
     watermark=_watermarks,
 ).filter(lambda source: not source.keys() >= {"columns", "python"})
-_operator = _some(uid=_uids, outputMode=st.sampled_from(["append", "update", "complete"]), chain=st.booleans())
+_operator = _some(
+    uid=_uids, watermark=_watermarks, outputMode=st.sampled_from(["append", "update", "complete"]), chain=st.booleans()
+)
 _sink = _some(
     uid=_uids,
     key=_encodings,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.job.mistakes import OF_FORM, OF_MEANING
-from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, messages, postgresql, sql, topic
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, messages, postgresql, sql, topic
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
@@ -56,6 +56,10 @@ VALID = {
         ),
         sinks="{name: out, input: a, format: kafka, key: {format: text}, value: {format: json}, "
         "options: {kafka.bootstrap.servers: 'b:1', topic: t}}",
+    ),
+    "a window over the watermark of an operator": looped(
+        "{name: p, inputs: [a], sql: 'SELECT x, t FROM a', watermark: {column: t, delay: 1h}}, "
+        "{name: b, inputs: [p], sql: 'SELECT x, count(*) AS n FROM p GROUP BY x, window(t, ''1 hour'')'}"
     ),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
         "format: parquet", "format: console"

@@ -29,6 +29,13 @@ def counting(mode: str, watermark: dict[str, str] | None = AT, **fields: Any) ->
     return JobSpec.model_validate(spec)
 
 
+def timed(watermark: dict[str, str] | None) -> JobSpec:
+    """Return a job whose operator has the event time, and not its source."""
+    spec = counting("append", None).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    spec["operators"][0] |= {} if watermark is None else {"watermark": watermark}
+    return JobSpec.model_validate(spec)
+
+
 def changed(then: JobSpec, now: JobSpec, *, allow: bool = False) -> Comparison:
     return compare(now, plan(now), snapshot(then), URI, allow)
 
@@ -102,6 +109,14 @@ def test_the_output_mode_of_what_keeps_no_aggregation_does_not_matter() -> None:
 
     assert compared.refusals == ()
     assert compared.undecided == {}
+
+
+def test_another_watermark_of_an_operator_is_told_and_asks_spark_about_the_state() -> None:
+    compared = changed(timed(AT), timed({"column": "at", "delay": "5s"}))
+
+    assert compared.refusals == ()
+    assert "the delay of its watermark was 0s, and is 5s" in why(compared, "clean")
+    assert compared.undecided
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     operators.code,
     operators.queries,
     functions.functions,
+    operators.watermarks,
     operators.output_modes,
     sinks.formats,
     sinks.deliveries,

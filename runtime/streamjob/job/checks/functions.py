@@ -19,8 +19,8 @@ from streamjob.job.suggest import did_you_mean
 
 REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """The form `module:function`."""
-WATERMARK = "sets a watermark; watermarks belong to sources, where each is kept across restarts"
-WATERMARK_FIX = "give the source `watermark: {column: …, delay: …}`"
+WATERMARK = "sets a watermark; watermarks are declared, so that each is kept across restarts"
+WATERMARK_FIX = "give the source or the operator `watermark: {column: …, delay: …}`"
 
 
 def functions(subject: Subject) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
-from streamjob.job.sql import NotAQuery, Query, read_query
+from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts
 from streamjob.job.suggest import did_you_mean
 
 
@@ -66,12 +66,14 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
     if operator.name in subject.loops:
         return
     if operator.output_mode == "append" and query.aggregation is not None:
-        fed = subject.sources_of(edge.name for edge in operator.inputs)
-        if fed and not any(source.watermark for source in fed):
+        names = [edge.name for edge in operator.inputs]
+        fed = subject.sources_of(names)
+        if fed and not subject.have_event_time(names):
             yield _missing_watermark(subject, operator, f"{query.aggregation} in append mode", fed)
     for join in query.state_joins:
-        fed = subject.sources_of(edge.name for edge in operator.inputs if edge.name.lower() in join.inputs)
-        if fed and not any(source.watermark for source in fed):
+        names = [edge.name for edge in operator.inputs if edge.name.lower() in join.inputs]
+        fed = subject.sources_of(names)
+        if fed and not subject.have_event_time(names):
             yield _missing_watermark(subject, operator, join.kind, fed)
 
 
@@ -83,6 +85,23 @@ def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed
         return Problem(where(operator), what + lost, "do it before the loop, or keep state that needs no time")
     what += " without a watermark"
     return Problem(where(operator), what, f"give the source {names} `watermark: {{column: …, delay: …}}`")
+
+
+def watermarks(subject: Subject) -> Iterator[Problem]:
+    """An operator with a watermark keeps no state, is in no loop, and reads rows without event time."""
+    for operator in subject.spec.operators:
+        if operator.watermark is None:
+            continue
+        if operator.name in subject.loops:
+            yield Problem(where(operator), "has a watermark, and the rows of a loop have no event time", "leave it out")
+        elif operator.sql is not None and stateful_parts(operator.sql):
+            fix = "give the watermark to its input, or to an operator in between"
+            yield Problem(where(operator), "has a watermark, and keeps state that needs it before", fix)
+        elif (
+            timed := next((each.name for each in operator.inputs if subject.have_event_time([each.name])), None)
+        ) is not None:
+            what = f"has a watermark, and the rows of its input {timed!r} have one already"
+            yield Problem(where(operator), what, "keep one of them: a row has one event time")
 
 
 def output_modes(subject: Subject) -> Iterator[Problem]:

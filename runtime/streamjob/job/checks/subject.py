@@ -62,6 +62,20 @@ class Subject:
             if each.name in reached[False] or each.name in reached[True]
         ]
 
+    def have_event_time(self, names: Iterable[str]) -> bool:
+        """Return whether the rows of some parts have event time; the output of a loop has none."""
+        waiting, seen = list(names), set[str]()
+        parts = self.spec.inputs()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name in self.loops or name not in parts:
+                continue
+            seen.add(name)
+            if parts[name].watermark is not None:
+                return True
+            waiting.extend(self._read_by.get(name, ()))
+        return False
+
     @cached_property
     def _read_by(self) -> dict[str, frozenset[str]]:
         return {each.name: frozenset(edge.name for edge in each.inputs) for each in self.spec.operators}

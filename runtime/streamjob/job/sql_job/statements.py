@@ -16,7 +16,7 @@ ENCODING_OPTIONS = ("key.options.", "value.options.")
 _CODED = ("key.format", "key.schema", "value.format", "value.schema")
 FIELDS: Mapping[str, Sequence[str]] = {
     "sources": ("format", "uid", "bounded", *_CODED, "onError", "skip", "columns", "python"),
-    "operators": ("uid", "inputs", "outputMode", "chain", "python"),
+    "operators": ("uid", "inputs", "watermark.column", "watermark.delay", "outputMode", "chain", "python"),
     "sinks": ("format", "uid", *_CODED, "delivery"),
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""

@@ -135,6 +135,9 @@ def _sink(part: Mapping[str, Any]) -> str:
 
 
 def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
+    if kind == "operators" and part.get("watermark") is not None:
+        for name, value in part["watermark"].items():
+            yield f"{_text(f'watermark.{name}')} = {_value(str(value))}"
     for head in ("key", "value"):
         encoding = part.get(head) or {}
         for name in ("format", "schema"):

@@ -167,6 +167,7 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
     if query.partitions is not None:
         graph["maxParallelism"] = query.partitions
     uids = tuple(each.uid for each in (*chain.sources, *chain.operators))
+    timed = any(each.watermark is not None for each in chain.operators)
     state = ChainState(
         uid=chain.uid,
         operators=uids,
@@ -174,7 +175,7 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
         watermark=watermark,
         # Spark has one watermark for all of a query's sources, so each source starts with it.
         inputs=tuple(
-            InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None else None)
+            InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None or timed else None)
             for source in query.sources
         ),
         stateful=tuple(each.name for _, each in sorted(query.operators.items())),
