@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import LAZY, app, load
 from streamjob.client.models import (
+    BatchTimesView,
     ChainView,
     ChannelView,
     CheckpointsView,
@@ -19,6 +20,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LastPublishedView,
+    OperatorView,
     PartitionView,
     SinkView,
     TaskStatistics,
@@ -218,6 +220,7 @@ def _sample_metrics() -> Metrics:
         lag_ms=0,
         partitions=(PartitionView(topic="topic", partition=0, position=0, lag=0),),
         offset_report_failures=0,
+        lag_seconds=0,
     )
     last = LastCheckpointView(
         id=CheckpointId(1),
@@ -246,6 +249,8 @@ def _sample_metrics() -> Metrics:
         delivery="exactly-once",
         last_published=LastPublishedView(id=CheckpointId(1), time=0, duration_ms=0),
     )
+    operator = OperatorView(uid=OperatorUid("operator"), state_rows=0, state_bytes=0)
+    times = BatchTimesView(batches=1, seconds=0, sinks={OperatorUid("sink"): 0})
     job = JobView(
         state=JobState.RUNNING,
         name="job",
@@ -253,7 +258,11 @@ def _sample_metrics() -> Metrics:
         epoch=Epoch(1),
         start_time=0,
         uptime=0,
-        chains=(ChainView(uid=uid, operators=(), batch=0, inputs=(source,)),),
+        chains=(
+            ChainView(
+                uid=uid, operators=(), batch=0, inputs=(source,), operator_figures=(operator,), batch_times=times
+            ),
+        ),
         channels=(channel,),
         sinks=(sink,),
         last_checkpoint=last,

@@ -92,6 +92,26 @@ class BatchTimesView(View):
     )
 
 
+class OperatorView(View):
+    """A source, an operator or a sink of a chain, in this process; null for what Spark does not report.
+
+    Spark reports rows where they enter and leave the query, and figures of its state; the rows between two operators of
+    one chain are not known.
+    """
+
+    uid: OperatorUid
+    rows_in: int | None = Field(default=None, description="Rows that it has read.")
+    rows_out: int | None = Field(default=None, description="Rows that it has produced.")
+    seconds: float | None = Field(
+        default=None,
+        description="Of a sink, the mean time of its last batches; of an operator with state, the time that all tasks "
+        "spent on the state in the last batch, added up.",
+    )
+    state_rows: int | None = Field(default=None, description="Rows in its state.")
+    state_bytes: int | None = Field(default=None, description="Bytes of its state on disk, or in memory.")
+    late_rows: int | None = Field(default=None, description="Late rows that it has dropped.")
+
+
 class ChainView(View):
     """A chain: its work so far and its current rates."""
 
@@ -127,6 +147,9 @@ class ChainView(View):
         default_factory=dict,
         description="Late records that stateful operators dropped in this process, by operator; after a partial"
         " aggregation, its results count.",
+    )
+    operator_figures: tuple[OperatorView, ...] = Field(
+        default=(), description="The figures of its sources, operators and sinks, in the order of `operators`."
     )
     finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
 

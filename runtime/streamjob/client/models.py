@@ -12,7 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 from pydantic.alias_generators import to_camel
 
-from streamjob.client.chain_models import BatchTimesView, ChainView, ChannelView, InputView, PartitionView, View
+from streamjob.client.chain_models import (
+    BatchTimesView,
+    ChainView,
+    ChannelView,
+    InputView,
+    OperatorView,
+    PartitionView,
+    View,
+)
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.lifecycle import JobState
@@ -43,6 +51,7 @@ __all__ = [
     "LastCheckpointView",
     "LastPublishedView",
     "NewSession",
+    "OperatorView",
     "PartitionView",
     "Problem",
     "RestoredFromView",

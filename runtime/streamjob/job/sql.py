@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
         raise NotAQuery(_TOO_DEEP) from None
 
 
+@lru_cache(maxsize=1000)
 def stateful_parts(sql: str) -> tuple[str, ...] | None:
     """Return the stateful parts of a streaming query: `aggregation`, `join`, `limit`; None if unknown."""
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):

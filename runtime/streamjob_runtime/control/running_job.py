@@ -230,6 +230,7 @@ class RunningJob:
                 report_failures=job.offset_reports.failures,
                 graph=self._graph,
                 has_readers=bool(job.plan.readers(plan.uid)),
+                written={sink.uid: job.sink_meters.of(sink.uid).figures.staged_rows for sink in plan.sinks},
             )
             for plan in job.plan.chains
         )

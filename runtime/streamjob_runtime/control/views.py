@@ -25,6 +25,7 @@ from streamjob.job.plan import ChainPlan, ChannelPlan
 from streamjob.job.spec import ChannelPolicy, SinkSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
+from streamjob_runtime.control.operator_figures import operator_figures
 from streamjob_runtime.kafka.positions import lags
 from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
@@ -50,6 +51,7 @@ def chain_view(
     report_failures: Mapping[OperatorUid, int] | None = None,
     graph: Mapping[str, Any] | None = None,
     has_readers: bool = False,
+    written: Mapping[OperatorUid, int | None] | None = None,
 ) -> ChainView:
     """Return the view of a chain.
 
@@ -63,7 +65,9 @@ def chain_view(
         report_failures: number of failed position reports by source uid.
         graph: the job's graph, which assigns state to operators.
         has_readers: whether other chains read it.
+        written: rows that each sink has written; None if a sink does not count them.
     """
+    late = _by_operator(plan, figures.dropped_late, graph or {})
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
     channels = [(channel.uid, channel.source, finished or channel.source in ended) for channel in plan.channels]
@@ -106,7 +110,8 @@ def chain_view(
         backpressured_seconds=figures.waited,
         busy=figures.busy,
         batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
-        records_dropped_late=_by_operator(plan, figures.dropped_late, graph or {}),
+        records_dropped_late=late,
+        operator_figures=operator_figures(plan, figures, late=late, written=written or {}, graph=graph or {}),
         finished=finished,
     )
 

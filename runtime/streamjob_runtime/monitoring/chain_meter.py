@@ -10,7 +10,7 @@ from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.monitoring.arrivals import Arrivals
 from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
-from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate
+from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate, StateProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class ChainFigures:
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
         not_decoded: records that sources dropped because they could not be decoded, by source.
+        read: records read from each input.
+        states: its stateful operators after the last batch, by Spark's numbers; empty before the first.
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
         busy: fraction of the time in batches, without waiting for readers, 0 to 1.
         times: where the time of its last batches goes; None before the first.
@@ -56,6 +58,8 @@ class ChainFigures:
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     dropped_late: Sequence[tuple[str, int]] = ()
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
+    read: Mapping[OperatorUid, int] = field(default_factory=dict)
+    states: Sequence[StateProgress] = ()
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     busy: float = 0.0
     times: BatchTimes | None = None
@@ -71,6 +75,8 @@ class ChainMeter:
         self._out_before: int | None = 0
         self._waited_before = 0.0
         self._read_at: dict[OperatorUid, float] = {}
+        self._read: dict[OperatorUid, int] = {}
+        self._states: tuple[StateProgress, ...] = ()
         self._in, self._from_sources, self._out, self._waits, self._works = Rate(), Rate(), Rate(), Rate(), Rate()
         self._ended_seconds = self._busy_seconds = 0.0
         self._running: tuple[BatchId, float] | None = None
@@ -139,9 +145,11 @@ class ChainMeter:
         for uid in uids.values():
             self._read_at.setdefault(uid, now)
         for batch in batches:
+            self._states = batch.states or self._states
             for number, rows in enumerate(batch.rows_by_source):
                 if rows and number in uids:
                     self._read_at[uids[number]] = now
+                    self._read[uids[number]] = self._read.get(uids[number], 0) + rows
 
     def _note_work(self, chain: Chain, emission: EmissionLock, batches: Sequence[BatchProgress], now: float) -> None:
         """Add up the time in batches, including that of the running one, which Spark reports when it has ended."""
@@ -226,6 +234,8 @@ class ChainMeter:
             dropped_late=dropped_late,
             not_decoded=not_decoded,
             # A batch that waits for room takes its time, too.
+            read=dict(self._read),
+            states=self._states,
             lag_seconds=self._lags(positions, now),
             busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
             times=times,

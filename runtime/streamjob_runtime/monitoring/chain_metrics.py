@@ -51,8 +51,51 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
                 lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
             held_back.add_metric([chain.uid, source.uid], float(source.holds_watermark_back))
     yield from (records_in, records_out, batch, watermark, lag, held_back, dropped)
+    yield from _work_metrics(job)
+    yield from _state_metrics(job)
     yield from _source_metrics(job)
     yield from _backpressure_metrics(job)
+
+
+def _work_metrics(job: JobView) -> Iterator[Metric]:
+    busy = GaugeMetricFamily(
+        "streamjob_busy_ratio",
+        "Share of the last ten seconds that a chain was in batches, without waiting for other chains, 0 to 1.",
+        labels=["chain"],
+    )
+    phases = GaugeMetricFamily(
+        "streamjob_batch_phase_seconds",
+        "Mean time of a phase in a chain's last batches: `offsets`, `planning`, `execution` or `logs`.",
+        labels=["chain", "phase"],
+    )
+    in_sinks = GaugeMetricFamily(
+        "streamjob_batch_sink_seconds",
+        "Mean time in a sink in a chain's last batches, a part of the execution.",
+        labels=["chain", "sink"],
+    )
+    for chain in job.chains:
+        busy.add_metric([chain.uid], chain.busy)
+        if (times := chain.batch_times) is not None:
+            for phase in ("offsets", "planning", "execution", "logs"):
+                phases.add_metric([chain.uid, phase], getattr(times, phase))
+            for sink, seconds in times.sinks.items():
+                in_sinks.add_metric([chain.uid, sink], seconds)
+    yield from (busy, phases, in_sinks)
+
+
+def _state_metrics(job: JobView) -> Iterator[Metric]:
+    labels = ["chain", "operator"]
+    rows = GaugeMetricFamily("streamjob_state_rows", "Rows in the state of an operator.", labels=labels)
+    size = GaugeMetricFamily(
+        "streamjob_state_size_bytes", "Bytes of the state of an operator on disk, or in memory.", labels=labels
+    )
+    for chain in job.chains:
+        for operator in chain.operator_figures:
+            if operator.state_rows is not None:
+                rows.add_metric([chain.uid, operator.uid], operator.state_rows)
+            if operator.state_bytes is not None:
+                size.add_metric([chain.uid, operator.uid], operator.state_bytes)
+    yield from (rows, size)
 
 
 def _source_metrics(job: JobView) -> Iterator[Metric]:
@@ -64,6 +107,11 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
         "streamjob_source_lag_records",
         "Offsets between the position of a Kafka source and the end of the partition, as of its last batch.",
         labels=labels,
+    )
+    behind = GaugeMetricFamily(
+        "streamjob_source_lag_seconds",
+        "Time since the arrival of the first unread record of a Kafka source, an estimate; absent if not known.",
+        labels=["source"],
     )
     failures = CounterMetricFamily(
         "streamjob_source_offset_report_failures",
@@ -83,9 +131,11 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
                 lag.add_metric(names, each.lag)
         if source.records_not_decoded is not None:
             not_decoded.add_metric([source.uid], source.records_not_decoded)
+        if source.lag_seconds is not None:
+            behind.add_metric([source.uid], source.lag_seconds)
         if source.offset_report_failures is not None:
             failures.add_metric([source.uid], source.offset_report_failures)
-    yield from (position, lag, failures, not_decoded)
+    yield from (position, lag, behind, failures, not_decoded)
 
 
 def _backpressure_metrics(job: JobView) -> Iterator[Metric]:

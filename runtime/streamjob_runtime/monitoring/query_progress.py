@@ -21,6 +21,8 @@ _RATE_WINDOW_SECONDS = 10.0
 _OFFSETS = ("latestOffset", "getOffset", "getBatch")
 _LOGS = ("walCommit", "commitOffsets", "commitBatch")
 """Spark's names of phases."""
+_TIMES_OF_STATE = ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs")
+_SIZE_ON_DISK = "rocksdbSstFileSize"
 _CHANNEL = "channel "  # the beginning of ChannelStream's description: the source is another chain
 
 
@@ -39,6 +41,23 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True)
+class StateProgress:
+    """A stateful operator after a batch.
+
+    Args:
+        name: Spark's name of the operator.
+        rows: rows in its state.
+        size: bytes of its state, on disk if Spark reports that, otherwise in memory.
+        task_ms: time that all tasks spent on its state in the batch, added up.
+    """
+
+    name: str
+    rows: int
+    size: int
+    task_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchProgress:
     """A batch in Spark's report: rows read, its duration in ms, and the number of rows that other chains wrote.
 
@@ -54,6 +73,7 @@ class BatchProgress:
     rows_by_source: tuple[int, ...] = ()
     phases: Phases = field(default_factory=Phases)
     dropped_late: tuple[tuple[str, int], ...] = ()
+    states: tuple[StateProgress, ...] = ()
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
 
 
@@ -111,6 +131,7 @@ class ProgressReader:
                     rows_by_source=tuple(source["numInputRows"] for source in report.get("sources", ())),
                     phases=_phases(report),
                     dropped_late=_dropped_late(report),
+                    states=tuple(_state(each) for each in report.get("stateOperators", ())),
                     not_decoded=_not_decoded(report),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
@@ -131,6 +152,16 @@ class ProgressReader:
 
 def _seconds(timestamp: str | None) -> float | None:
     return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()
+
+
+def _state(operator: Mapping[str, Any]) -> StateProgress:
+    on_disk = operator.get("customMetrics", {}).get(_SIZE_ON_DISK, 0)
+    return StateProgress(
+        name=operator["operatorName"],
+        rows=operator.get("numRowsTotal", 0),
+        size=on_disk or operator.get("memoryUsedBytes", 0),
+        task_ms=sum(operator.get(name, 0) for name in _TIMES_OF_STATE),
+    )
 
 
 def _phases(report: Mapping[str, Any]) -> Phases:

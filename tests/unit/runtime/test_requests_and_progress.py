@@ -11,7 +11,7 @@ import pytest
 from streamjob.ids import TriggerId
 from streamjob.protocol.triggers import TriggerState
 from streamjob_runtime.control.request_kinds import RequestKinds
-from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases, ProgressReader, Rate
+from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases, ProgressReader, Rate, StateProgress
 
 ONE = TriggerId("one")
 EXECUTED = Phases(execution_ms=1)
@@ -83,6 +83,27 @@ def test_a_report_tells_the_phases_of_its_batch() -> None:
     (batch,) = ProgressReader().new_batches([query(report)])
 
     assert batch.phases == Phases(offsets_ms=3, planning_ms=30, execution_ms=400, logs_ms=11, state_commit_ms=70)
+
+
+def test_a_report_tells_the_state_of_its_operators() -> None:
+    report = Report(0, addBatch=400)
+    of_rocksdb = {"rocksdbSstFileSize": 9_000}
+    report._json["stateOperators"] = [
+        {
+            "operatorName": "stateStoreSave",
+            "numRowsTotal": 500,
+            "memoryUsedBytes": 70_000,
+            "customMetrics": of_rocksdb,
+            "allUpdatesTimeMs": 30,
+            "allRemovalsTimeMs": 5,
+            "commitTimeMs": 70,
+        },
+        {"operatorName": "dedupe", "numRowsTotal": 20, "memoryUsedBytes": 4_000, "customMetrics": {}},
+    ]
+
+    (batch,) = ProgressReader().new_batches([query(report)])
+
+    assert batch.states == (StateProgress("stateStoreSave", 500, 9_000, 105), StateProgress("dedupe", 20, 4_000, 0))
 
 
 def test_batches_of_a_query_that_has_given_way_to_the_flush_are_counted() -> None:

@@ -400,6 +400,18 @@ def test_the_page_shows_what_was_observed_a_moment_ago_or_else_looks_itself(worl
     assert world.control.live()["job"]["state"] == "STOPPING"
 
 
+def test_rows_that_enter_and_leave_a_chain_belong_to_the_operators_at_its_ends(tmp_path: Path) -> None:
+    world = JobOfThreeChains(tmp_path)
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(100)
+    world.chains[FLIGHTS].rows = 90
+    world.control.observe()
+
+    source, *_ = world.chain(FLIGHTS).operator_figures
+
+    assert (source.uid, source.rows_out) == ("flights", 100)
+
+
 def test_totals_go_on_in_the_next_epoch_with_what_was_not_seen_of_the_last(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     world.chains[CLEAN].query.add(100)
