@@ -18,39 +18,39 @@ class NotOnExecutors(InvalidInput):
     """A job has parts that do not work on executors."""
 
 
-def check_on_executors(spec: JobSpec, plan: Plan, *, on_one_machine: bool) -> None:
+def check_on_executors(spec: JobSpec, plan: Plan, *, local_files: bool) -> None:
     """Check that a job can run on executors.
 
     Args:
         spec: the job.
         plan: its chains.
-        on_one_machine: whether all of them reach the same files.
+        local_files: whether the executors reach the local paths of sources and sinks.
 
     Raises:
         NotOnExecutors: it cannot; the error names each part and the reason.
     """
-    refuse(NotOnExecutors, f"Job {spec.name!r} cannot run on executors:", _problems(spec, plan, on_one_machine))
+    refuse(NotOnExecutors, f"Job {spec.name!r} cannot run on executors:", _problems(spec, plan, local_files))
 
 
-def _problems(spec: JobSpec, plan: Plan, on_one_machine: bool) -> Iterator[tuple[str, str]]:
+def _problems(spec: JobSpec, plan: Plan, local_files: bool) -> Iterator[tuple[str, str]]:
     for channel in plan.channels:
         yield (
             f"chain {channel.target!r} reads the rows of {channel.name!r} from files of another process",
             "run it without --executors, or as one chain: `streamjob plan` shows why there are several",
         )
-    if on_one_machine:
+    if local_files:
         return
     for source in spec.sources:
         if source.format in FILE_FORMATS and _is_local(option(source.options, "path") or ""):
             yield (
                 f"source {source.name!r} reads files of a local path, which other machines do not have",
-                "read them from s3://, or run the job on one machine",
+                "read them from s3://, or name a shared volume and say --executors-share-files",
             )
     for sink in spec.sinks:
         if sink.format in FILE_FORMATS and _is_local(option(sink.options, "path") or ""):
             yield (
                 f"sink {sink.name!r} writes files to a local path, which other machines do not have",
-                "write them to s3://, or run the job on one machine",
+                "write them to s3://, or name a shared volume and say --executors-share-files",
             )
         if sink.format == "kafka" and sink.delivery == "exactly-once":
             yield (

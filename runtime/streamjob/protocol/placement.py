@@ -6,6 +6,7 @@ files from then on. Nobody lists shared places: an executor learns from the driv
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,11 +55,6 @@ class StateStore:
             raise StoreRefused(f"{directory} is no state store")
         return StateStore(Epoch(int(found[1])), ChainUid(found[2]), found[3], int(found[4]))
 
-    @staticmethod
-    def partition_of(path: str) -> int:
-        """Return the partition of a store, given its directory in Spark's checkpoint."""
-        return int(path.split("/")[2])
-
 
 def store_of(path: str) -> str:
     """Return the directory of the state store to which a file of Spark's checkpoint belongs.
@@ -81,7 +77,11 @@ def by_store(files: Iterable[FileRef]) -> dict[str, tuple[FileRef, ...]]:
 
 
 def place(
-    partitions: int, slots: Mapping[str, int], holders: Mapping[int, Collection[str]] | None = None, offset: int = 0
+    partitions: int,
+    slots: Mapping[str, int],
+    holders: Mapping[int, Collection[str]] | None = None,
+    offset: int = 0,
+    fixed: Mapping[int, str] | None = None,
 ) -> tuple[str, ...]:
     """Return the executor of each partition: evenly by slots, and where the files are as far as that allows.
 
@@ -90,16 +90,21 @@ def place(
         slots: the tasks that each executor runs at a time; not empty.
         holders: the executors that have files of a partition, the best one first.
         offset: the partition with which an even distribution begins; chains with different offsets even each other out.
+        fixed: the executors of partitions that are open, and stay where they are.
     """
+    placed = {partition: executor for partition, executor in (fixed or {}).items() if partition < partitions}
     shares = _shares(partitions, slots, offset)
-    placed: dict[int, str] = {}
+    for executor in placed.values():
+        shares[executor] = max(0, shares.get(executor, 0) - 1)
     for partition in range(partitions):
+        if partition in placed:
+            continue
         for executor in (holders or {}).get(partition, ()):
             if shares.get(executor, 0):
                 placed[partition] = executor
                 shares[executor] -= 1
                 break
-    left = (executor for executor in _in_turns(shares))
+    left = itertools.chain(_in_turns(shares), itertools.cycle(slots))
     return tuple(placed[partition] if partition in placed else next(left) for partition in range(partitions))
 
 
@@ -183,9 +188,14 @@ class Owners:
         """Return the chains of which an executor has, or is about to have, state."""
         return frozenset(chain for (chain, _), owner in self._opening.items() if owner == executor)
 
-    def opened(self, chain: ChainUid) -> tuple[tuple[str, str], ...]:
-        """Return the stores of a chain that are open, each with its owner."""
-        return tuple((store, owner) for (each, store), owner in self._opened.items() if each == chain)
+    def of_operator(self, chain: ChainUid, operator: int) -> dict[int, str]:
+        """Return the owner of each partition of an operator of a chain that is open, or about to be."""
+        found = {}
+        for (each, store), owner in self._opening.items():
+            _, number, partition, *_ = store.split("/")
+            if each == chain and int(number) == operator:
+                found[int(partition)] = owner
+        return found
 
     def counts(self) -> dict[str, int]:
         """Return the number of stores on each executor that has any."""

@@ -20,7 +20,7 @@ from streamjob.protocol.placement import Owners, StateStore, StoreNotOpened, Sto
 from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.checkpointing.upload.packing import Identity
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, UploadStatistics
-from streamjob_runtime.executors.fleet import ExecutorLost, Fleet, RefusedByDriver
+from streamjob_runtime.executors.fleet import Executor, ExecutorLost, Fleet, RefusedByDriver
 from streamjob_runtime.executors.messages import (
     Adoption,
     Allocate,
@@ -155,30 +155,44 @@ class StateOnExecutors:
         metadata = {each: read_operator_metadata(checkpoint, each, batch) for each in operator_names(checkpoint, batch)}
         if not metadata:
             return
+        chosen = self.choose(chain, {number: each.partitions for number, each in metadata.items()})
+        for number, each in metadata.items():
+            places = [(executor.host, executor.id) for executor in chosen[number]]
+            place_state(spark, query, location, number, each.stores, places)
+        # Tasks would wait for one that was lost before the loss of state on it was a reason to end the epoch.
+        used = {executor.id for each in chosen.values() for executor in each}
+        if gone := used - {each.id for each in self._fleet.live()}:
+            raise ExecutorLost(f"Executor {', '.join(sorted(gone))} was lost while chain {chain!r} began")
+
+    def choose(self, chain: ChainUid, partitions: Mapping[int, int]) -> dict[int, tuple[Executor, ...]]:
+        """Choose an executor for each partition of a chain's operators; the loss of one of them ends the epoch now.
+
+        What is open stays where it is: the flush at the end of a chain is another query with the same state.
+
+        Args:
+            chain: the chain.
+            partitions: the number of partitions of each operator.
+
+        Raises:
+            ExecutorLost: there is no executor.
+        """
         executors = {each.id: each for each in self._fleet.live()}
         if not executors:
             raise ExecutorLost(f"There is no executor for the state of chain {chain!r}")
         slots = {each.id: each.cores for each in executors.values()}
         with self._lock:
             holders = self._holders_of(chain, executors.keys())
-            offset = len(self._placed)
-            chosen = {number: place(each.partitions, slots, holders, offset) for number, each in metadata.items()}
-            used = frozenset(executor for each in chosen.values() for executor in each)
-            self._placed[chain] = used
-        for number, each in metadata.items():
-            places = [(executors[executor].host, executor) for executor in chosen[number]]
-            place_state(spark, query, location, number, each.stores, places)
-        # Tasks would wait for one that was lost before the loss of state on it was a reason to end the epoch.
-        if gone := used - {each.id for each in self._fleet.live()}:
-            raise ExecutorLost(f"Executor {', '.join(sorted(gone))} was lost while chain {chain!r} began")
+            offset = list(self._placed).index(chain) if chain in self._placed else len(self._placed)
+            chosen = {
+                number: place(count, slots, holders, offset, self._owners.of_operator(chain, number))
+                for number, count in partitions.items()
+            }
+            self._placed[chain] = frozenset(executor for each in chosen.values() for executor in each)
+        return {number: tuple(executors[executor] for executor in each) for number, each in chosen.items()}
 
     def _holders_of(self, chain: ChainUid, live: Collection[str]) -> dict[int, list[str]]:
-        """Return the executors that have files of a chain's partitions: those that opened them come first."""
-        holders: dict[int, list[str]] = {}
-        for store, owner in self._owners.opened(chain):
-            holders.setdefault(StateStore.partition_of(store), []).append(owner)
-        for partition, held in self._holders.get(chain, {}).items():
-            holders.setdefault(partition, []).extend(held)
+        """Return the executors that hold files of a chain's partitions."""
+        holders = self._holders.get(chain, {})
         return {partition: [each for each in held if each in live] for partition, held in holders.items()}
 
     def chains_on(self, executor: str) -> frozenset[ChainUid]:

@@ -113,6 +113,13 @@ def run(
             metavar="HOST",
         ),
     ] = None,
+    executors_share_files: Annotated[
+        bool,
+        typer.Option(
+            "--executors-share-files",
+            help="Local paths of sources and sinks are on a file system that this process shares with its executors.",
+        ),
+    ] = False,
     set_: SetOption = None,
     variables: VarOption = None,
     grace: Annotated[
@@ -147,7 +154,9 @@ def run(
                 "leave it out: a job on executors has as many task slots as they have cores",
             )
         overrides.append(f"parallelism={executors * executor_cores}")
-        on_executors = ExecutorOptions(executors, executor_cores, executor_memory, executor_address)
+        on_executors = ExecutorOptions(
+            executors, executor_cores, executor_memory, executor_address, executors_share_files
+        )
     path, overlays = files_of(file, files)
     options = ProcessOptions(
         file=Path(path),

@@ -98,7 +98,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     )
     planned = plan(loaded.spec)
     if options.executors is not None:
-        check_on_executors(loaded.spec, planned, on_one_machine=options.executors.address is None)
+        check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
     store = job_location(loaded, options.location).job(namespace, name).store()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.runtime.agents import Agents
 from tests.integration.runtime.executor_processes import agents_of_executors, java_of_executors, kill
+from tests.integration.runtime.kinds_of_state import KINDS, ROOT, all_sessions, sessions_of, state_job
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 
@@ -140,3 +143,42 @@ def test_state_on_executors_survives_every_kill(
     expected = made.batch(spark)
     assert table_rows(spark, tmp_path / "table") == expected
     assert line_rows(spark, tmp_path / "lines") == expected
+
+
+@pytest.mark.timeout(600)
+def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(
+    purchases: tuple[JobRuns, Purchases], spark: SparkSession, tmp_path: Path
+) -> None:
+    runs, made = purchases
+    agents = Agents(tmp_path / "machines")
+    agents.start()
+    try:
+        first = runs.start(*agents.arguments, environment=agents.environment)
+        runs.wait_for_progress(1, first)
+        first.kill()
+        before = len(agents.log())
+        last = runs.start(*agents.arguments, workdir="another", environment=agents.environment)
+
+        assert last.wait() == 0, last.output()
+    finally:
+        codes = agents.end()
+    assert codes == [0, 0]
+    assert table_rows(spark, tmp_path / "table") == made.batch(spark)
+    brought = re.findall(r"(\d+) files, (\d+) bytes of them downloaded", agents.log()[before:])
+    assert brought, agents.log()
+    assert {downloaded for _, downloaded in brought} == {"0"}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_each_kind_of_state_comes_back_from_executors(kind: str, tmp_path: Path) -> None:
+    with job_runs(state_job(tmp_path, kind), tmp_path / "snapshots", "state") as runs:
+        process = runs.start(*ON_TWO, environment={"PYTHONPATH": str(ROOT)})
+        runs.wait_for_progress(1, process)
+
+        kill(java_of_executors(tmp_path / "work")["executor-0"])
+
+        assert process.wait() == 0, process.output()
+        assert runs.epoch() == 2
+
+    assert sessions_of(tmp_path / "out") == all_sessions()

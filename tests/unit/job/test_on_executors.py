@@ -23,8 +23,8 @@ def job(source: dict[str, Any] | None = None, sink: dict[str, Any] | None = None
     )
 
 
-def check(spec: JobSpec, *, on_one_machine: bool = False) -> None:
-    check_on_executors(spec, plan(spec), on_one_machine=on_one_machine)
+def check(spec: JobSpec, *, local_files: bool = False) -> None:
+    check_on_executors(spec, plan(spec), local_files=local_files)
 
 
 LOCAL_SOURCE = {"format": "json", "schema": "a INT", "options": {"path": "in"}}
@@ -47,7 +47,7 @@ def test_a_chain_without_local_files_may_run_on_any_executors() -> None:
     ],
 )
 def test_files_of_one_machine_are_refused_where_executors_are_elsewhere(spec: JobSpec, named: str) -> None:
-    check(spec, on_one_machine=True)
+    check(spec, local_files=True)
 
     with pytest.raises(NotOnExecutors, match=named):
         check(spec)
@@ -64,4 +64,4 @@ def test_chains_that_hand_rows_on_are_refused_and_named() -> None:
     ]
 
     with pytest.raises(NotOnExecutors, match="chain 'more' reads the rows of 'kept'"):
-        check(job(operators=operators, sink={"input": "more"}), on_one_machine=True)
+        check(job(operators=operators, sink={"input": "more"}), local_files=True)

@@ -133,3 +133,16 @@ def test_one_executor_does_not_get_all_partitions_because_it_holds_them_all() ->
 
 def test_a_holder_that_is_gone_does_not_count() -> None:
     assert place(2, {"2": 1}, {0: ["1"], 1: ["1", "2"]}) == ("2", "2")
+
+
+def test_what_is_open_stays_where_it_is_whatever_the_shares_are() -> None:
+    assert place(4, {"1": 1, "2": 1, "3": 1}, fixed={0: "1", 1: "1", 2: "1"}) == ("1", "1", "1", "2")
+
+
+def test_the_owners_of_an_operator_are_those_of_its_own_stores() -> None:
+    asked = owners()
+    asked.adopt(StateStore.at("/3/counts/checkpoint/state/0/1/left"), "1")
+    asked.adopt(StateStore.at("/3/counts/checkpoint/state/1/0"), "2")
+
+    assert asked.of_operator(COUNTS, 0) == {1: "1"}
+    assert asked.of_operator(COUNTS, 1) == {0: "2"}
