@@ -223,6 +223,42 @@ class JobReport(JobView):
 _ON_DEMAND = JobReport.model_fields.keys() - JobView.model_fields.keys()
 
 
+class ExecutorView(View):
+    """An executor of the job.
+
+    Args:
+        id: its number in Spark, which never comes back.
+        name: its name, which its successor has, too.
+        host: the host on which it listens.
+        cores: tasks at a time.
+        state_stores: the state stores that it has open.
+        state_bytes: the size of their files in the last checkpoint.
+    """
+
+    id: str
+    name: str
+    host: str
+    cores: int
+    state_stores: int
+    state_bytes: int
+
+
+class ExecutorsView(View):
+    """The executors of a job in processes of their own; `wanted` is 0 if the job computes in its own process.
+
+    Args:
+        wanted: the number that the job asks for.
+        lost: how many were lost since the start of this process.
+        skew: how much more state the fullest one has than the average, as a ratio of stores; None without state.
+        executors: those that are there.
+    """
+
+    wanted: int
+    lost: int = 0
+    skew: float | None = None
+    executors: tuple[ExecutorView, ...] = ()
+
+
 class HealthView(View):
     """Whether the process is healthy or ready, and if not, why."""
 

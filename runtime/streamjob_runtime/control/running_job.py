@@ -13,6 +13,7 @@ from streamjob.client.models import (
     CheckpointingChanges,
     CheckpointingView,
     CheckpointsView,
+    ExecutorsView,
     JobPart,
     JobReport,
     JobState,
@@ -112,6 +113,11 @@ class RunningJob:
     def _in_sinks(self, uid: ChainUid) -> dict[OperatorUid, float]:
         job = self._runner.job
         return {sink.uid: job.sink_meters.of(sink.uid).figures.stage_seconds for sink in job.plan.chain(uid).sinks}
+
+    def executors(self) -> ExecutorsView:
+        """Return the executors in processes of their own."""
+        executors = self._runner.job.executors
+        return ExecutorsView(wanted=0) if executors is None else executors.view()
 
     def diagnosis(self) -> Diagnosis:
         """Return the condition of the job in one sentence, with every finding."""

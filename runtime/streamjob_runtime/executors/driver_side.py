@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamjob.client.models import ExecutorsView, ExecutorView
 from streamjob.clock import Clock
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.credentials import Credentials, secret_of
@@ -109,6 +110,28 @@ class DriverSide:
     def wait(self) -> Sequence[Executor]:
         """Return the live executors; wait for missing ones first. Raises NoExecutors."""
         return self.fleet.wait(_WAIT_SECONDS)
+
+    def view(self) -> ExecutorsView:
+        """Return the executors and the state that each has."""
+        stores, sizes = self.state.stores(), self.state.sizes()
+        live = self.fleet.live()
+        counts = [stores.get(each.id, 0) for each in live]
+        return ExecutorsView(
+            wanted=self.fleet.wanted,
+            lost=self.fleet.lost(),
+            skew=max(counts) * len(counts) / sum(counts) if any(counts) else None,
+            executors=tuple(
+                ExecutorView(
+                    id=each.id,
+                    name=each.name,
+                    host=each.host,
+                    cores=each.cores,
+                    state_stores=stores.get(each.id, 0),
+                    state_bytes=sizes.get(each.id, 0),
+                )
+                for each in live
+            ),
+        )
 
     def listen(self, on_lost: Callable[[Lost], None]) -> None:
         """Report lost executors to one listener from now on, in place of the one before."""

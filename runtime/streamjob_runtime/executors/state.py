@@ -87,6 +87,7 @@ class StateOnExecutors:
         self._placed: dict[ChainUid, frozenset[str]] = {}
         self._holders: dict[ChainUid, dict[int, list[str]]] = {}
         self._transfers: dict[str, _Transfer] = {}
+        self._sizes: dict[tuple[ChainUid, str], int] = {}
 
     def handlers(self) -> dict[str, Callable[[str, str, bytes], BaseModel]]:
         """Return what answers agents, by the last part of the request's path."""
@@ -110,6 +111,7 @@ class StateOnExecutors:
             self._owners = Owners(epoch, files)
             self._restored = dict(restored)
             self._placed = {}
+            self._sizes = {}
             self._holders = holders
 
     def _ask_holdings(self, former: Mapping[ChainUid, ChainUid]) -> dict[ChainUid, dict[int, list[str]]]:
@@ -201,6 +203,19 @@ class StateOnExecutors:
             placed = {chain for chain, executors in self._placed.items() if executor in executors}
             return self._owners.chains_on(executor) | placed
 
+    def stores(self) -> dict[str, int]:
+        """Return the number of open state stores by executor."""
+        with self._lock:
+            return self._owners.counts()
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of state in the last checkpoint by executor."""
+        with self._lock:
+            sizes: dict[str, int] = {}
+            for (_, executor), size in self._sizes.items():
+                sizes[executor] = sizes.get(executor, 0) + size
+            return sizes
+
     def store(
         self,
         checkpoint: CheckpointId,
@@ -228,8 +243,8 @@ class StateOnExecutors:
         with self._lock:
             epoch = self._owners.epoch
             self._transfers[transfer] = _Transfer(target, progress)
-        answers = [
-            self._fleet.tell(
+        answers = {
+            owner: self._fleet.tell(
                 owner,
                 "hold",
                 HoldStores(
@@ -243,15 +258,17 @@ class StateOnExecutors:
                 ).model_dump(mode="json"),
             )
             for owner, mine in parts.items()
-        ]
+        }
 
         def wait() -> tuple[FileRef, ...]:
             try:
                 files: list[FileRef] = []
-                for answer in answers:
+                for owner, answer in answers.items():
                     stored = Stored.model_validate(_result(answer, progress))
                     progress.include(UploadStatistics(**stored.statistics))
                     files += stored.files
+                    with self._lock:
+                        self._sizes[chain, owner] = sum(file.length for file in stored.files)
                 return tuple(files)
             finally:
                 with self._lock:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES, ROWS = 8, 12
+FILES, ROWS = 5, 12
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 Session = tuple[str, int, int]
@@ -46,7 +46,7 @@ def state_job(directory: Path, kind: str) -> Path:
         {
             "name": "state",
             "maxParallelism": 3,
-            "checkpointing": {"interval": "300ms"},
+            "checkpointing": {"interval": "1s"},
             "sources": [
                 {
                     "name": "events",

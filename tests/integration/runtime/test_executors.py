@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FILES, ROWS = 8, 100
+LONG = 300.0
+"""Seconds for what two cold Java processes and their Python workers need on a busy machine."""
 ON_TWO = ("--executors", "2", "--executor-memory", "600m")
 
 SLOWLY = """
@@ -146,21 +148,21 @@ def test_state_on_executors_survives_every_kill(
 
 
 @pytest.mark.timeout(600)
-def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(
-    purchases: tuple[JobRuns, Purchases], spark: SparkSession, tmp_path: Path
-) -> None:
-    runs, made = purchases
+def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(spark: SparkSession, tmp_path: Path) -> None:
+    made = Purchases.write(tmp_path / "input", files=6, rows=30)
+    runs = JobRuns(write_job(tmp_path, made.job()), tmp_path / "snapshots", "purchases")
     agents = Agents(tmp_path / "machines")
     agents.start()
     try:
         first = runs.start(*agents.arguments, environment=agents.environment)
-        runs.wait_for_progress(1, first)
+        runs.wait(lambda: runs.furthest() > 0, "checkpoint with state", first, LONG)
         first.kill()
         before = len(agents.log())
         last = runs.start(*agents.arguments, workdir="another", environment=agents.environment)
 
-        assert last.wait() == 0, last.output()
+        assert last.wait(LONG) == 0, last.output()
     finally:
+        runs.end()
         codes = agents.end()
     assert codes == [0, 0]
     assert table_rows(spark, tmp_path / "table") == made.batch(spark)
@@ -174,11 +176,11 @@ def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(
 def test_each_kind_of_state_comes_back_from_executors(kind: str, tmp_path: Path) -> None:
     with job_runs(state_job(tmp_path, kind), tmp_path / "snapshots", "state") as runs:
         process = runs.start(*ON_TWO, environment={"PYTHONPATH": str(ROOT)})
-        runs.wait_for_progress(1, process)
+        runs.wait(lambda: runs.furthest() > 0, "checkpoint with state", process, LONG)
 
         kill(java_of_executors(tmp_path / "work")["executor-0"])
 
-        assert process.wait() == 0, process.output()
+        assert process.wait(LONG) == 0, process.output()
         assert runs.epoch() == 2
 
     assert sessions_of(tmp_path / "out") == all_sessions()

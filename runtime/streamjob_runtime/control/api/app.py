@@ -24,6 +24,7 @@ from streamjob.client.models import (
     CheckpointRequest,
     CheckpointsView,
     CodeRequest,
+    ExecutorsView,
     HealthView,
     JobPart,
     JobReport,
@@ -230,6 +231,11 @@ def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> Non
     def history(since: _Since = None) -> HistoryView:
         """The figures of the last hour, every five seconds."""
         return control.history(since)
+
+    @app.get("/v1/executors", tags=["job"])
+    def executors() -> ExecutorsView:
+        """The executors in processes of their own, and the state that each has."""
+        return control.executors()
 
     @app.get("/v1/events", tags=["job"])
     def events() -> EventsView:

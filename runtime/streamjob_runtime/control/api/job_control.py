@@ -14,6 +14,7 @@ from streamjob.client.models import (
     CheckpointingChanges,
     CheckpointingView,
     CheckpointsView,
+    ExecutorsView,
     FieldProblem,
     JobPart,
     JobReport,
@@ -120,6 +121,10 @@ class JobControl(Protocol):
 
     def last_event(self) -> int:
         """Return the id of the newest event; 0 before the first."""
+        ...
+
+    def executors(self) -> ExecutorsView:
+        """Return the executors in processes of their own."""
         ...
 
     def checkpoints(self) -> CheckpointsView:
