@@ -1,17 +1,35 @@
-"""Finds batches that a snapshot's file sinks staged in directories to which the starting job no longer writes."""
+"""Finds what a snapshot's file sinks staged in directories and buckets to which the starting job no longer writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import OperatorUid
+from streamjob.store.base import StoreError
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink_from_graph
-from streamjob_runtime.sinks.files import FileSink
 
 _NAMED = 5
+
+
+@runtime_checkable
+class _StagesAtItsPlace(Protocol):
+    """A sink that stages where it writes; it need not be open."""
+
+    @property
+    def label(self) -> str:
+        """Its place: a path or a URI."""
+        ...
+
+    def staged(self) -> tuple[str, ...]:
+        """Return the names of what is staged there. Raises OSError or StoreError."""
+        ...
+
+    def close(self) -> None:
+        """Release what `staged` has opened."""
+        ...
 
 
 def left_staged(
@@ -24,15 +42,18 @@ def left_staged(
         now: the sinks of the job's graph.
         surroundings: the job's surroundings.
     """
-    places = {Path(sink.label).resolve() for _, sink in _file_sinks(now, surroundings)}
+    places = {_place(sink.label) for _, sink in _file_sinks(now, surroundings)}
     for uid, sink in _file_sinks(former, surroundings):
-        if Path(sink.label).resolve() in places:
+        if _place(sink.label) in places:
             continue
         try:
             staged = sink.staged()
-        except OSError as error:
-            yield uid, f"whether it has staged batches at its former path {sink.label} is not known: {error.strerror}"
+        except (OSError, StoreError) as error:
+            why = error.what if isinstance(error, StoreError) else error.strerror
+            yield uid, f"whether it has staged batches at its former path {sink.label} is not known: {why}"
             continue
+        finally:
+            sink.close()
         if staged:
             more = f" and {len(staged) - _NAMED} more" if len(staged) > _NAMED else ""
             told = (
@@ -46,12 +67,16 @@ def left_staged(
 
 def _file_sinks(
     sinks: Iterable[Mapping[str, Any]], surroundings: SinkSurroundings
-) -> Iterator[tuple[OperatorUid, FileSink]]:
+) -> Iterator[tuple[OperatorUid, _StagesAtItsPlace]]:
     for each in sinks:
         try:
             sink, context = make_sink_from_graph(each, surroundings)
         except StreamJobError:
             # The code or the variables of a former sink are gone, so its place is unknown.
             continue
-        if isinstance(sink, FileSink):
+        if isinstance(sink, _StagesAtItsPlace):
             yield context.uid, sink
+
+
+def _place(label: str) -> str:
+    return label if "://" in label else str(Path(label).resolve())

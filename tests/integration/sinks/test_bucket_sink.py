@@ -237,6 +237,14 @@ def test_only_uploads_of_the_sinks_lower_epochs_are_aborted(tasks: SparkSession,
     ]
 
 
+def test_what_a_former_path_holds_is_known_without_opening_it(tasks: SparkSession, bucket: Bucket) -> None:
+    opened(bucket, epoch=3).stage(tasks.range(10), BatchId(0))
+    left = BucketSink("report", "parquet", bucket.path)
+
+    assert list(left.staged()) == bucket.pending()
+    left.close()
+
+
 def test_without_the_right_to_list_uploads_the_job_runs_and_says_what_stays(
     tasks: SparkSession, bucket: Bucket, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
 ) -> None:

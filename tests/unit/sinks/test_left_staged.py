@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from streamjob.ids import Epoch, OperatorUid
+from streamjob.store.base import StoreUnavailable
+from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.left_staged import left_staged
 
@@ -78,3 +80,17 @@ def test_sinks_that_cannot_be_made_any_more_hold_nothing_up(surroundings: SinkSu
     ]
 
     assert not list(left_staged(former, [], surroundings))
+
+
+def test_a_bucket_that_does_not_answer_is_reported_and_the_start_goes_on(
+    surroundings: SinkSurroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(self: BucketSink) -> tuple[str, ...]:
+        raise StoreUnavailable("no server answers")
+
+    monkeypatch.setattr(BucketSink, "staged", unreachable)
+
+    ((_, told),) = left_staged([sink("s3://bucket/a/")], [sink("s3://bucket/b")], surroundings)
+
+    assert told == ("whether it has staged batches at its former path s3://bucket/a is not known: no server answers")
+    assert not list(left_staged([sink("s3://bucket/a/")], [sink("s3://bucket/a")], surroundings))

@@ -19,12 +19,13 @@ from streamjob.ids import CheckpointId, Epoch, Key
 OWN = "_streamjob"
 OWNER = Key(f"{OWN}/owner")
 COMMITTED = f"{OWN}/committed/"
-PROBE = f"{OWN}/probe-"
+PROBES = f"{OWN}/probe-"
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # As Spark and Hive escape them.
 _ESCAPED = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _FILE = re.compile(r"(?:.*/)?part-(\d+)-[0-9a-f]{32}-\d+\.[a-z0-9.]+")
+_PROBE = re.compile(rf"{PROBES}(\d+)-[0-9a-f]+")
 
 
 def file_name(epoch: Epoch, unique: str, number: int, suffix: str) -> str:
@@ -39,9 +40,19 @@ def file_name(epoch: Epoch, unique: str, number: int, suffix: str) -> str:
     return f"part-{epoch}-{unique}-{number}{suffix}"
 
 
+def probe_key(epoch: Epoch, unique: str) -> Key:
+    """Return the key of an object that tests the server.
+
+    Args:
+        epoch: the epoch that tests it.
+        unique: hexadecimal digits that no other prober uses.
+    """
+    return Key(f"{PROBES}{epoch}-{unique}")
+
+
 def epoch_of(key: str) -> Epoch | None:
-    """Return the epoch that has begun to upload a file; None if the key is not that of a sink's file."""
-    match = _FILE.fullmatch(key)
+    """Return the epoch that has begun to upload a file or a probe; None if the key is neither."""
+    match = _FILE.fullmatch(key) or _PROBE.fullmatch(key)
     return Epoch(int(match[1])) if match else None
 
 

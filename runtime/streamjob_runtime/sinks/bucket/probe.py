@@ -8,7 +8,6 @@ from streamjob.errors import InvalidInput
 from streamjob.ids import Key
 from streamjob.store.base import Store, StoreDenied, StoreError
 from streamjob.store.s3_uploads import S3Uploads
-from streamjob_runtime.sinks.bucket.layout import PROBE
 
 _FIX = "use another S3 server (AWS, MinIO and other current ones keep uploads as S3 does), or a directory"
 
@@ -17,20 +16,19 @@ class UnsuitableBucket(InvalidInput):
     """The bucket's multipart uploads do not behave as in S3: rows could be lost, or seen twice; nothing was started."""
 
 
-def probe_uploads(uploads: S3Uploads, objects: Store, unique: str) -> None:
+def probe_uploads(uploads: S3Uploads, objects: Store, key: Key) -> None:
     """Return normally if uploads stay invisible until they are completed, and take effect once; sends 16 requests.
 
     Args:
         uploads: the uploads below the sink's path.
         objects: the objects there.
-        unique: random text that no other prober uses, without slashes.
+        key: of an object that no other prober uses.
 
     Raises:
         UnsuitableBucket: the server has other rules.
         InvalidInput: it refuses the credentials, or they lack a right.
         StoreError: it gives no usable answer, so the result is unknown.
     """
-    key = Key(f"{PROBE}{unique}")
     try:
         try:
             _complete_twice(uploads, objects, key)
@@ -55,7 +53,9 @@ def _complete_twice(uploads: S3Uploads, objects: Store, key: Key) -> None:
     if uploads.parts(upload) is not None:
         raise UnsuitableBucket(f"{objects.uri} keeps an upload that was completed", _FIX)
     objects.delete([key])
-    uploads.complete(upload, [tag])
+    with contextlib.suppress(StoreError):
+        # It may answer with success, or with an error of its own, as long as it does nothing.
+        uploads.complete(upload, [tag])
     if _exists(objects, key):
         raise UnsuitableBucket(f"{objects.uri} completes an upload twice: files that a reader removed return", _FIX)
 
@@ -64,7 +64,9 @@ def _complete_after_abort(uploads: S3Uploads, objects: Store, key: Key) -> None:
     upload = uploads.begin(key)
     tag = uploads.put_part(upload, 1, b"probe")
     uploads.abort(upload)
-    if uploads.complete(upload, [tag]) or _exists(objects, key):
+    with contextlib.suppress(StoreError):
+        uploads.complete(upload, [tag])
+    if _exists(objects, key):
         raise UnsuitableBucket(f"{objects.uri} completes an upload that was aborted", _FIX)
 
 

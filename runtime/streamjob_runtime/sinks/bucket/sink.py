@@ -28,7 +28,7 @@ from streamjob.store.opening import open_location
 from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import S3Connection, S3Settings
 from streamjob.store.s3_uploads import S3Uploads
-from streamjob_runtime.sinks.bucket.layout import OWNER, epoch_of
+from streamjob_runtime.sinks.bucket.layout import OWNER, epoch_of, probe_key
 from streamjob_runtime.sinks.bucket.probe import probe_uploads
 from streamjob_runtime.sinks.bucket.records import CommitRecords
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
@@ -115,7 +115,7 @@ class BucketSink:
         self._prepare(context)
         with self._explaining():
             if not self._check_owner(context):
-                probe_uploads(self._uploads, self._objects, secrets.token_hex(8))
+                probe_uploads(self._uploads, self._objects, probe_key(context.epoch, secrets.token_hex(8)))
                 self._claim(context)
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:

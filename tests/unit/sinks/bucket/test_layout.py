@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.ids import CheckpointId, Epoch
-from streamjob_runtime.sinks.bucket.layout import epoch_of, file_name, partition_directory, record_key
+from streamjob_runtime.sinks.bucket.layout import epoch_of, file_name, partition_directory, probe_key, record_key
 from streamjob_runtime.sinks.bucket.records import is_record_of
 
 UNIQUE = "0123456789abcdef" * 2
@@ -17,6 +17,7 @@ def test_a_files_name_tells_the_epoch_that_wrote_it() -> None:
     assert name == f"part-12-{UNIQUE}-3.snappy.parquet"
     assert epoch_of(name) == 12
     assert epoch_of(f"day=2013-01-01/hour=5/{name}") == 12
+    assert epoch_of(probe_key(Epoch(12), UNIQUE)) == 12
 
 
 @pytest.mark.parametrize(

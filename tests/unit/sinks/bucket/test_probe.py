@@ -58,7 +58,7 @@ class Denied(MemoryUploads):
 
 def test_uploads_with_the_rules_of_s3_are_accepted_and_leave_nothing() -> None:
     uploads = MemoryUploads(MemoryStore())
-    probe_uploads(uploads, uploads.store, "u")
+    probe_uploads(uploads, uploads.store, Key("probe"))
 
     assert uploads.store.bucket.objects == {}
     assert uploads.pending == {}
@@ -79,7 +79,7 @@ def test_uploads_with_another_rule_are_refused_and_leave_no_object(kind: type[Me
     uploads = kind(MemoryStore())
 
     with pytest.raises(UnsuitableBucket, match=what):
-        probe_uploads(uploads, uploads.store, "u")
+        probe_uploads(uploads, uploads.store, Key("probe"))
     assert uploads.store.bucket.objects == {}
 
 
@@ -87,4 +87,4 @@ def test_a_missing_right_ends_the_start_with_its_reason() -> None:
     uploads = Denied(MemoryStore())
 
     with pytest.raises(InvalidInput, match="may not begin an upload"):
-        probe_uploads(uploads, uploads.store, "u")
+        probe_uploads(uploads, uploads.store, Key("probe"))
