@@ -31,6 +31,14 @@ class StagedObject:
     epoch: Epoch
 
 
+class TaskStaging(Protocol):
+    """Stages a sink's objects from Spark's tasks, on any machine. It can be pickled, and contains no credentials."""
+
+    def put(self, content: bytes | Path) -> str:
+        """Stage bytes, or the content of a file, in the epoch; return a name that no other object ever has."""
+        ...
+
+
 class Staging(Protocol):
     """One sink's objects in the store of the job's snapshots, for sinks whose target has no place for staged rows.
 
@@ -46,6 +54,10 @@ class Staging(Protocol):
 
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file, in this epoch; return a name that no other object ever has."""
+        ...
+
+    def in_tasks(self) -> TaskStaging:
+        """Return what stages objects from tasks; they find the credentials for the store in their environment."""
         ...
 
     def fetch(self, name: str, target: Path) -> bool:
@@ -80,6 +92,9 @@ class _Nowhere:
         raise NoStaging
 
     def put(self, content: bytes | Path) -> str:
+        raise NoStaging
+
+    def in_tasks(self) -> TaskStaging:
         raise NoStaging
 
     def fetch(self, name: str, target: Path) -> bool:

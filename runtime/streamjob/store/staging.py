@@ -9,14 +9,50 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.sink import StagedObject
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, Store, StoreError
+from streamjob.store.opening import open_location
 
 _NAME = re.compile(r"(\d+)/([0-9a-f]+)")
+
+
+def _draw() -> str:
+    return secrets.token_hex(16)
+
+
+def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path, part: str) -> str:
+    store.put(keys.staged_object(sink, epoch, part), content)
+    return f"{epoch}/{part}"
+
+
+@lru_cache(maxsize=4)
+def _store_of(uri: str) -> Store:
+    return open_location(uri).store()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTaskStaging:
+    """Stages objects of one sink in one epoch from Spark's tasks; each process opens the store once.
+
+    Args:
+        uri: of the store at the job's root.
+        sink: the sink's uid.
+        epoch: the epoch that stages.
+    """
+
+    uri: str
+    sink: OperatorUid
+    epoch: Epoch
+
+    def put(self, content: bytes | Path) -> str:
+        """Stage bytes, or the content of a file; return the name. Raises StoreError."""
+        return _put(_store_of(self.uri), self.sink, self.epoch, content, _draw())
 
 
 class StoreStaging:
@@ -37,7 +73,7 @@ class StoreStaging:
         epoch: Epoch,
         scratch: Path,
         *,
-        draw: Callable[[], str] = lambda: secrets.token_hex(16),
+        draw: Callable[[], str] = _draw,
     ) -> None:
         self._store = store
         self._sink = sink
@@ -53,9 +89,11 @@ class StoreStaging:
 
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file; return the name. Raises StoreError."""
-        part = self._draw()
-        self._store.put(keys.staged_object(self._sink, self._epoch, part), content)
-        return f"{self._epoch}/{part}"
+        return _put(self._store, self._sink, self._epoch, content, self._draw())
+
+    def in_tasks(self) -> StoreTaskStaging:
+        """Return what stages objects from tasks, in the same store and epoch."""
+        return StoreTaskStaging(self._store.uri, self._sink, self._epoch)
 
     def fetch(self, name: str, target: Path) -> bool:
         """Write an object's content to a file; return False if there is no such object. Raises StoreError."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import datetime
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.integration.sinks.topics import Topics
+from tests.integration.sinks.topics import UID, Topics
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import BatchId
+from streamjob.ids import BatchId, Epoch
+from streamjob.sink import SinkContext
 from streamjob.store.base import StoreUnavailable
+from streamjob.store.local import LocalStore
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash, Interception
 from streamjob_runtime.kafka.errors import KafkaUnreachable, TopicMissing
@@ -114,6 +117,34 @@ def test_a_row_that_can_be_no_record_is_refused_before_a_checkpoint_covers_it(
     assert list(topics.scratch.rglob("*-*")) == []
 
 
+def files_of_tasks(spark: SparkSession) -> list[Path]:
+    """Return the files of staged rows that tasks have on this machine."""
+    directory = spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
+    return list(Path(directory).rglob("streamjob-staged-*"))
+
+
+@pytest.mark.core
+def test_many_rows_are_staged_by_their_tasks_and_never_reach_the_driver(
+    topics: Topics, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "store")
+    staging = StoreStaging(store, UID, Epoch(1), tmp_path / "own")
+    sink = topics.sink()
+    sink.open(SinkContext(topics.job, "default", UID, Epoch(1), topics.options(), staging))
+    rows = spark.range(40_000, numPartitions=2).selectExpr("sha2(CAST(id AS STRING), 512) AS value")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreStaging, "put", lambda *_: pytest.fail("the driver stages rows"))
+        staged = sink.stage(rows, BatchId(0))
+    assert len(list(store.list("staged/"))) == 2
+    topics.commit(sink, 1, staged.committable)
+
+    assert staged.rows == 40_000
+    assert topics.values() == sorted(row.value for row in rows.collect())
+    assert list(store.list("staged/")) == []
+    assert files_of_tasks(spark) == []
+
+
 def test_a_batch_that_fails_leaves_no_file_behind(topics: Topics, spark: SparkSession) -> None:
     sink = topics.open()
     failing = spark.range(10, numPartitions=2).selectExpr("IF(id > 8, raise_error('half way'), 'v') AS value")
@@ -121,7 +152,7 @@ def test_a_batch_that_fails_leaves_no_file_behind(topics: Topics, spark: SparkSe
     with pytest.raises(Exception, match="half way"):
         sink.stage(failing, BatchId(0))
 
-    assert list(topics.scratch.rglob("*-*")) == []
+    assert files_of_tasks(spark) == []
     assert topics.staged_objects() == []
 
 
@@ -305,7 +336,7 @@ def test_the_record_of_a_commit_names_its_batches_and_the_topic_keeps_one_of_eac
     first = topics.stage(sink, "1")
     topics.commit(sink, 4, first)
 
-    assert topics.record() == {"formatVersion": 1, "epoch": 1, "checkpoint": 4, "batches": [first["name"]]}
+    assert topics.record() == {"formatVersion": 1, "epoch": 1, "checkpoint": 4, "batches": first["names"]}
 
 
 def test_a_record_is_found_far_behind_those_of_other_sinks_and_after_partitions_were_added(topics: Topics) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.sink import SinkContext, StagedObject
 from streamjob.snapshot import keys
 from streamjob.store.base import StoreError
-from streamjob.store.staging import StoreStaging
+from streamjob.store.local import LocalStore
+from streamjob.store.staging import StoreStaging, StoreTaskStaging
 from streamjob.testing.memory_store import MemoryStore
 
 REPORT = OperatorUid("report")
@@ -35,6 +37,20 @@ def test_the_content_may_be_a_file(tmp_path: Path) -> None:
 
     assert here.fetch(here.put(here.scratch / "batch"), tmp_path / "rows")
     assert (tmp_path / "rows").read_bytes() == b"rows"
+
+
+def test_tasks_stage_in_the_same_epoch_and_carry_no_credentials(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "a store")
+    here = StoreStaging(store, REPORT, Epoch(7), tmp_path / "scratch")
+    (tmp_path / "part").write_bytes(b"rows")
+    in_task = pickle.loads(pickle.dumps(here.in_tasks()))
+
+    names = [in_task.put(tmp_path / "part"), in_task.put(tmp_path / "part")]
+
+    assert set(here.list()) == {StagedObject(name, Epoch(7)) for name in names}
+    assert here.fetch(names[0], tmp_path / "rows")
+    assert (tmp_path / "rows").read_bytes() == b"rows"
+    assert in_task == StoreTaskStaging(store.uri, REPORT, Epoch(7))
 
 
 def test_what_is_gone_is_told_and_no_error(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The exactly-once Kafka sink.
 
-Each batch's rows are staged as one object in the snapshot store when the batch is computed. When the checkpoint that
+Each batch's rows are staged as objects in the snapshot store when the batch is computed. When the checkpoint that
 covers it has completed, one Kafka transaction produces the rows, together with a record in the commits topic. So a
 transaction is open only while existing rows are sent, and a repeated commit finds the record and does nothing.
 """
@@ -11,9 +11,9 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
@@ -37,7 +37,9 @@ from streamjob_runtime.sinks.kafka.commits import (
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
+from streamjob_runtime.sinks.kafka.staging import stage_parts
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
+from streamjob_runtime.sinks.row_chunks import few_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,13 +57,26 @@ log = logging.getLogger("streamjob")
 
 
 class _StagedBatch(BaseModel):
-    """The committable: the name of the staged rows, and their number."""
+    """The committable: the names of the staged rows' objects, in order, and the number of rows."""
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
-    name: str
+    formatVersion: Literal[2] = 2  # noqa: N815 - as it is stored
+    names: tuple[str, ...] = Field(min_length=1)
     rows: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_version(cls, stored: Any) -> Any:
+        """Read version 1, which had one object for each batch."""
+        if isinstance(stored, dict) and stored.get("formatVersion") == 1 and "name" in stored:
+            return {"names": [stored["name"]], "rows": stored.get("rows")}
+        return stored
+
+    @property
+    def name(self) -> str:
+        """The batch's name in records of commits: that of its first object."""
+        return self.names[0]
 
 
 class KafkaSink:
@@ -126,28 +141,25 @@ class KafkaSink:
         refuse(UnusableTopic, f"{self._label}:", mismatches(columns, self._options.topic))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        """Write the batch's rows to a file, in one Spark action, and stage it.
+        """Stage the batch's rows, in one Spark action: tasks with many rows stage their own, the driver the others.
 
         Raises:
             RowsRefused: a row cannot become a record.
             StoreError: the store refused it.
         """
-        file = self._context.staging.scratch / f"{batch_id}-{secrets.token_hex(6)}"
-        try:
-            rows = records(batch, self._options.topic)
-            outcome = self._kafka.stage(rows, file, self._options.longest_request)
-            if not outcome.isdigit():
-                raise RowsRefused(
-                    f"{self._label}: {outcome}", "correct the rows of the job, or raise kafka.max.request.size"
-                )
-            if outcome == "0":
-                return Staged(None, 0)
-            staged = _StagedBatch(name=self._context.staging.put(file), rows=int(outcome))
-        finally:
-            # Including the parts of other tasks, if a task failed.
-            for left in file.parent.glob(f"{file.name}*"):
-                left.unlink(missing_ok=True)
-        return Staged(staged.model_dump(mode="json"), staged.rows)
+        staging = self._context.staging
+        parts = self._kafka.parts(records(batch, self._options.topic), self._options.longest_request, few_of(batch))
+        staged = stage_parts(parts, staging)
+        if staged.refusal is not None:
+            with suppress(StoreError):
+                staging.delete(staged.names)
+            raise RowsRefused(
+                f"{self._label}: {staged.refusal}", "correct the rows of the job, or raise kafka.max.request.size"
+            )
+        if not staged.names:
+            return Staged(None, 0)
+        committable = _StagedBatch(names=staged.names, rows=staged.rows)
+        return Staged(committable.model_dump(mode="json"), committable.rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Produce the rows of the checkpoint's batches, and record this, in one transaction.
@@ -167,7 +179,12 @@ class KafkaSink:
         if self._producer is None:
             self._connect()
         try:
-            self._send(checkpoint, [batch for batch in batches if not is_recorded(self._record, batch.name)])
+            done = [batch for batch in batches if is_recorded(self._record, batch.name)]
+            # The record names only the first object of each batch.
+            self._committed = tuple(
+                dict.fromkeys([*self._committed, *(name for batch in done for name in batch.names)])
+            )
+            self._send(checkpoint, [batch for batch in batches if batch not in done])
         except BaseException:
             # It may be unknown whether the transaction was committed; the next connection finds out.
             self._disconnect()
@@ -190,30 +207,38 @@ class KafkaSink:
         producer = self._producer
         assert producer is not None
         doing = f"publish checkpoint {checkpoint}"
-        sent: list[str] = []
+        sent: list[_StagedBatch] = []
         for batch in batches:
-            file = self._context.staging.scratch / f"publish-{secrets.token_hex(6)}"
-            try:
-                staged = self._context.staging.fetch(batch.name, file)
-                match verdict(self._record, checkpoint, batch.name, staged=staged):
-                    case Verdict.DONE:
-                        continue
-                    case Verdict.GONE:
-                        self._rows_gone(checkpoint, batch.name)
-                if not sent:
-                    producer.begin()
-                producer.send(file, doing)
-                sent.append(batch.name)
-            finally:
-                file.unlink(missing_ok=True)
+            rows = 0
+            for name in batch.names:
+                file = self._context.staging.scratch / f"publish-{secrets.token_hex(6)}"
+                try:
+                    if not self._context.staging.fetch(name, file):
+                        # A batch's first object is deleted before the next transaction begins, the others at leisure.
+                        if name == batch.name and self._is_done(checkpoint, name):
+                            break
+                        self._rows_gone(checkpoint, name)
+                    if not sent:
+                        producer.begin()
+                    if name == batch.name:
+                        sent.append(batch)
+                    rows += producer.send(file, doing)
+                finally:
+                    file.unlink(missing_ok=True)
+            else:
+                if rows != batch.rows:
+                    self._rows_gone(checkpoint, batch.name)
         if not sent:
             return
-        record = following(self._record, self._context.epoch, checkpoint, sent)
+        record = following(self._record, self._context.epoch, checkpoint, [batch.name for batch in sent])
         where = self._options.commits_topic, partition_of(self._identity, self._partitions)
         producer.record(*where, self._identity, record.model_dump_json(), doing)
         producer.commit(doing)
         self._record = record
-        self._committed = tuple(sent)
+        self._committed = tuple(name for batch in sent for name in batch.names)
+
+    def _is_done(self, checkpoint: CheckpointId, name: str) -> bool:
+        return verdict(self._record, checkpoint, name, staged=False) is Verdict.DONE
 
     def _delete_committed(self) -> None:
         if self._committed:

@@ -20,7 +20,7 @@ from streamjob_runtime.sinks.kafka.commit_errors import CommitCircumstances, exp
 from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PRODUCER = "org.apache.kafka.clients.producer.KafkaProducer"
 _PATIENCE_SECONDS = 120
@@ -56,10 +56,17 @@ class Kafka:
                 "leave spark.jars and spark.jars.packages to streamjob, or name a connector of Kafka there",
             )
 
-    def stage(self, frame: Any, file: Path, longest: int) -> str:
-        """Write rows to a file in one Spark action; return their number, or why one of them is refused."""
-        outcome: str = self._java.KafkaStager.write(java_frame(frame), str(file), longest)
-        return outcome
+    def parts(self, rows: DataFrame, longest: int, few: int) -> DataFrame:
+        """Return a frame whose tasks write rows to files, and describe them: `file`, `content`, `records`, `refusal`.
+
+        Args:
+            rows: rows in the staged form.
+            longest: a record that may have more bytes is refused.
+            few: a file of at most so many bytes is in `content`, and not in `file`.
+        """
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self._java.KafkaStager.parts(java_frame(rows), longest, few), self._spark)
 
     def admin(self) -> KafkaAdmin:
         """Return the admin client."""

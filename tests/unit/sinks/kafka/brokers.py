@@ -51,10 +51,10 @@ class BrokersAndStore:
         sink.open(SinkContext("job", "default", UID, Epoch(epoch), OPTIONS, staging))
         return sink
 
-    def stage(self, epoch: int, row: str) -> dict[str, Any]:
-        """Stage a batch of one row, and return its committable."""
+    def stage(self, epoch: int, *rows: str) -> dict[str, Any]:
+        """Stage a batch, each row in an object of its own, and return its committable."""
         staging = StoreStaging(self.store, UID, Epoch(epoch), self.scratch)
-        return {"formatVersion": 1, "name": staging.put(row.encode()), "rows": 1}
+        return {"formatVersion": 2, "names": [staging.put(row.encode()) for row in rows], "rows": len(rows)}
 
     def staged(self) -> int:
         """Return how many batches are staged."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sinks.kafka.brokers import BrokersAndStore, commit
+from tests.unit.sinks.kafka.brokers import UID, BrokersAndStore, commit
 
 from streamjob.ids import CheckpointId, Epoch
+from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
 from streamjob_runtime.sinks.kafka.commits import (
@@ -123,12 +124,65 @@ def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_publis
     world = BrokersAndStore(tmp_path)
     kept = world.stage(1, "kept")
     lost = world.stage(1, "lost")
-    world.store.delete([info.key for info in world.store.list(f"staged/alerts/{lost['name']}")])
+    world.store.delete([info.key for info in world.store.list(f"staged/alerts/{lost['names'][0]}")])
 
     with pytest.raises(StagedRowsGone, match="rows of checkpoint 1 are neither committed nor staged"):
         commit(world.open(1), 1, [kept, lost])
 
     assert world.rows == []
+
+
+def test_a_batch_of_several_objects_is_published_in_their_order_and_leaves_none(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+
+    commit(world.open(1), 1, [world.stage(1, "1", "2", "3"), world.stage(1, "4")])
+
+    assert world.rows == ["1", "2", "3", "4"]
+    assert world.staged() == 0
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_any_object_of_a_batch_that_is_lost_is_an_error_and_nothing_is_published(tmp_path: Path, lost: int) -> None:
+    world = BrokersAndStore(tmp_path)
+    batch = world.stage(1, "1", "2", "3")
+    StoreStaging(world.store, UID, Epoch(1), tmp_path).delete([batch["names"][lost]])
+
+    with pytest.raises(StagedRowsGone, match=f"neither committed nor staged at {batch['names'][lost]}"):
+        commit(world.open(1), 1, [batch])
+
+    assert world.rows == []
+
+
+def test_an_object_with_other_rows_than_were_staged_is_an_error_and_nothing_is_published(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+
+    with pytest.raises(StagedRowsGone):
+        commit(world.open(1), 1, [{**world.stage(1, "1"), "rows": 2}])
+
+    assert world.rows == []
+
+
+def test_a_committable_of_an_older_version_is_published(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+    (name,) = world.stage(1, "1")["names"]
+
+    commit(world.open(2), 1, [{"formatVersion": 1, "name": name, "rows": 1}])
+
+    assert world.rows == ["1"]
+    assert world.staged() == 0
+
+
+def test_objects_that_a_process_left_when_it_died_after_its_commit_are_deleted_by_the_next(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+    batch = world.stage(1, "1", "2")
+    copy = dict(world.store.bucket.objects)
+    commit(world.open(1), 1, [batch])
+    world.store.bucket.objects = copy
+
+    commit(world.open(2), 1, [batch])
+
+    assert world.rows == ["1", "2"]
+    assert world.staged() == 0
 
 
 def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tmp_path: Path) -> None:
@@ -146,7 +200,7 @@ def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tm
     assert world.staged() == 0
 
 
-Deaths = st.lists(st.integers(0, 12), max_size=3)
+Deaths = st.lists(st.integers(0, 20), max_size=3)
 
 
 @settings(max_examples=300, deadline=None)
@@ -159,9 +213,10 @@ def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
         epoch, number, expected = 1, 0, list[str]()
         sink = world.open(epoch)
         for checkpoint, (batches, deaths, wakes) in enumerate(checkpoints, start=1):
-            rows = [f"{number + each}" for each in range(batches)]
+            parts = [[f"{number + each}/{part}" for part in range(1 + each % 3)] for each in range(batches)]
+            rows = [row for batch in parts for row in batch]
             number += batches
-            committables = [world.stage(epoch, row) for row in rows]
+            committables = [world.stage(epoch, *batch) for batch in parts]
             world.stage(epoch, "never covered")
             expected += rows
             former = None

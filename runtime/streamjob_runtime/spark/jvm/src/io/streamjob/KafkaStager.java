@@ -1,20 +1,29 @@
 package io.streamjob;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
+import java.util.UUID;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
-import org.apache.spark.api.java.function.Function2;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.TaskCompletionListener;
+import org.apache.spark.util.Utils;
 
-/** Writes a batch of records for Kafka into one file, from the tasks that compute it. */
+/** Writes a batch of records for Kafka into files, one for each of the tasks that compute it. */
 public final class KafkaStager {
   private static final int TOPIC = 0;
   private static final int PARTITION = 1;
@@ -30,36 +39,25 @@ public final class KafkaStager {
   private KafkaStager() {}
 
   /**
-   * Runs the batch, one Spark job, and writes its rows, if there are any.
+   * Returns a frame whose tasks write the rows of a batch, each its own into a file; one row for each task with rows.
+   *
+   * <p>The columns are {@code file}, a local file of the task, which exists until the task ends; {@code content},
+   * instead of the file if that is small; {@code records}, how many there are; and {@code refusal}, why a row is refused.
    *
    * @param frame topic string, partition int, timestamp bigint (milliseconds), key and value binary, headers.
-   * @param file the local file for the rows, which must not exist; parts are next to it meanwhile.
    * @param longest a record that may have more bytes is refused.
-   * @return how many rows were written, or why a row is refused: then there is no file.
+   * @param few a file of at most so many bytes is small.
    */
-  public static String write(Dataset<Row> frame, String file, int longest) throws IOException {
-    List<Part> parts =
-        frame.queryExecution().toRdd().toJavaRDD().mapPartitionsWithIndex(new Task(file, longest), true).collect();
-    try {
-      long records = 0;
-      for (Part part : parts) {
-        if (part.refusal() != null) {
-          return part.refusal();
-        }
-        records += part.records();
-      }
-      if (records > 0) {
-        StagedRecords.join(parts.stream().map(part -> Path.of(part.file())).toList(), records, Path.of(file));
-      }
-      return Long.toString(records);
-    } finally {
-      for (Part part : parts) {
-        Files.deleteIfExists(Path.of(part.file()));
-      }
-    }
+  public static Dataset<Row> parts(Dataset<Row> frame, int longest, int few) {
+    JavaRDD<Row> parts = frame.queryExecution().toRdd().toJavaRDD().mapPartitions(new Task(longest, few), true);
+    StructType columns =
+        new StructType()
+            .add("file", DataTypes.StringType)
+            .add("content", DataTypes.BinaryType)
+            .add("records", DataTypes.LongType)
+            .add("refusal", DataTypes.StringType);
+    return frame.sparkSession().createDataFrame(parts, columns);
   }
-
-  private record Part(String file, long records, String refusal) implements java.io.Serializable {}
 
   private static final class Refused extends Exception {
     private static final long serialVersionUID = 1;
@@ -69,29 +67,32 @@ public final class KafkaStager {
     }
   }
 
-  private record Task(String file, int longest) implements Function2<Integer, Iterator<InternalRow>, Iterator<Part>> {
+  private record Task(int longest, int few) implements FlatMapFunction<Iterator<InternalRow>, Row> {
     @Override
-    public Iterator<Part> call(Integer partition, Iterator<InternalRow> rows) throws IOException {
+    public Iterator<Row> call(Iterator<InternalRow> rows) throws IOException {
       if (!rows.hasNext()) {
         return Collections.emptyIterator();
       }
-      Path part = Path.of(file + "." + TaskContext.get().taskAttemptId());
-      boolean complete = false;
-      try (StagedRecords.Writer writer = new StagedRecords.Writer(part)) {
-        String refusal = null;
-        try {
-          while (rows.hasNext()) {
-            add(writer, rows.next());
-          }
-        } catch (Refused e) {
-          refusal = e.getMessage();
+      Path file = Path.of(Utils.getLocalDir(SparkEnv.get().conf()), "streamjob-staged-" + UUID.randomUUID());
+      TaskContext.get().addTaskCompletionListener((TaskCompletionListener) task -> delete(file));
+      try (StagedRecords.Writer writer = new StagedRecords.Writer(file)) {
+        while (rows.hasNext()) {
+          add(writer, rows.next());
         }
-        complete = true;
-        return Collections.singletonList(new Part(part.toString(), writer.records(), refusal)).iterator();
-      } finally {
-        if (!complete) {
-          Files.deleteIfExists(part);
-        }
+        writer.finish();
+        boolean small = Files.size(file) <= few;
+        byte[] content = small ? Files.readAllBytes(file) : null;
+        return List.of(RowFactory.create(small ? null : file.toString(), content, writer.records(), null)).iterator();
+      } catch (Refused e) {
+        return List.of(RowFactory.create(null, null, 0L, e.getMessage())).iterator();
+      }
+    }
+
+    private static void delete(Path file) {
+      try {
+        Files.deleteIfExists(file);
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
       }
     }
 

@@ -12,14 +12,14 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
-import java.util.List;
 import java.util.zip.CRC32C;
 
 /**
- * Records of a batch that wait to be produced, in one file.
+ * Records that wait to be produced, in one file.
  *
  * <p>A header (magic, version), blocks, and an end: the number of all records. A block is compressed by itself, and has
- * a checksum; so readers and writers hold one block at a time. Parts, which tasks write, are blocks alone.
+ * a checksum; so readers and writers hold one block at a time. Each task writes one such part. Several parts in a row are
+ * a file, too.
  */
 final class StagedRecords {
   static final int NONE = -1;
@@ -59,6 +59,7 @@ final class StagedRecords {
 
     Writer(Path file) throws IOException {
       channel = FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+      writeAll(channel, ByteBuffer.allocate(HEADER).putInt(MAGIC).putInt(VERSION).flip());
     }
 
     long records() {
@@ -105,13 +106,18 @@ final class StagedRecords {
       inBlock = 0;
     }
 
+    /** Ends the part; without it, readers find the file damaged. */
+    void finish() throws IOException {
+      if (inBlock > 0) {
+        flush();
+      }
+      ByteBuffer end = ByteBuffer.allocate(BLOCK_HEADER + Long.BYTES);
+      writeAll(channel, end.putLong(BLOCK_HEADER, records));
+    }
+
     @Override
     public void close() throws IOException {
-      try (channel) {
-        if (inBlock > 0) {
-          flush();
-        }
-      }
+      channel.close();
     }
   }
 
@@ -126,54 +132,54 @@ final class StagedRecords {
     }
   }
 
-  /** Makes a batch of its parts, in their order. */
-  static void join(List<Path> parts, long records, Path file) throws IOException {
-    try (FileChannel target = FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
-      writeAll(target, ByteBuffer.allocate(HEADER).putInt(MAGIC).putInt(VERSION).flip());
-      for (Path part : parts) {
-        try (FileChannel source = FileChannel.open(part)) {
-          long length = source.size();
-          for (long done = 0; done < length; ) {
-            done += source.transferTo(done, length - done, target);
-          }
-        }
-      }
-      ByteBuffer end = ByteBuffer.allocate(BLOCK_HEADER + Long.BYTES);
-      writeAll(target, end.position(BLOCK_HEADER).putLong(records).flip());
+  /** Hands on the records of a file, and returns how many there are. */
+  static long read(Path file, Taker taker) throws IOException {
+    try (DataInputStream in = new DataInputStream(new BufferedInputStream(Files.newInputStream(file), 1 << 16))) {
+      long found = 0;
+      do {
+        found += readPart(in, taker);
+      } while (hasMore(in));
+      return found;
+    } catch (EOFException e) {
+      throw new Unreadable("damaged: it ends too early");
     }
   }
 
-  /** Hands on the records of a batch, and returns how many there are. */
-  static long read(Path file, Taker taker) throws IOException {
-    try (DataInputStream in = new DataInputStream(new BufferedInputStream(Files.newInputStream(file), 1 << 16))) {
-      if (in.readInt() != MAGIC) {
-        throw new Unreadable("no batch of staged records");
-      }
-      int version = in.readInt();
-      if (version != VERSION) {
-        throw new Unreadable("staged records of version " + version + ", and this reads " + VERSION);
-      }
-      long found = 0;
-      while (true) {
-        int length = in.readInt();
-        int compressed = in.readInt();
-        int records = in.readInt();
-        int checksum = in.readInt();
-        if (length == 0) {
-          if (in.readLong() != found) {
-            throw new Unreadable("damaged: records are missing");
-          }
-          return found;
+  private static boolean hasMore(DataInputStream in) throws IOException {
+    in.mark(1);
+    if (in.read() < 0) {
+      return false;
+    }
+    in.reset();
+    return true;
+  }
+
+  private static long readPart(DataInputStream in, Taker taker) throws IOException {
+    if (in.readInt() != MAGIC) {
+      throw new Unreadable("no batch of staged records");
+    }
+    int version = in.readInt();
+    if (version != VERSION) {
+      throw new Unreadable("staged records of version " + version + ", and this reads " + VERSION);
+    }
+    long found = 0;
+    while (true) {
+      int length = in.readInt();
+      int compressed = in.readInt();
+      int records = in.readInt();
+      int checksum = in.readInt();
+      if (length == 0) {
+        if (in.readLong() != found) {
+          throw new Unreadable("damaged: records are missing");
         }
-        byte[] content = in.readNBytes(compressed);
-        if (content.length < compressed || checksum(content, 0, compressed) != checksum) {
-          throw new Unreadable("damaged: the checksum of a block differs");
-        }
-        handOn(ByteBuffer.wrap(Zstd.decompress(content, length)), records, taker);
-        found += records;
+        return found;
       }
-    } catch (EOFException e) {
-      throw new Unreadable("damaged: it ends too early");
+      byte[] content = in.readNBytes(compressed);
+      if (content.length < compressed || checksum(content, 0, compressed) != checksum) {
+        throw new Unreadable("damaged: the checksum of a block differs");
+      }
+      handOn(ByteBuffer.wrap(Zstd.decompress(content, length)), records, taker);
+      found += records;
     }
   }
 
