@@ -164,7 +164,6 @@ def counted(number: int, noun: str) -> str:
 
 def report(lives: list[Life], asked: int, comparison: Comparison, seconds: float) -> None:
     """Say what happened to the job, which was to be killed `asked` times, and what its output is worth."""
-    console.print()
     for number, life in enumerate(lives, start=1):
         end = "killed" if life.killed_at is not None else "finished"
         recovery = f", a new checkpoint {life.recovery:.1f} s after the kill" if life.recovery is not None else ""
@@ -220,15 +219,14 @@ def main() -> int:
         show_cursor()
         say(f"[bold red]failed[/]: {failure}; everything is kept in {STATE}")
         return 1
-    report(lives, options.kills, comparison, time.monotonic() - begin)
-    if not comparison.identical:
-        return 1
-    if options.keep:
-        say(f"look at it: streamjob snapshots list {LOCATION}")
+    console.print()
+    say(f"the output is in {OUTPUT}")
+    if options.keep or not comparison.identical:
+        say(f"look at the snapshots: streamjob snapshots list {LOCATION}")
     else:
         shutil.rmtree(STATE, ignore_errors=True)
-    say(f"the output is in {OUTPUT}")
-    return 0
+    report(lives, options.kills, comparison, time.monotonic() - begin)
+    return 0 if comparison.identical else 1
 
 
 if __name__ == "__main__":

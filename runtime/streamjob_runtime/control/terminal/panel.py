@@ -37,10 +37,15 @@ _STATE_STYLES = {
     JobState.FAILED: "bold red",
     JobState.SUPERSEDED: "bold red",
 }
-_NARROW, _WIDEST = 76, 110
+_NARROW, _ONE_COLUMN, _WIDEST = 76, 110, 220
+"""Widths of panels, in columns: below the first, less is shown; the second is the most for one column of sections."""
+_TWO_COLUMNS = 172
 _TIME, _KIND, _TOOK, _BAR = 8, 10, 7, 12
 _MOST_CHECKPOINTS = 5
+_LONG_CHECKPOINT = 2.0
+"""Seconds after which a running checkpoint has a line."""
 _FRAME_LINES = 4
+_GAP = 4
 _OTHER_LINES = 8
 
 
@@ -59,7 +64,17 @@ class Canvas:
     @property
     def panel_width(self) -> int:
         """Width of the panel in columns, including its frame."""
-        return min(self.width, _WIDEST)
+        return min(self.width, _WIDEST if self.two_columns else _ONE_COLUMN)
+
+    @property
+    def two_columns(self) -> bool:
+        """Whether there is room for the sections side by side."""
+        return self.width >= _TWO_COLUMNS
+
+    @property
+    def column(self) -> Canvas:
+        """The space of a column of sections; its width includes a frame."""
+        return Canvas((self.panel_width - 4 - _GAP) // 2 + 4, self.height) if self.two_columns else self
 
 
 def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> RenderableType:
@@ -78,16 +93,19 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
     most = max(2, canvas.height - _FRAME_LINES - others - len(sources) - len(job.sinks) - 2)
     lines = rows_of_chains(job, most) + 3 if several else len(job.chains) * 2
     used = _FRAME_LINES + lines + len(sources) + len(job.sinks) + others
-    sections = [
-        _header(job, now),
-        _records(job, rates, canvas),
-        *([chain_rows(job, most=most, narrow=canvas.narrow)] if several else []),
-        *([_inputs(job, sources)] if sources else []),
-        _checkpoints(look, now, canvas, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))),
-        *([_outputs(job, canvas)] if job.sinks else []),
+    column = canvas.column
+    work = [
+        _records(job, rates, column),
+        *([chain_rows(job, most=most, narrow=column.narrow)] if several else []),
     ]
+    results = [
+        *([_inputs(job, sources)] if sources else []),
+        _checkpoints(look, now, column, max(1, min(_MOST_CHECKPOINTS, canvas.height - used))),
+        *([_outputs(job, column)] if job.sinks else []),
+    ]
+    sections = [_side_by_side(work, results)] if canvas.two_columns else [*work, *results]
     return Panel(
-        Group(*_spaced(sections)),
+        Group(*_spaced([_header(job, now), *sections])),
         title=Text.assemble((job.name, "bold"), " ", ("●", style), " ", (job.state.value, style)),
         title_align="left",
         border_style=style if job.state.terminal else "bright_black",
@@ -95,6 +113,14 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
         padding=(0, 1),
         width=canvas.panel_width,
     )
+
+
+def _side_by_side(left: Sequence[RenderableType], right: Sequence[RenderableType]) -> Table:
+    table = Table.grid(padding=(0, _GAP, 0, 0), expand=True, pad_edge=False)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    table.add_row(Group(*_spaced(left)), Group(*_spaced(right)))
+    return table
 
 
 def _spaced(sections: Sequence[RenderableType]) -> Iterator[RenderableType]:
@@ -204,6 +230,8 @@ def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> Renderabl
         heading.append("  ·  ", style="dim").append(f"last {formatting.ago(now - last.completed)}")
         if not canvas.narrow:
             heading.append(f", {_alignment(last)}" if several else f", {formatting.size(last.state_size)} in all")
+        if canvas.panel_width >= _ONE_COLUMN:
+            heading.append(f", took {formatting.duration(last.duration_ms / 1000)}")
     history = look.checkpoints.history
     if (
         not canvas.narrow
@@ -211,7 +239,8 @@ def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> Renderabl
         and len(sizes := [float(e.checkpointed_size) for e in reversed(history) if _done(e)]) > 1
     ):
         heading.append("  ·  written ", style="dim").append(formatting.sparkline(sizes), style="magenta")
-    if not history:
+    shown = [entry for entry in history if _matters(entry, look.job, now)][:rows]
+    if not shown:
         return heading
     table = Table.grid(padding=(0, 2))
     widths = (len(f"#{history[0].id}"), _TIME, _KIND, _TOOK if canvas.narrow else _TOOK + 1 + _BAR)
@@ -220,9 +249,16 @@ def _checkpoints(look: Look, now: float, canvas: Canvas, rows: int) -> Renderabl
     table.add_column(no_wrap=True)
     room = canvas.panel_width - 4 - sum(width + 2 for width in widths)
     longest = max((entry.end_to_end_duration for entry in history), default=0)
-    for entry in history[:rows]:
+    for entry in shown:
         table.add_row(*_checkpoint_row(entry, look, now, longest, canvas, room))
     return Group(heading, table)
+
+
+def _matters(entry: CheckpointDetail, job: JobView, now: float) -> bool:
+    """Return whether a checkpoint has a line of its own: all that went well and soon is in the heading."""
+    if entry.class_name == "in_progress":
+        return now - entry.trigger_timestamp / 1000 >= _LONG_CHECKPOINT
+    return entry.class_name == "failed" or job.kind_of(entry) is not SnapshotKind.CHECKPOINT
 
 
 def _checkpoint_row(

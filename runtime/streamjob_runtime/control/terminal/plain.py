@@ -1,4 +1,4 @@
-"""The view without a terminal: a line for each event, and one every few seconds."""
+"""The view without a terminal: a line for each event but routine checkpoints, and one every few seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamjob.client import formatting
 from streamjob.client.inputs import holding_back, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
-from streamjob_runtime.control.terminal.events import Look, events
+from streamjob_runtime.control.terminal.events import Look, Weight, events
 
 _PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
 
@@ -39,7 +39,9 @@ class PlainView:
         now = self._clock()
         with self._lock:
             for event in events(self._last, look):
-                self._write(event.text, now)
+                # The line of progress has the last checkpoint.
+                if event.kind != "checkpoint" or event.weight is not Weight.ROUTINE:
+                    self._write(event.text, now)
             self._last = look
             if job.state in _PROGRESS and now - self._progress_at >= self._every:
                 self._progress_at = now
