@@ -21,8 +21,8 @@ export function layout(boxes, links, { down = false, gap = 18, between = 20 } = 
   const across = down ? "width" : "height";
   const ranks = ranked(boxes, links);
   const nodes = new Map(boxes.map((box) => [box.id, { id: box.id, rank: ranks.get(box.id), along: box[along], across: box[across], before: [], after: [], at: 0 }]));
-  const chains = new Map();
-  for (const link of links) chains.set(link.id, threaded(link, nodes, along, across));
+  const threads = new Map();
+  for (const link of links) threads.set(link.id, threaded(link, nodes, along, across));
   const layers = ordered(layersOf(nodes));
   straighten(layers, between);
 
@@ -39,10 +39,10 @@ export function layout(boxes, links, { down = false, gap = 18, between = 20 } = 
     for (const node of layer) Object.assign(node, { start: place, end: place + depth });
     place += depth + gap;
   }
-  const point = (alongAt, acrossAt) => (down ? { x: acrossAt, y: alongAt + 4 } : { x: alongAt + 4, y: acrossAt });
-  const centres = new Map(boxes.map(({ id }) => [id, point(nodes.get(id).place, nodes.get(id).at)]));
-  const lines = new Map(links.map((link) => [link.id, lined(chains.get(link.id), point)]));
-  const size = point(place - gap + 4, breadth + 4);
+  const xy = (alongAt, acrossAt) => (down ? { x: acrossAt, y: alongAt + 4 } : { x: alongAt + 4, y: acrossAt });
+  const centres = new Map(boxes.map(({ id }) => [id, xy(nodes.get(id).place, nodes.get(id).at)]));
+  const lines = new Map(links.map((link) => [link.id, lined(threads.get(link.id), xy)]));
+  const size = xy(place - gap + 4, breadth + 4);
   return { nodes: centres, edges: lines, width: size.x, height: size.y };
 }
 
@@ -74,25 +74,25 @@ function ranked(boxes, links) {
   return ranks;
 }
 
-/** A link as a chain of neighbours through all layers between its ends, one of which holds its label. */
+/** A link as a thread of neighbours through all layers between its ends, one of which holds its label. */
 function threaded(link, nodes, along, across) {
   const ends = [nodes.get(link.from), nodes.get(link.to)];
   const turned = ends[0].rank > ends[1].rank;
   const [first, last] = turned ? [ends[1], ends[0]] : ends;
-  const chain = [first];
+  const thread = [first];
   const labelled = turned ? first.rank + 1 : last.rank - 1;
   for (let rank = first.rank + 1; rank < last.rank; rank += 1) {
     const label = link.label && rank === labelled ? link.label : null;
     const node = { id: `${link.id} ${rank}`, rank, along: label?.[along] ?? 0, across: label?.[across] ?? 2, before: [], after: [], at: 0, thread: true, label: Boolean(label) };
     nodes.set(node.id, node);
-    chain.push(node);
+    thread.push(node);
   }
-  chain.push(last);
-  for (let i = 1; i < chain.length; i += 1) {
-    chain[i - 1].after.push(chain[i]);
-    chain[i].before.push(chain[i - 1]);
+  thread.push(last);
+  for (let i = 1; i < thread.length; i += 1) {
+    thread[i - 1].after.push(thread[i]);
+    thread[i].before.push(thread[i - 1]);
   }
-  return turned ? chain.reverse() : chain;
+  return turned ? thread.reverse() : thread;
 }
 
 function layersOf(nodes) {
@@ -183,18 +183,18 @@ function spread(layer, wanted, between) {
 }
 
 /** The points of a line, from edge to edge of its boxes and level across each layer in between; and its label's centre. */
-function lined(chain, point) {
-  const label = chain.find((node) => node.label);
+function lined(thread, xy) {
+  const label = thread.find((node) => node.label);
   const points = [];
-  const turned = chain[0].rank > chain.at(-1).rank;
+  const turned = thread[0].rank > thread.at(-1).rank;
   const [enter, leave] = turned ? ["end", "start"] : ["start", "end"];
-  chain.forEach((node, i) => {
+  thread.forEach((node, i) => {
     if (node.thread && node.start === node.end) return; // an empty layer: the line runs through without a bend
-    if (i) points.push(point(edgeOf(node, enter), node.at));
-    if (i < chain.length - 1) points.push(point(edgeOf(node, leave), node.at));
+    if (i) points.push(xy(edgeOf(node, enter), node.at));
+    if (i < thread.length - 1) points.push(xy(edgeOf(node, leave), node.at));
   });
   const middle = points[Math.floor(points.length / 2)];
-  return { points, ...(label ? point(label.place, label.at) : middle) };
+  return { points, ...(label ? xy(label.place, label.at) : middle) };
 }
 
 /** Where a line enters or leaves: at the node itself, which may be slimmer than its layer. */

@@ -226,7 +226,7 @@ def last_checkpoint(entry: Json) -> Json:
     triggered = entry["trigger_timestamp"] / 1000
     return {
         "id": entry["id"],
-        "kind": "SAVEPOINT" if entry["is_savepoint"] else "CHECKPOINT",
+        "kind": "savepoint" if entry["is_savepoint"] else "checkpoint",
         "triggered": triggered,
         "completed": triggered + entry["end_to_end_duration"] / 1000,
         "durationMs": entry["end_to_end_duration"],
@@ -295,7 +295,7 @@ def orders(**changes: Any) -> Json:
             sink("alerts", format="kafka", target="alerts", delivery="at-least-once", lastPublished=None),
         ],
         "lastCheckpoint": last_checkpoint(checkpoint(806, names)),
-        "restoredFrom": {"id": 640, "kind": "SAVEPOINT", "path": f"{_ROOT}/savepoints/640-2f/manifest.json"},
+        "restoredFrom": {"id": 640, "kind": "savepoint", "path": f"{_ROOT}/savepoints/640-2f/manifest.json"},
         "rewriting": None,
         "failure": None,
     } | changes
@@ -467,7 +467,6 @@ def behind() -> Json:
         channel("joined", "minutes", fill=0.97, records=812_345, bytes=65_000_000, lagMs=222_000, workSeconds=241),
         channel("joined", "fraud_score", fill=0.02),
     ]
-    job["recordsDroppedLate"] = {}
     verdict = diagnosis(
         "attention",
         "Behind by 4m 00s: chain minutes is the bottleneck (busy 98 %), its sink report takes 71 % of each batch",

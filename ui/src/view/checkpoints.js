@@ -138,7 +138,7 @@ const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replac
 function Retained({ history, last, job, now }) {
   const kept = history.filter((each) => each.status === "COMPLETED" && each.external_path && !each.discarded);
   if (last?.path && !kept.some((each) => each.id === last.id)) {
-    kept.unshift({ id: last.id, is_savepoint: last.kind === "SAVEPOINT", trigger_timestamp: last.triggered * 1000, state_size: last.stateSize, external_path: last.path });
+    kept.unshift({ id: last.id, is_savepoint: last.kind === "savepoint", trigger_timestamp: last.triggered * 1000, state_size: last.stateSize, external_path: last.path });
   }
   if (!kept.length) return null;
   return html`<details class="retained"><summary>${plural(kept.length, "retained snapshot")} and how to restore ${kept.length === 1 ? "it" : "them"}</summary>

@@ -69,7 +69,7 @@ function Times({ times }) {
     <table class="times"><tbody>
       ${all.flatMap((each) => [
         html`<tr key=${each.name}><th scope="row"><i class=${each.name}></i>${each.label}</th><td class="number">${duration(each.seconds)}</td><td class="number">${percent(each.seconds / whole)}</td></tr>`,
-        ...(each.name === "execution" ? sinks.map((sink) => html`<tr key=${sink.label} class="inner"><th scope="row">of it, ${sink.label}</th><td class="number">${duration(sink.seconds)}</td><td class="number">${percent(sink.seconds / whole)}</td></tr>`) : []),
+        ...(each.name === "execution" ? sinks.map((part) => html`<tr key=${part.label} class="inner"><th scope="row">of it, ${part.label}</th><td class="number">${duration(part.seconds)}</td><td class="number">${percent(part.seconds / whole)}</td></tr>`) : []),
       ])}
       ${times.stateCommit !== null && times.stateCommit !== undefined && html`<tr class="inner"><th scope="row">tasks’ time to commit state</th><td class="number">${duration(times.stateCommit)}</td><td></td></tr>`}
     </tbody></table>`;

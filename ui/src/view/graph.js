@@ -13,7 +13,7 @@ export function GraphPanel({ doc, now, chosen, choose }) {
   const [whole, setWhole] = useState(false);
   const [fits, setFits] = useState(true);
   useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width));
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);

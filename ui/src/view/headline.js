@@ -75,7 +75,7 @@ function Facts({ job, now }) {
     <div><dt>Restarts</dt><dd>${job.restarts}</dd></div>
     <div><dt>Attempt</dt><dd>${job.attempt}</dd></div>
     <div><dt>Epoch</dt><dd>${job.epoch ?? "not claimed yet"}</dd></div>
-    <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind.toLowerCase()} ${restored.id}` : "nothing"}</dd></div>
+    <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind} ${restored.id}` : "nothing"}</dd></div>
     ${job.rewriting && html`<div><dt>Rewriting state</dt><dd>${plural(job.rewriting.partitions, "partition")} to ${job.rewriting.maxParallelism}</dd></div>`}
     ${job.location && html`<div class="wide"><dt>Location</dt><dd class="one"><code title=${job.location}>${job.location}</code><${Copy} text=${job.location} what="the location" /></dd></div>`}
   </dl>`;

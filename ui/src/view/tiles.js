@@ -71,7 +71,7 @@ function Age({ doc, of, now }) {
     ? [plan, `took ${ms(last.durationMs)}`, `${size(last.stateSize)} of state`].filter(Boolean).join(" · ")
     : [over ? "none was completed" : "none completed yet", plan].filter(Boolean).join(" · ");
   const lines = every ? [{ at: 2 * every, tone: "warm" }, { at: 4 * every, tone: "hot" }] : [];
-  return html`<${Tile} name=${last?.kind === "SAVEPOINT" ? "Last savepoint" : "Last checkpoint"} value=${seconds === null ? "none" : age(seconds)} unit=${seconds === null ? "" : "ago"} tone=${tone} word=${words[tone] ?? ""} under=${under}>
+  return html`<${Tile} name=${last?.kind === "savepoint" ? "Last savepoint" : "Last checkpoint"} value=${seconds === null ? "none" : age(seconds)} unit=${seconds === null ? "" : "ago"} tone=${tone} word=${words[tone] ?? ""} under=${under}>
     <${Sparkline} label="Age of the last checkpoint" now=${now} points=${of("checkpointAgeSeconds")} show=${duration} lines=${lines} most=${every ? 2.2 * every : null} />
   <//>`;
 }
