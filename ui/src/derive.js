@@ -6,10 +6,13 @@ import { seconds } from "./format.js";
 export function serverNow(picture, nowMs = Date.now()) {
   const { doc, receivedAt, link } = picture;
   if (!doc) return nowMs / 1000;
-  const at = Math.max(doc.job.startTime + doc.job.uptime, doc.point?.at ?? 0);
+  const at = clockOf(doc);
   // While the driver is away nothing is known of what it does: its clock stands, only the page's notice counts.
   return link === "over" ? at : at + Math.max(0, nowMs - receivedAt) / 1000;
 }
+
+/** The moment of a document, in seconds since 1970 by the driver's clock. */
+export const clockOf = (doc) => Math.max(doc.job.startTime + doc.job.uptime, doc.point?.at ?? 0);
 
 /** Seconds between periodic checkpoints, or null. */
 export const interval = (doc) => seconds(doc?.checkpointing?.interval ?? null);
@@ -22,12 +25,12 @@ export function checkpointAge(doc, now) {
 
 /** `calm`, `warm` or `hot`: how alarming the age of a checkpoint is. */
 export function ageTone(age, every, state) {
-  if (age === null || !every || !["RUNNING", "FINISHING"].includes(state)) return "calm";
+  if (age == null || !every || !["RUNNING", "FINISHING"].includes(state)) return "calm";
   return age > 4 * every ? "hot" : age > 2 * every ? "warm" : "calm";
 }
 
 /** How full of work something is. A chain that always finds input is always busy: that alone is no trouble. */
-export const busyTone = (share) => (share === null || share === undefined ? "unknown" : share >= 0.8 ? "full" : share >= 0.5 ? "half" : "calm");
+export const busyTone = (share) => (share == null ? "unknown" : share >= 0.8 ? "full" : share >= 0.5 ? "half" : "calm");
 
 /** The chains that the picture points at, with a severity each: that of the first reason, and those of critical ones. */
 export function troubled(doc) {
@@ -49,7 +52,7 @@ export function quantile(values, share) {
 }
 
 /** The inputs of a chain that are sources. */
-export const sourcesOf = (chain) => chain.inputs.filter((input) => input.chain === null);
+export const sourcesOf = (chain) => chain.inputs.filter((input) => input.chain == null);
 
 /** Lag of the whole job: rows of all sources, seconds of the worst. */
 export function jobLag(doc) {
@@ -59,7 +62,7 @@ export function jobLag(doc) {
 /** Seconds of event time that the slowest source is behind the clock; null if that says nothing. */
 export function eventLag(doc) {
   const lags = doc.job.chains.flatMap(sourcesOf).filter((input) => !input.ended).map((input) => input.lagMs ?? null);
-  const known = lags.filter((each) => each !== null && each < 86400000);
+  const known = lags.filter((each) => each != null && each < 86400000);
   return known.length ? Math.max(...known) / 1000 : null;
 }
 

@@ -27,7 +27,7 @@ function running(job, parts) {
   const edges = [];
   const sinks = new Map(job.sinks.map((sink) => [sink.uid, sink]));
   for (const chain of job.chains) {
-    const sources = chain.inputs.filter((input) => input.chain === null);
+    const sources = chain.inputs.filter((input) => input.chain == null);
     const ends = chain.operators.filter((uid) => sinks.has(uid));
     const outside = new Set([...sources.map((input) => input.uid), ...ends]);
     nodes.push(chainNode(chain, chain.operators.filter((uid) => !outside.has(uid)), parts));

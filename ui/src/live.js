@@ -1,7 +1,7 @@
 // Follows the job: a session, the past, then the stream; and keeps the last picture while the driver is away.
 
 import { Away, Refused } from "./api.js";
-import { TERMINAL } from "./derive.js";
+import { TERMINAL, clockOf } from "./derive.js";
 import { merge } from "./patch.js";
 import { remember, remembered, takeCode } from "./session.js";
 import { eventsOf } from "./sse.js";
@@ -20,7 +20,7 @@ const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
  * @property {number | null} awaySince ms since 1970
  * @property {boolean} write whether the session may change the job
  * @property {any} doc the driver's last document
- * @property {number} receivedAt ms since 1970, when the job in it arrived
+ * @property {number} receivedAt ms since 1970, when the time in it arrived
  * @property {any[]} points figures of the last hour, oldest first
  * @property {any[] | null} events newest first; null if this driver does not offer them
  * @property {boolean} hasHistory whether this driver offers figures of the past
@@ -60,17 +60,17 @@ export class Live {
   async open() {
     const code = takeCode();
     const old = remembered();
-    if (code === null && old === null) return this.#signedOut("");
+    if (code == null && old == null) return this.#signedOut("");
     try {
-      if (code !== null) {
+      if (code != null) {
         const session = await this.api.send("POST", "v1/sessions", { code });
         return this.#enter(session);
       }
       return await this.signIn(old.token);
     } catch (error) {
       if (error instanceof Away) return this.#retryOpening(code, old);
-      if (old !== null && code !== null) return this.signIn(old.token);
-      return this.#signedOut(code === null ? "Your session has ended." : "This link was used before, or is older than a minute.");
+      if (old != null && code != null) return this.signIn(old.token);
+      return this.#signedOut(code == null ? "Your session has ended." : "This link was used before, or is older than a minute.");
     }
   }
 
@@ -90,7 +90,7 @@ export class Live {
   #retryOpening(code, old) {
     this.#away("The driver does not answer.");
     setTimeout(() => {
-      if (code !== null) location.hash = `code=${code}`;
+      if (code != null) location.hash = `code=${code}`;
       this.open();
     }, old ? WAITS_MS[0] : WAITS_MS[1]);
   }
@@ -141,6 +141,14 @@ export class Live {
     }
   }
 
+  /** Another process answers: its events, figures and checkpoints have nothing to do with those of the last one. */
+  async #begin() {
+    this.lastEvent = "";
+    this.picture.points = [];
+    this.picture.details = new Map();
+    await this.#past();
+  }
+
   /** Show what the driver sends, or else ask for it; return whether a stream has ended. */
   async #news(run, arrived) {
     try {
@@ -160,9 +168,9 @@ export class Live {
       this.#optional(`v1/history${since ? `?since=${since}` : ""}`),
       this.#optional("v1/events"),
     ]);
-    picture.hasHistory = history !== null;
+    picture.hasHistory = history != null;
     for (const point of history?.points ?? []) this.#point(point);
-    picture.events = events === null ? null : [];
+    picture.events = events == null ? null : [];
     for (const event of [...(events?.events ?? [])].reverse()) this.#event(event);
   }
 
@@ -196,8 +204,10 @@ export class Live {
           this.changed();
           return true; // another driver may follow at the same address
         } else if (event === "job") {
-          this.#document(JSON.parse(data));
-        } else if (event === "patch" && this.picture.doc !== null) {
+          const document = JSON.parse(data);
+          if (this.picture.doc && document.job.startTime !== this.picture.doc.job.startTime) await this.#begin();
+          this.#document(document);
+        } else if (event === "patch" && this.picture.doc != null) {
           this.#document(merge(this.picture.doc, JSON.parse(data)));
         }
       }
@@ -229,7 +239,8 @@ export class Live {
 
   #document(doc, link = "live") {
     const { picture } = this;
-    Object.assign(picture, { doc, link, problem: "", awaySince: null, receivedAt: Date.now() });
+    if (picture.doc == null || clockOf(picture.doc) !== clockOf(doc)) picture.receivedAt = Date.now();
+    Object.assign(picture, { doc, link, problem: "", awaySince: null });
     if (doc.point) this.#point(doc.point);
     this.#fetchDetails();
     this.changed();
@@ -247,7 +258,7 @@ export class Live {
 
   #event(event) {
     const { events } = this.picture;
-    if (events === null || events.some((each) => each.id === event.id && each.at === event.at)) return;
+    if (events == null || events.some((each) => each.id === event.id && each.at === event.at)) return;
     events.unshift(event);
     if (events.length > KEPT_EVENTS) events.length = KEPT_EVENTS;
     this.changed();
@@ -284,7 +295,7 @@ export class Live {
         const view = await this.api.get(`v1/triggers/${encodeURIComponent(triggerId)}`);
         if (view.state === "COMPLETED") {
           const number = view.checkpoint ?? null;
-          const done = number === null ? `${name} done` : view.kind === "stop" ? `Stopped with snapshot ${number}` : `${name} ${number} done`;
+          const done = number == null ? `${name} done` : view.kind === "stop" ? `Stopped with snapshot ${number}` : `${name} ${number} done`;
           return say(view.result ? `${done}: ${view.result}` : done);
         }
         if (view.state === "FAILED") return say(`${name} failed: ${view.failure ?? "no reason given"}`, true);
@@ -302,10 +313,10 @@ const pause = (delay) => new Promise((resolve) => setTimeout(resolve, delay));
 
 /** The figures of a moment, from the job itself. */
 function pointOf(job) {
-  const sources = job.chains.flatMap((chain) => chain.inputs.filter((input) => input.chain === null));
-  const records = sources.map((input) => input.lagRecords).filter((each) => each !== null);
-  const seconds = sources.map((input) => input.lagSeconds ?? null).filter((each) => each !== null);
-  const batches = job.chains.map((chain) => chain.lastBatchMs).filter((each) => each !== null);
+  const sources = job.chains.flatMap((chain) => chain.inputs.filter((input) => input.chain == null));
+  const records = sources.map((input) => input.lagRecords).filter((each) => each != null);
+  const seconds = sources.map((input) => input.lagSeconds ?? null).filter((each) => each != null);
+  const batches = job.chains.map((chain) => chain.lastBatchMs).filter((each) => each != null);
   const at = job.startTime + job.uptime;
   const chains = job.chains.map((chain) => [
     chain.uid,

@@ -9,12 +9,12 @@ export function merge(target, patch) {
   const merged = isObject(target) ? { ...target } : {};
   for (const [name, value] of Object.entries(patch)) {
     if (name === "__proto__") continue;
-    if (value === null) delete merged[name];
+    if (value == null) delete merged[name];
     else merged[name] = merge(merged[name], value);
   }
   return merged;
 }
 
 function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return value != null && typeof value === "object" && !Array.isArray(value);
 }

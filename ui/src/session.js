@@ -9,7 +9,7 @@ const KEY = `streamjob ${new URL(".", location.href).pathname}`;
 /** Return the one-time code of the address, and remove it from the address and the history. */
 export function takeCode() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (code !== null) history.replaceState(null, "", location.pathname + location.search);
+  if (code != null) history.replaceState(null, "", location.pathname + location.search);
   return code || null;
 }
 

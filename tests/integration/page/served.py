@@ -134,6 +134,13 @@ class PageServer:
         return JSONResponse(answers[path]) if path in answers else _problem(404, "Not Found")
 
 
+def without_null(value: Any) -> Any:
+    """Return a document as the stream sends it: in merge patches null removes a field, so that no field is null."""
+    if isinstance(value, dict):
+        return {name: without_null(each) for name, each in value.items() if each is not None}
+    return [without_null(each) for each in value] if isinstance(value, list) else value
+
+
 def _problem(status: int, title: str) -> Response:
     return JSONResponse({"title": title, "status": status, "detail": "", "fix": ""}, status)
 
@@ -146,7 +153,7 @@ async def _events(driver: Driver) -> AsyncIterator[str]:
         document = driver.document()
         entries = [{**each, "tasks": {}} for each in document["checkpoints"]["history"]]
         document["checkpoints"] = document["checkpoints"] | {"history": entries}
-        yield f"event: job\ndata: {json.dumps(document)}\n\n"
+        yield f"event: job\ndata: {json.dumps(without_null(document))}\n\n"
         while (text := await queue.get()) is not None:
             yield text
     finally:

@@ -30,7 +30,7 @@ def test_news_appear_without_a_reload(browser: Any, pages: PageServer) -> None:
         job.send("patch", {"diagnosis": {"severity": "attention", "sentence": sentence}, "job": {"failure": None}})
         job.send("log", event(991, 0, "checkpoint", "checkpoint 807 failed: 503", "bad"), 991)
 
-        seen.page.get_by_text(sentence).wait_for()
+        seen.page.locator(".verdict .sentence").get_by_text(sentence).wait_for()
         seen.page.get_by_text("checkpoint 807 failed: 503").wait_for()
         assert seen.text(".headline h1").startswith("orders")
         assert seen.problems == []
@@ -69,6 +69,20 @@ def test_the_last_picture_stays_while_the_driver_is_away_and_news_follow_when_it
         seen.page.get_by_text("restart 2: the driver was replaced").wait_for()
         seen.page.locator(".notice").wait_for(state="detached")
         assert seen.text(".link").startswith("Live")
+        assert seen.problems == []
+
+
+def test_the_figures_of_another_process_replace_those_of_the_last(browser: Any, pages: PageServer) -> None:
+    job = driver(pages, "next")
+    with tab(browser) as seen:
+        seen.open(pages.url("next"))
+        began = job.state["job"]["startTime"] + 60
+        job.state["job"] |= {"startTime": began, "attempt": 4}
+        job.state["events"] = [event(1, 1, "state", "orders is CREATED", "notable")]
+        job.send("job", job.document())
+
+        seen.page.get_by_text("orders is CREATED").wait_for()
+        assert seen.page.locator(".event").count() == 1
         assert seen.problems == []
 
 

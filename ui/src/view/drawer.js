@@ -23,7 +23,7 @@ export function Drawer({ chain, picture, now, close }) {
       <div><dt>Busy</dt><dd>${chain.finished ? "finished" : percent(busyOf(doc, chain))}</dd></div>
       <div class=${waits(chain) ? "waiting" : ""}><dt>Waits for readers</dt><dd>${percent(chain.backpressured)}, ${duration(chain.backpressuredSeconds)} in all</dd></div>
       <div><dt>Rows in</dt><dd>${rate(chain.recordsInPerSecond)}/s, ${compact(chain.recordsIn)} so far</dd></div>
-      <div><dt>Rows out</dt><dd>${chain.recordsOut === null ? "the sink does not say" : `${rate(chain.recordsOutPerSecond)}/s, ${compact(chain.recordsOut)} so far`}</dd></div>
+      <div><dt>Rows out</dt><dd>${chain.recordsOut == null ? "the sink does not say" : `${rate(chain.recordsOutPerSecond)}/s, ${compact(chain.recordsOut)} so far`}</dd></div>
       <div><dt>Batch</dt><dd>${chain.batch < 0 ? "none yet" : `${count(chain.batch)}, took ${ms(chain.lastBatchMs)}`}</dd></div>
       <div><dt>Watermark (UTC)</dt><dd>${eventTime(chain.watermarkMs)}</dd></div>
     </dl>
@@ -71,7 +71,7 @@ function Times({ times }) {
         html`<tr key=${each.name}><th scope="row"><i class=${each.name}></i>${each.label}</th><td class="number">${duration(each.seconds)}</td><td class="number">${percent(each.seconds / whole)}</td></tr>`,
         ...(each.name === "execution" ? sinks.map((part) => html`<tr key=${part.label} class="inner"><th scope="row">of it, ${part.label}</th><td class="number">${duration(part.seconds)}</td><td class="number">${percent(part.seconds / whole)}</td></tr>`) : []),
       ])}
-      ${times.stateCommit !== null && times.stateCommit !== undefined && html`<tr class="inner"><th scope="row">tasks’ time to commit state</th><td class="number">${duration(times.stateCommit)}</td><td></td></tr>`}
+      ${times.stateCommit != null && html`<tr class="inner"><th scope="row">tasks’ time to commit state</th><td class="number">${duration(times.stateCommit)}</td><td></td></tr>`}
     </tbody></table>`;
 }
 
@@ -106,7 +106,7 @@ function Partitions({ chain }) {
     const behind = [...input.partitions].sort((a, b) => (b.lag ?? 0) - (a.lag ?? 0));
     return html`<details key=${input.uid}><summary>Partitions of ${input.uid} (${count(behind.length)}), most lag first</summary><div class="scroll" tabindex="0" role="region" aria-label=${`Partitions of ${input.uid}`}><table>
       <thead><tr><th scope="col">Topic</th><th scope="col" class="number">Partition</th><th scope="col" class="number">Position</th><th scope="col" class="number">Lag</th></tr></thead>
-      <tbody>${behind.slice(0, 200).map((each) => html`<tr key=${`${each.topic} ${each.partition}`}><td>${each.topic}</td><td class="number">${each.partition}</td><td class="number">${count(each.position)}</td><td class="number">${each.lag === null ? ABSENT : count(each.lag)}</td></tr>`)}</tbody>
+      <tbody>${behind.slice(0, 200).map((each) => html`<tr key=${`${each.topic} ${each.partition}`}><td>${each.topic}</td><td class="number">${each.partition}</td><td class="number">${count(each.position)}</td><td class="number">${each.lag == null ? ABSENT : count(each.lag)}</td></tr>`)}</tbody>
     </table></div></details>`;
   });
 }

@@ -8,7 +8,7 @@ const PAGE = 40;
 export function Events({ picture, now }) {
   const { events } = picture;
   const [most, setMost] = useState(PAGE);
-  if (events === null) return html`<section class="panel" aria-label="What happened"><h2>What happened</h2><p class="empty">This driver does not offer its history.</p></section>`;
+  if (events == null) return html`<section class="panel" aria-label="What happened"><h2>What happened</h2><p class="empty">This driver does not offer its history.</p></section>`;
   const runs = folded(events);
   return html`<section class="panel happened" aria-label="What happened">
     <h2>What happened</h2>
@@ -48,7 +48,7 @@ function Run({ run, now }) {
 const iso = (event) => new Date(event.at * 1000).toISOString();
 
 function Event({ event, now }) {
-  const details = Object.entries(event.details ?? {}).filter(([, value]) => value !== null && value !== "");
+  const details = Object.entries(event.details ?? {}).filter(([, value]) => value != null && value !== "");
   const text = details.map(([name, value]) => (String(value).includes("\n") ? `${name}:\n${value}` : `${name}: ${value}`)).join("\n");
   const head = html`<span class="sentence">${event.sentence}</span>`;
   return html`<li class=${`event ${event.weight ?? "notable"}`}>

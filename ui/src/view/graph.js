@@ -21,7 +21,7 @@ export function GraphPanel({ doc, now, chosen, choose }) {
   const wanted = chosen ?? trouble;
   useEffect(() => {
     // What is wrong must be in sight, however large the graph.
-    if (wanted !== null && !fits && !whole) show(frame.current, wanted);
+    if (wanted != null && !fits && !whole) show(frame.current, wanted);
   }, [wanted, fits, whole, width > 0]);
   return html`<section class="panel" aria-label="Graph">
     <div class="bar"><div class="start"><h2>Graph</h2>${!fits && html`<button type="button" class="plain" aria-pressed=${whole ? "true" : "false"} onClick=${() => setWhole(!whole)}>${whole ? "Readable size" : "Show all of it"}</button>`}</div><${Legend} /></div>
@@ -93,10 +93,10 @@ function Channel({ edge, at, direction }) {
   const path = html`<path class=${`edge ${tone} ${channel?.feedback ? "feedback" : ""}`} d=${line(at.points, direction)} marker-end="url(#arrow)" />`;
   if (!channel) return path;
   const full = Math.min(1, channel.fill);
-  const lag = channel.lagMs !== null && channel.lagMs > 0 ? `${duration(channel.lagMs / 1000)} behind` : plural(channel.records, "row").replace(/^[\d,]+/, compact(channel.records));
+  const lag = channel.lagMs != null && channel.lagMs > 0 ? `${duration(channel.lagMs / 1000)} behind` : plural(channel.records, "row").replace(/^[\d,]+/, compact(channel.records));
   const title = `${channel.from} → ${channel.to}: ${percent(channel.fill)} full, ${plural(channel.records, "row")} and ${size(channel.bytes)} in flight` +
-    (channel.lagMs !== null ? `, the reader is ${duration(channel.lagMs / 1000)} behind in event time` : "") +
-    (channel.workSeconds !== null && channel.workSeconds !== undefined ? `, ${duration(channel.workSeconds)} of work for the reader` : "") +
+    (channel.lagMs != null ? `, the reader is ${duration(channel.lagMs / 1000)} behind in event time` : "") +
+    (channel.workSeconds != null ? `, ${duration(channel.workSeconds)} of work for the reader` : "") +
     (channel.feedback ? ", closes a loop" : "");
   return html`<g class="channel"><title>${title}</title>${path}
     <g transform=${`translate(${(at.x - 46).toFixed(1)},${(at.y - 16).toFixed(1)})`}>
@@ -117,7 +117,7 @@ function words(doc, chain, trouble) {
   const busy = busyOf(doc, chain);
   return [
     `Chain ${chain.uid}`,
-    chain.finished ? "finished" : busy === null ? "" : `busy ${percent(busy)}`,
+    chain.finished ? "finished" : busy == null ? "" : `busy ${percent(busy)}`,
     trouble ? "in trouble" : "",
     waits(chain) ? `waits for its readers ${percent(chain.backpressured)}` : "",
     `${rate(chain.recordsInPerSecond)} rows per second in`,
@@ -143,11 +143,11 @@ function Chain({ node, doc, trouble, chosen, choose }) {
     <title>${chain.uid}</title>
     <rect class="box" width=${width} height=${height} rx="6" />
     <text class="name" x="12" y="22">${clip(chain.uid, 20)}</text>
-    <text class="busy" x=${width - 12} y="22" text-anchor="end">${chain.finished ? "✓" : busy === null ? "" : percent(busy)}</text>
+    <text class="busy" x=${width - 12} y="22" text-anchor="end">${chain.finished ? "✓" : busy == null ? "" : percent(busy)}</text>
     <rect class="trough" x="12" y="31" width=${width - 24} height="8" rx="2" />
     ${share > 0 && !chain.finished && html`<rect class=${`gauge ${tone}`} x="12" y="31" width=${(width - 24) * share} height="8" rx="2" />`}
     ${!chain.finished && html`<${Pattern} tone=${tone} x=${12} y=${31} width=${(width - 24) * share} height=${8} />`}
-    <text class="figures" x="12" y="55">${`${rate(chain.recordsInPerSecond)} → ${chain.recordsOut === null ? "?" : rate(chain.recordsOutPerSecond)} rows/s`}</text>
+    <text class="figures" x="12" y="55">${`${rate(chain.recordsInPerSecond)} → ${chain.recordsOut == null ? "?" : rate(chain.recordsOutPerSecond)} rows/s`}</text>
     <text class=${waits(chain) ? "small waiting" : "small muted"} x="12" y="71">${clip(state, 34)}</text>
     ${node.operators.length > 0 && html`<line class="rule" x1="12" x2=${width - 12} y1="80.5" y2="80.5" />`}
     ${node.operators.map((uid, i) => {
@@ -177,10 +177,10 @@ function sourceLines(input) {
   if (!input) return [["not read yet"]];
   if (input.ended) return [["input has ended"]];
   const unread = [
-    input.lagSeconds !== null && input.lagSeconds !== undefined ? age(input.lagSeconds) : "",
-    input.lagRecords !== null && input.lagRecords !== undefined ? `${compact(input.lagRecords)} rows` : "",
+    input.lagSeconds != null ? age(input.lagSeconds) : "",
+    input.lagRecords != null ? `${compact(input.lagRecords)} rows` : "",
   ].filter(Boolean).join(", ");
-  const idle = input.idleSeconds !== null && input.idleSeconds >= 10 ? `idle ${age(input.idleSeconds)}` : "";
+  const idle = input.idleSeconds != null && input.idleSeconds >= 10 ? `idle ${age(input.idleSeconds)}` : "";
   const behind = watermarkLag(input.lagMs, input.watermarkMs);
   const mark = behind !== ABSENT ? `watermark ${behind} behind` : eventTime(input.watermarkMs) === ABSENT ? "no watermark" : `watermark ${eventTime(input.watermarkMs).slice(0, 16)}`;
   return [[unread ? `lag ${unread}` : idle || "lag not known"], input.holdsWatermarkBack ? ["holds the watermark back", "waiting"] : [mark]];
@@ -206,7 +206,7 @@ function Table({ doc, now, choose }) {
       <td>${[...job.channels.filter((channel) => channel.from === chain.uid).map((channel) => channel.to), ...chain.operators.filter((uid) => sinks.has(uid))].join(", ")}</td>
       <td class="number">${chain.finished ? "finished" : percent(busyOf(doc, chain))}</td>
       <td class="number">${percent(chain.backpressured)}</td>
-      <td class="number">${rate(chain.recordsInPerSecond)}</td><td class="number">${rate(chain.recordsOut === null ? null : chain.recordsOutPerSecond)}</td>
+      <td class="number">${rate(chain.recordsInPerSecond)}</td><td class="number">${rate(chain.recordsOut == null ? null : chain.recordsOutPerSecond)}</td>
       <td class="number">${ms(chain.lastBatchMs)}</td><td>${eventTime(chain.watermarkMs)}</td></tr>`)}</tbody>
   </table>
   ${job.channels.length > 0 && html`<table>

@@ -70,7 +70,7 @@ function Facts({ job, now }) {
   const restored = job.restoredFrom;
   const since = job.stateSince ?? null;
   return html`<dl class="facts">
-    ${since !== null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${age(Math.max(0, now - since))}</dd></div>`}
+    ${since != null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${age(Math.max(0, now - since))}</dd></div>`}
     <div><dt>Up</dt><dd title=${`since ${dateTime(job.startTime)}`}>${age(TERMINAL.has(job.state) ? job.uptime : now - job.startTime)}</dd></div>
     <div><dt>Restarts</dt><dd>${job.restarts}</dd></div>
     <div><dt>Attempt</dt><dd>${job.attempt}</dd></div>

@@ -14,7 +14,7 @@ export function Sparkline({ points, now, show, label, lines = [], most = null })
   const [hover, setHover] = useState(null);
   const start = now - SPAN;
   const seen = points.filter((each) => each.at >= start);
-  const values = seen.map((each) => each.value).filter((value) => value !== null && value !== undefined);
+  const values = seen.map((each) => each.value).filter((value) => value != null);
   if (values.length < 2) return html`<p class="nospark">${values.length || !seen.length ? "The line appears after a few seconds." : ""}</p>`;
   const high = Math.max(most ?? 0, ...values) || 1;
   const x = (at) => Math.max(0, ((at - start) / SPAN) * WIDTH);
@@ -27,7 +27,7 @@ export function Sparkline({ points, now, show, label, lines = [], most = null })
     const at = start + ((event.clientX - box.left) / box.width) * SPAN;
     setHover(at);
   };
-  const nearest = hover === null ? null : seen.reduce((best, each) => (Math.abs(each.at - hover) < Math.abs(best.at - hover) ? each : best));
+  const nearest = hover == null ? null : seen.reduce((best, each) => (Math.abs(each.at - hover) < Math.abs(best.at - hover) ? each : best));
   const at = nearest ?? null;
   return html`<figure class="spark">
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${label}, last 15 minutes: lowest ${show(Math.min(...values))}, highest ${show(Math.max(...values))}`}
@@ -38,7 +38,7 @@ export function Sparkline({ points, now, show, label, lines = [], most = null })
       ${at && html`<line class="cursor" x1=${x(at.at)} x2=${x(at.at)} y1="0" y2=${HEIGHT} />`}
     </svg>
     <figcaption>${at
-      ? html`<span>${clockTime(at.at, now)}</span><span>${at.value === null || at.value === undefined ? "not known" : show(at.value)}</span>`
+      ? html`<span>${clockTime(at.at, now)}</span><span>${at.value == null ? "not known" : show(at.value)}</span>`
       : html`<span>15 min</span><span>highest ${show(Math.max(...values))}</span>`}</figcaption>
   </figure>`;
 }
@@ -49,11 +49,11 @@ function pieced(points) {
   let piece = [];
   for (const each of points) {
     const gap = piece.length && each.at - piece.at(-1).at > 60;
-    if ((gap || each.value === null || each.value === undefined) && piece.length) {
+    if ((gap || each.value == null) && piece.length) {
       pieces.push(piece);
       piece = [];
     }
-    if (each.value !== null && each.value !== undefined) piece.push(each);
+    if (each.value != null) piece.push(each);
   }
   if (piece.length) pieces.push(piece);
   return pieces.filter((each) => each.length > 1);

@@ -26,15 +26,15 @@ function Tile({ name, value, unit, tone = "calm", word, under, children }) {
 
 function Lag({ doc, of, now }) {
   const { records, seconds } = jobLag(doc);
-  const event = records === null && seconds === null ? eventLag(doc) : null;
+  const event = records == null && seconds == null ? eventLag(doc) : null;
   const inSeconds = of("lagSeconds");
-  const bySeconds = inSeconds.some((each) => each.value !== null);
-  const known = records !== null;
+  const bySeconds = inSeconds.some((each) => each.value != null);
+  const known = records != null;
   const sources = doc.job.chains.flatMap(sourcesOf);
   const ended = sources.length > 0 && sources.every((input) => input.ended);
   const under = ended ? "all input has ended" : known ? plural(records, "row not read yet", "rows not read yet") : "the sources do not say how much is unread";
-  if (event !== null && !ended) return html`<${Tile} name="Lag" value=${age(event)} unit="event time" under="the sources do not say how much is unread" />`;
-  return html`<${Tile} name="Lag" value=${seconds !== null ? (seconds < 1 ? "under 1 s" : age(seconds)) : compact(records)} unit=${seconds === null && known ? "rows" : ""} under=${under}>
+  if (event != null && !ended) return html`<${Tile} name="Lag" value=${age(event)} unit="event time" under="the sources do not say how much is unread" />`;
+  return html`<${Tile} name="Lag" value=${seconds != null ? (seconds < 1 ? "under 1 s" : age(seconds)) : compact(records)} unit=${seconds == null && known ? "rows" : ""} under=${under}>
     <${Sparkline} label="Lag" now=${now} points=${bySeconds ? inSeconds : of("lagRecords")} show=${bySeconds ? duration : compact} />
   <//>`;
 }
@@ -49,7 +49,7 @@ function Rows({ doc, of, now }) {
 
 function Batch({ doc, of, now }) {
   const points = of("batchSeconds");
-  const values = points.filter((each) => each.at >= now - SPAN && each.value !== null).map((each) => each.value);
+  const values = points.filter((each) => each.at >= now - SPAN && each.value != null).map((each) => each.value);
   const slowest = doc.job.chains.reduce((worst, chain) => ((chain.lastBatchMs ?? -1) > (worst?.lastBatchMs ?? -1) ? chain : worst), null);
   const last = slowest?.lastBatchMs ?? null;
   const under = values.length ? `p50 ${duration(quantile(values, 0.5))} · p99 ${duration(quantile(values, 0.99))}` : "no batch yet";
@@ -71,7 +71,7 @@ function Age({ doc, of, now }) {
     ? [plan, `took ${ms(last.durationMs)}`, `${size(last.stateSize)} of state`].filter(Boolean).join(" · ")
     : [over ? "none was completed" : "none completed yet", plan].filter(Boolean).join(" · ");
   const lines = every ? [{ at: 2 * every, tone: "warm" }, { at: 4 * every, tone: "hot" }] : [];
-  return html`<${Tile} name=${last?.kind === "savepoint" ? "Last savepoint" : "Last checkpoint"} value=${seconds === null ? "none" : age(seconds)} unit=${seconds === null ? "" : "ago"} tone=${tone} word=${words[tone] ?? ""} under=${under}>
+  return html`<${Tile} name=${last?.kind === "savepoint" ? "Last savepoint" : "Last checkpoint"} value=${seconds == null ? "none" : age(seconds)} unit=${seconds == null ? "" : "ago"} tone=${tone} word=${words[tone] ?? ""} under=${under}>
     <${Sparkline} label="Age of the last checkpoint" now=${now} points=${of("checkpointAgeSeconds")} show=${duration} lines=${lines} most=${every ? 2.2 * every : null} />
   <//>`;
 }
