@@ -31,6 +31,7 @@ from streamjob_operator.decisions import pod_dry_run
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.slots import slots_of, width_of
+from streamjob_operator.resources.base import format_memory
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import Autoscaling, ScalingMode
 from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
@@ -38,6 +39,8 @@ from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, 
 LOOK = 10.0
 """Seconds between two reports of a job's load."""
 _UNSCHEDULABLE_SECONDS = 60.0
+_KILLED = "OOMKilled"
+_MIB = 1024**2
 _RESIZE_SECONDS = 30.0
 _DAY = 86_400.0
 _RESTS = frozenset({LifecycleState.CREATED, LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
@@ -91,13 +94,37 @@ def _target(status: AutoscalingStatus | None) -> tuple[int | None, Means | None]
     return (None, None) if status is None else (status.parallelism, status.means)
 
 
+def after_a_kill(s: Situation) -> Look | None:
+    """Return the automatic scaling once a driver was killed that exceeded its memory; None if it gets no more."""
+    status, pod = s.resource.status.autoscaling, s.pod
+    if s.spec is None or s.resource.deleted or s.spec.suspend or status is None or status.parallelism is None:
+        return None
+    most, deployed = s.spec.autoscaling.max_memory, s.deployed
+    if pod is None or not pod.ended or pod.reason != _KILLED or most is None or deployed is None:
+        return None
+    had = deployed.spec().driver.memory
+    more = min(most, had * 3 // 2 // _MIB * _MIB)
+    if more <= had or status.killed_attempt == pod.attempt or s.spec.autoscaling.mode is not ScalingMode.ACT:
+        return None
+    told = f"driver {pod.name} exceeded its memory, and gets {format_memory(more)} instead of {format_memory(had)}"
+    changed = status.replaced(driver_memory=more, killed_attempt=pod.attempt)
+    return Look(status=changed, events=(Emit(type="Warning", reason="MemoryRaised", message=told),), moved=True)
+
+
 def _in_mode(
     s: Situation, policy: Autoscaling, before: AutoscalingStatus | None
 ) -> tuple[AutoscalingStatus, tuple[Emit, ...]]:
     """Return the status as the mode has it, before any observation."""
     status = before or AutoscalingStatus(mode=policy.mode)
     if policy.mode is not ScalingMode.ACT:
-        return status.replaced(mode=policy.mode, parallelism=None, means=None, spec_parallelism=None, conflict=""), ()
+        return status.replaced(
+            mode=policy.mode,
+            parallelism=None,
+            means=None,
+            driver_memory=None,
+            spec_parallelism=None,
+            conflict="",
+        ), ()
     assert s.spec is not None
     asked = slots_of(s.spec)
     if status.parallelism is None:

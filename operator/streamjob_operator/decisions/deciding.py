@@ -46,10 +46,12 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     """
     before = memory_of(resource.status)
     s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
-    step = recording.settled(s) or _next(s)
+    grown = autoscaling.after_a_kill(s)
+    # A driver with more memory is another revision: it is wanted before the end of this one is handled.
+    step = Step(memory=before, requeue=0) if grown is not None else recording.settled(s) or _next(s)
     if seen.log_damage and step.reason == "StoreUnreachable":
         step = replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
-    after, scaling = step.memory, autoscaling.look(s, step)
+    after, scaling = step.memory, grown or autoscaling.look(s, step)
     changed = intends_otherwise(before, after) or scaling.moved
     scaled = resource.status.model_copy(update={"autoscaling": scaling.status})
     if scaling.moved:

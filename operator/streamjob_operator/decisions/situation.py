@@ -15,7 +15,7 @@ from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
 from streamjob_operator.decisions.revision import Revision, difference, revision_of
-from streamjob_operator.decisions.slots import slots_in, slots_of, with_slots
+from streamjob_operator.decisions.slots import slots_in, slots_of, with_memory, with_slots
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import ScalingMode, Upgrade
@@ -159,7 +159,8 @@ class Situation:
             return False
         if self.deployed is None or self.difference not in (Change.SCALE, Change.UPGRADE):
             return False
-        as_deployed = revision_of(self.resource.name, with_slots(self.spec, self.slots))
+        alike = with_slots(with_memory(self.spec, self.deployed.spec().driver.memory), self.slots)
+        as_deployed = revision_of(self.resource.name, alike)
         return as_deployed.name == self.deployed.name
 
     @cached_property
@@ -170,7 +171,8 @@ class Situation:
             return False
         assert self.deployed is not None
         assert self.wanted is not None
-        return slots_of(self.deployed.spec()) == slots_of(self.wanted.spec())
+        before, after = self.deployed.spec(), self.wanted.spec()
+        return (slots_of(before), before.driver.memory) == (slots_of(after), after.driver.memory)
 
     @property
     def compatibility(self) -> Compatibility | None:

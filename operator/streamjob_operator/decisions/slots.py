@@ -28,7 +28,7 @@ def effective(spec: StreamJobSpec, status: StreamJobStatus) -> StreamJobSpec:
     scaling = status.autoscaling
     if spec.autoscaling.mode is not ScalingMode.ACT or scaling is None or scaling.parallelism is None:
         return spec
-    return with_slots(spec, scaling.parallelism)
+    return with_slots(with_memory(spec, scaling.driver_memory), scaling.parallelism)
 
 
 def width_of(spec: StreamJobSpec) -> int | None:
@@ -73,6 +73,16 @@ def with_slots(spec: StreamJobSpec, slots: int) -> StreamJobSpec:
     if width is not None:
         changes["spark_conf"] = {**spec.spark_conf, _JAVA_OPTIONS: _java_options(spec, width)}
     return spec.model_copy(update=changes) if changes else spec
+
+
+def with_memory(spec: StreamJobSpec, memory: int | None) -> StreamJobSpec:
+    """Return a spec whose driver has at least some memory, in bytes, and as much more besides it."""
+    driver = spec.driver
+    if memory is None or memory <= driver.memory:
+        return spec
+    besides = driver.memory_overhead
+    more = {} if besides is None else {"memory_overhead": besides * memory // driver.memory}
+    return spec.model_copy(update={"driver": driver.model_copy(update={"memory": memory, **more})})
 
 
 def _java_options(spec: StreamJobSpec, width: int) -> str:

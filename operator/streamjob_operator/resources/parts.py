@@ -10,7 +10,7 @@ from pydantic import Field
 from streamjob.autoscaling import Policy
 from streamjob.durations import Seconds
 from streamjob.job.spec import CheckpointingPolicy
-from streamjob_operator.resources.base import Cpu, ObjectName, Reference, SpecPart
+from streamjob_operator.resources.base import Cpu, Memory, ObjectName, Reference, SpecPart
 
 UpgradeMode = Literal["savepoint", "last-state", "stateless"]
 CompatibilityCheck = Literal["Off", "Warn", "Enforce"]
@@ -181,6 +181,11 @@ class Autoscaling(Policy, SpecPart):
         description="CPU request of a task slot. With `Act`, the driver's request is this times the slots, in place of "
         "`driver.cores` and `driver.coreRequest`; a `driver.coreLimit` becomes equal to it. Default: the request stays "
         "as it is.",
+    )
+    max_memory: Memory | None = Field(
+        default=None,
+        description="With `Act`: most memory (`driver.memory`) of a driver that is killed because it exceeds that "
+        "of its container. Each time it gets half as much again. Default: it gets no more.",
     )
 
 

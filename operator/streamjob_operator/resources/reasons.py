@@ -105,6 +105,8 @@ WRONG: Mapping[str, str] = {
     "are deleted when a newer checkpoint is complete.",
     "ScaleIgnored": "`parallelism` has changed, by hand or through `/scale`, while `autoscaling.mode` is Act. Remove "
     "the other autoscaler, or turn this one off.",
+    "MemoryRaised": "The driver exceeded the memory of its container and was killed. The next one gets half as much "
+    "again, up to `autoscaling.maxMemory`.",
     "ScalingLimited": "More task slots would help the job, and the message names what forbids them: "
     "`autoscaling.max`, `maxParallelism`, the partitions of its sources, a quota, or the room on the nodes.",
     "ScalingSaturated": "More task slots did not help the job. The message names the chain that takes most of the "

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from streamjob.autoscaling import Means, State
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.triggers import SnapshotKind
-from streamjob_operator.resources.base import StatusPart, Time
+from streamjob_operator.resources.base import Memory, StatusPart, Time
 from streamjob_operator.resources.conditions import Condition
 from streamjob_operator.resources.parts import ScalingMode
 
@@ -324,6 +324,12 @@ class AutoscalingStatus(StatusPart):
         default=None, ge=1, description="With mode Act: the task slots that the job is to have, instead of the spec's."
     )
     means: Means | None = Field(default=None, description="How the job comes to have them.")
+    driver_memory: Memory | None = Field(
+        default=None, description="With mode Act: the driver's memory after it was killed, instead of the spec's."
+    )
+    killed_attempt: int | None = Field(
+        default=None, ge=0, description="The last driver that was killed for its memory, and got more."
+    )
     recommended: int | None = Field(default=None, ge=1, description="The task slots that fit the load.")
     reason: str = Field(default="", max_length=4096, description="Why, with the numbers behind it.")
     conflict: str = Field(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamjob.autoscaling.capacity import limit_of
 from streamjob.autoscaling.deciding import Decision, Rule
 from streamjob.autoscaling.load import LoadReport
@@ -45,7 +47,7 @@ def _because(decision: Decision, policy: Policy, load: LoadReport) -> str:
     lag = f"the lag is {given.get('lag', 0.0):.0f} s (limit {policy.max_lag:.0f} s)"
     match decision.rule:
         case Rule.NO_DATA:
-            return f"there are {given['samples']:.0f} samples of the load, too few for a decision."
+            return f"{_samples(int(given['samples']))} of the load, too few for a decision."
         case Rule.NOT_RUNNING:
             return "the job does not run."
         case Rule.BUSY:
@@ -70,12 +72,10 @@ def _because(decision: Decision, policy: Policy, load: LoadReport) -> str:
                 "is undone. There is no other change for an hour."
             )
         case Rule.OUT_OF_BOUNDS:
-            return f"{_slots(load.slots)} are out of bounds; the upper limit is set by {limit_of(policy, load).cause}."
+            cause = limit_of(policy, load).cause
+            return f"{_slots(load.slots)} {_are(load.slots)} out of bounds; the upper limit is set by {cause}."
         case Rule.BEHIND:
-            return (
-                f"{load_now}, and {lag}. {_slots(int(given['target'])).capitalize()} process about "
-                f"{_count(given['reached'])} records/s."
-            )
+            return f"{load_now}, and {lag}. {_process(given)} records/s."
         case Rule.SATURATED:
             knee = decision.memory.knee
             chain = f" The chain that takes most of the time is {knee.chain}." if knee is not None else ""
@@ -86,8 +86,8 @@ def _because(decision: Decision, policy: Policy, load: LoadReport) -> str:
             return f"the budget of restarts is spent, with {given['moves']:.0f} in 24 hours; {load_now}."
         case Rule.IDLE:
             return (
-                f"in the last {given['minutes']:.0f} minutes at most {_count(given['peak'])} records/s arrived, and "
-                f"{_slots(int(given['target']))} process about {_count(given['reached'])}."
+                f"in the last {_minutes(given['minutes'] * 60)} at most {_count(given['peak'])} records/s arrived, and "
+                f"{_process(given)}."
             )
         case Rule.RIDING:
             return f"{load_now}, a burst that is over before a change would help; {lag}."
@@ -115,8 +115,21 @@ def _advice(decision: Decision, policy: Policy, load: LoadReport) -> str:
     return ""
 
 
+def _process(given: Mapping[str, float]) -> str:
+    slots = int(given["target"])
+    return f"{_slots(slots)} {'processes' if slots == 1 else 'process'} about {_count(given['reached'])}"
+
+
 def _slots(number: int) -> str:
     return "1 slot" if number == 1 else f"{number} slots"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _samples(number: int) -> str:
+    return "there is 1 sample" if number == 1 else f"there are {number} samples"
 
 
 def _count(number: float) -> str:

@@ -39,6 +39,8 @@ class LoadedCluster(ClusterWorld):
     position: float = 0.0
     resizes: bool = True
     """Whether Kubernetes knows how to resize a pod."""
+    needs: int = 0
+    """Bytes of memory below which a driver is killed when it has run for a minute."""
     _cores: dict[int, float] = field(default_factory=dict)
     _given: dict[int, float] = field(default_factory=dict)
     _counted: int = 0
@@ -61,7 +63,7 @@ class LoadedCluster(ClusterWorld):
     def observe(self, read: Stored) -> Observation:
         """Return what can be seen, with the load in the driver's report."""
         seen = super().observe(read)
-        pods = tuple(self._unscheduled(pod) for pod in seen.pods)
+        pods = tuple(self._as_its_node_says(pod) for pod in seen.pods)
         return replace(seen, pods=pods, job=None if seen.job is None else self._loaded(seen.job))
 
     def takes(self, revision: str) -> bool:
@@ -108,6 +110,9 @@ class LoadedCluster(ClusterWorld):
         pod = self.pods[-1] if self.pods else None
         if pod is None or pod.process is None or pod.process.state is not JobState.RUNNING:
             return
+        if self._lacks_memory(pod) and self.now > pod.created + 60:
+            pod.process.kill()
+            return
         if self._counted != pod.attempt:
             self._counted, self._rows, self._batches, self._seconds = pod.attempt, 0.0, 0, 0.0
         capacity = PER_SLOT * min(self._slots_of(pod), self.useful)
@@ -135,12 +140,18 @@ class LoadedCluster(ClusterWorld):
         changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
 
-    def _unscheduled(self, pod: DriverPod) -> DriverPod:
+    def _lacks_memory(self, pod: Pod) -> bool:
+        return self.revisions[pod.revision].spec().driver.memory < self.needs
+
+    def _as_its_node_says(self, pod: DriverPod) -> DriverPod:
         if pod.attempt in self._cores:
             pending = "" if self._fits(pod.attempt) else "Deferred: Node didn't have enough resource: cpu"
             cores, given = self._cores[pod.attempt], self._given[pod.attempt]
             pod = replace(pod, cores=cores, cores_given=given, resize=pending)
-        if self._slots_of(next(each for each in self.pods if each.attempt == pod.attempt)) <= self.room:
+        own = next(each for each in self.pods if each.attempt == pod.attempt)
+        if pod.ended and pod.exit_code == 137 and self._lacks_memory(own):
+            return replace(pod, reason="OOMKilled", message="")
+        if self._slots_of(own) <= self.room:
             return pod
         said = "0/1 nodes are available: 1 Insufficient cpu"
         return replace(pod, phase=PodPhase.PENDING, started=None, reason="Unschedulable", message=said)

@@ -385,3 +385,39 @@ def test_a_memory_that_cannot_be_read_is_forgotten(text: str) -> None:
 def _fields(user: Operator) -> dict[str, Any]:
     stored = user.world.stored
     return {name: getattr(stored, name) for name in stored.__dataclass_fields__}
+
+
+def test_a_driver_that_is_killed_for_its_memory_gets_more_within_the_bound() -> None:
+    user = Operator(autoscaling=ACT | {"maxMemory": "2g"}, driver={"memory": "1g", "memoryOverhead": "512m"})
+    user.world.needs = 1700 * 1024**2
+    user.minutes(8)
+
+    memories = [user.world.revisions[each.revision].spec().driver.memory // 1024**2 for each in user.did(CreateDriver)]
+    assert memories == [1024, 1536, 2048]
+    driver = user.world.revisions[user.world.pods[-1].revision].spec().driver
+    assert driver.memory_overhead == 1024 * 1024**2
+    assert user.state is LifecycleState.STABLE
+    assert user.reasons().count("MemoryRaised") == 2
+    assert user.scaling.driver_memory == 2 * 1024**3
+    assert all(each.restore_from == "latest" for each in user.did(CreateDriver))
+
+
+def test_a_driver_at_the_bound_is_replaced_with_the_same_memory() -> None:
+    user = Operator(autoscaling=ACT | {"maxMemory": "1200m"}, driver={"memory": "1g"})
+    user.world.needs = 4000 * 1024**2
+    user.minutes(8)
+
+    memories = [user.world.revisions[each.revision].spec().driver.memory // 1024**2 for each in user.did(CreateDriver)]
+    assert memories[:2] == [1024, 1200]
+    assert set(memories[1:]) == {1200}
+    assert len(memories) >= 4
+    assert user.status.job_status.failures > 0
+
+
+def test_without_a_bound_a_killed_driver_gets_no_more() -> None:
+    user = Operator(autoscaling=ACT)
+    user.world.needs = 4000 * 1024**2
+    user.minutes(4)
+
+    assert {user.world.revisions[each.revision].spec().driver.memory for each in user.did(CreateDriver)} == {1024**3}
+    assert "MemoryRaised" not in user.reasons()
