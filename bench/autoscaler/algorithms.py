@@ -35,7 +35,7 @@ OURS_RESTART, OURS_IN_PLACE = "streamjob, restarts of 17 s", "streamjob, in plac
 SPECIFIED_RESTART, SPECIFIED_IN_PLACE = "the specified rules, restarts of 17 s", "the specified rules, in place"
 FLINK = "Flink, defaults, restarts of 60 s"
 FLINK_EXAMPLE = "Flink, its documented example, 60 s"
-FLINK_TRACKED = "Flink, the same, 17 s, tracked"
+FLINK_TRACKED = "Flink, its example, 17 s, tracked"
 
 ALGORITHMS: dict[str, Algorithm] = {
     FLINK: Algorithm(Flink, _FLINK_RESTART, (4.5, 18.5, 1008, 128)),

@@ -9,7 +9,7 @@ from html import escape
 from bench.autoscaler.traces import DAY, TICK
 from bench.autoscaler.world import ROWS_PER_SLOT
 
-_WIDTH, _PANEL, _GAP, _LEFT, _RIGHT, _TOP = 860, 190, 40, 50, 210, 30
+_WIDTH, _PANEL, _GAP, _LEFT, _RIGHT, _TOP = 900, 190, 40, 50, 250, 30
 _FONT = 'font-family="sans-serif" font-size="12"'
 _COLOURS = ("#c0392b", "#1f77b4", "#2e8b57")
 _EVERY = 12
@@ -47,7 +47,7 @@ def _panel(panel: Panel, top: float, *, legend: bool) -> list[str]:
     def y(slots: float) -> float:
         return bottom - slots / highest * _PANEL
 
-    parts = [f'<text x="{_LEFT}" y="{top - 8}" font-size="14">{escape(panel.title)}</text>']
+    parts = [f'<text x="{_LEFT}" y="{top - 8}" font-size="14">{escape(panel.title)}: task slots</text>']
     for hour in range(0, 25, 4):
         at = x(hour * 3600 // TICK)
         parts.append(f'<line x1="{at:.1f}" y1="{top}" x2="{at:.1f}" y2="{bottom}" stroke="#ddd"/>')
