@@ -27,7 +27,7 @@ from streamjob.autoscaling import (
     unpack_memory,
 )
 from streamjob.client.load_report import load_of
-from streamjob_operator.decisions import pod_dry_run
+from streamjob_operator.decisions import pod_dry_run, resizing
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.slots import slots_of, width_of
@@ -175,10 +175,7 @@ def _in_place_failed(s: Situation, policy: Autoscaling, status: AutoscalingStatu
     """Return the way on if the node does not give the driver its processors: a restart elsewhere, or none."""
     move, pod = memory.moves[-1], s.pod
     assert pod is not None
-    waited = s.seen.now - move.time
-    is_late = waited > _RESIZE_SECONDS and (bool(pod.resize) or pod.cores_given != pod.cores or not s.takes_requests)
-    never_asked = waited > _RESIZE_SECONDS and pod.cores == pod.cores_given
-    if not (pod.resize.startswith("Infeasible") or is_late or never_asked):
+    if resizing.is_done(s) or not (pod.resize.startswith("Infeasible") or s.seen.now > move.time + _RESIZE_SECONDS):
         return None
     why = f"the driver cannot have the processors for {move.after} task slots in place: {pod.resize or 'no answer'}"
     if Means.RESTART not in policy.means or move.after < move.before:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from streamjob_operator.decisions.actions import Emit, EnsureRevision, ResizeDriver
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.slots import cores_of, slots_in, width_of
+from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _RESIZING = "Resizing"
 
@@ -18,8 +19,8 @@ def resize(s: Situation) -> Step:
     if s.seen.revision(s.wanted.name) is None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
     spec = s.wanted.spec()
-    cpu = spec.driver.core_request or str(spec.driver.cores)
-    if s.pod.cores == s.pod.cores_given == cores_of(cpu) and not s.pod.resize:
+    cpu = _cpu_of(spec)
+    if is_done(s):
         stable = s.wanted.name if s.memory.stable_revision == s.memory.revision else s.memory.stable_revision
         slots = slots_in(spec, s.spec)
         event = Emit(
@@ -33,6 +34,17 @@ def resize(s: Situation) -> Step:
     asks = () if s.pod.cores == cores_of(cpu) else (ResizeDriver(name=s.pod.name, cpu=cpu),)
     message = s.pod.resize or f"driver {s.pod.name} gets {cpu} CPU"
     return Step(memory=s.memory, actions=asks, requeue=s.limits.poll, reason=_RESIZING, message=message)
+
+
+def is_done(s: Situation) -> bool:
+    """Return whether the driver has the processors of the wanted revision."""
+    assert s.wanted is not None
+    assert s.pod is not None
+    return s.pod.cores == s.pod.cores_given == cores_of(_cpu_of(s.wanted.spec())) and not s.pod.resize
+
+
+def _cpu_of(spec: StreamJobSpec) -> str:
+    return spec.driver.core_request or str(spec.driver.cores)
 
 
 def keep(s: Situation) -> Step | None:

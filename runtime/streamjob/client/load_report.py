@@ -35,10 +35,19 @@ def load_of(job: JobView, *, now: float, slots: int | None = None) -> LoadReport
         process=f"{job.start_time:.3f}",
         busy_with="a rewrite of its state" if job.rewriting is not None else "",
         max_parallelism=job.graph.get("maxParallelism"),
+        stateful=_stateful(job),
         state_bytes=last.state_size if last is not None else None,
         checkpoint_age=max(0.0, now - last.completed) if last is not None else None,
         checkpoint_interval=_interval(job),
     )
+
+
+def _stateful(job: JobView) -> bool | None:
+    """Return whether a chain has state, which its batches tell; None before each has had one."""
+    times = [chain.batch_times for chain in job.chains]
+    if any(each is not None and each.state_commit is not None for each in times):
+        return True
+    return False if times and all(times) else None
 
 
 def _sources(chain: ChainView) -> list[InputView]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.simulation.operator.world import ClusterWorld, Pod, Stored
 
-from streamjob.client.models import ChainView, InputView, JobView, PartitionView
+from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.actions import Action, CreateDriver, ResizeDriver
@@ -37,6 +37,9 @@ class LoadedCluster(ClusterWorld):
     quota: int = 1000
     unread: float = 0.0
     position: float = 0.0
+    read_from: int = 1
+    """Partitions of its source."""
+    stateful: bool = True
     resizes: bool = True
     """Whether Kubernetes knows how to resize a pod."""
     needs: int = 0
@@ -124,8 +127,10 @@ class LoadedCluster(ClusterWorld):
         self._seconds += _OVERHEAD + rows / capacity
 
     def _loaded(self, job: JobView) -> JobView:
-        part = PartitionView(topic="events", partition=0, position=int(self.position), lag=int(self.unread))
-        source = InputView(uid=OperatorUid("events"), lag_records=int(self.unread), partitions=(part,))
+        first = PartitionView(topic="events", partition=0, position=int(self.position), lag=int(self.unread))
+        others = [first.model_copy(update={"partition": n, "position": 0, "lag": 0}) for n in range(1, self.read_from)]
+        source = InputView(uid=OperatorUid("events"), lag_records=int(self.unread), partitions=(first, *others))
+        times = BatchTimesView(batches=1, seconds=1.0, state_commit=0.1 if self.stateful else None)
         chain = ChainView(
             uid=ChainUid("counts"),
             operators=(OperatorUid("counts"),),
@@ -133,6 +138,7 @@ class LoadedCluster(ClusterWorld):
             records_in=int(self._rows),
             batches=self._batches,
             batch_seconds=self._seconds,
+            batch_times=times,
             inputs=(source,),
         )
         width = slots_of(self.revisions[self.pods[-1].revision].spec())

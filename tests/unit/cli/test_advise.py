@@ -122,6 +122,7 @@ def test_a_running_job_is_asked_and_recorded(tmp_path: Path, monkeypatch: pytest
     load = read_load(record.read_text())
     assert (load.slots, load.max_parallelism, load.rows, load.lag, load.position) == (4, 8, 700, 30, 730)
     assert (load.chains[0].batches, load.chains[0].seconds) == (12, 3.5)
+    assert load.stateful is False
     assert (load.checkpoint_interval, load.sources[0].largest_lag, load.sources[0].partitions) == (10, 20, 2)
 
 
@@ -140,6 +141,7 @@ JOB = {
             "batch": 11,
             "batches": 12,
             "batchSeconds": 3.5,
+            "batchTimes": {"batches": 5, "seconds": 0.3},
             "recordsIn": 700,
             "inputs": [
                 {

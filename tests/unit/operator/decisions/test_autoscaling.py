@@ -145,6 +145,17 @@ def test_the_state_partitions_limit_the_slots_and_the_reason_names_the_rewrite()
     assert "A restart with a larger maxParallelism removes this limit. It reads all state" in user.scaling.reason
 
 
+def test_the_partitions_of_the_source_limit_the_slots_of_a_job_without_state() -> None:
+    user = Operator(autoscaling=ACT)
+    user.world.read_from, user.world.stateful = 6, False
+    user.minutes(10)
+    user.world.rate = 200_000
+    user.minutes(20)
+
+    assert user.world.slots == 6
+    assert "More partitions in the sources' topics remove this limit" in user.scaling.reason
+
+
 def test_slots_that_do_not_help_are_undone_and_reported() -> None:
     user = Operator(autoscaling=ACT)
     user.world.useful = 6
@@ -244,6 +255,19 @@ def test_a_full_node_without_another_means_leaves_the_job_as_it_is() -> None:
     assert "Deferred: Node didn't have enough resource: cpu" in user.scaling.limit
     assert user.scaling.limit in user.scaling.reason
     assert user.condition(ConditionType.READY).status == "True"
+
+
+def test_a_resize_that_takes_its_time_is_waited_for_once_the_node_has_made_it() -> None:
+    user = Operator(autoscaling=IN_PLACE)
+    user.minutes(10)
+    user.world.rate = 80_000
+    user.wait(lambda: bool(user.did(ResizeDriver)))
+    user.world.tick(120)
+    user.minutes(2)
+
+    assert user.attempt == 1
+    assert "Resized" in user.reasons()
+    assert "ScalingLimited" not in user.reasons()
 
 
 def test_a_kubernetes_that_cannot_resize_pods_leaves_the_restart() -> None:
