@@ -26,6 +26,7 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.live_policy import LivePolicy
 from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.store.base import Store
@@ -269,7 +270,7 @@ def _sample_metrics() -> Metrics:
     )
     checkpoints: CheckpointsView = StatisticsTracker().overview()
     store = cast(Store, _Nobody())
-    metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store))
+    metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store), policy=LivePolicy)
     metrics.observe_batch(uid, 0)
     metrics.observe_checkpoint(SnapshotKind.CHECKPOINT, 0, 0)
     metrics.observe_sink(sink.uid, "stage", 0)

@@ -27,6 +27,7 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.live_policy import LivePolicy
 from streamjob_runtime.monitoring.chain_metrics import chain_metrics
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.sinks.meter import Call
@@ -44,6 +45,7 @@ class Metrics:
         job: returns the current state of the job.
         checkpoints: returns the statistics of the checkpoints.
         store: the store whose calls are counted.
+        policy: returns the checkpointing policy in force.
         clock: seconds since 1970.
     """
 
@@ -53,10 +55,11 @@ class Metrics:
         checkpoints: Callable[[], CheckpointsView],
         *,
         store: MeteredStore | None = None,
+        policy: Callable[[], LivePolicy] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_Views(job, checkpoints, store, clock))
+        self.registry.register(_Views(job, checkpoints, store, policy, clock))
         self._batches = Histogram(
             "streamjob_batch_duration_seconds",
             "Time from the start of a micro-batch to its emission; the count is the number of batches.",
@@ -121,8 +124,10 @@ class _Views(Collector):
         job: Callable[[], JobView],
         checkpoints: Callable[[], CheckpointsView],
         store: MeteredStore | None,
+        policy: Callable[[], LivePolicy] | None,
         clock: Callable[[], float],
     ) -> None:
+        self._policy = policy
         self._job = job
         self._checkpoints = checkpoints
         self._store = store
@@ -140,6 +145,8 @@ class _Views(Collector):
         yield from _channel_metrics(job)
         yield from _sink_metrics(job)
         yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
+        if self._policy is not None:
+            yield from _policy_metrics(self._policy())
         if self._store is not None:
             yield from _store_metrics(self._store)
 
@@ -253,6 +260,15 @@ def _checkpoint_metrics(job: JobView, checkpoints: CheckpointsView, now: float) 
     yield GaugeMetricFamily("streamjob_checkpoints_in_progress", "Checkpoints in progress.", value=counts.in_progress)
     yield CounterMetricFamily("streamjob_restores", "Restores from a snapshot in this process.", value=counts.restored)
     yield from _last_checkpoint_metrics(job.last_checkpoint, now)
+
+
+def _policy_metrics(policy: LivePolicy) -> Iterator[Metric]:
+    interval = GaugeMetricFamily(
+        "streamjob_checkpoint_interval_seconds", "Interval of periodic checkpoints; absent if there are none."
+    )
+    if policy.interval is not None:
+        interval.add_metric([], policy.interval)
+    yield interval
 
 
 def _last_checkpoint_metrics(last: LastCheckpointView | None, now: float) -> Iterator[Metric]:

@@ -195,7 +195,7 @@ def _run_job(
     run_options = RunOptions(restore_from, Attempt(options.attempt), RestartPolicy(attempts=_RESTARTS))
     runner = Runner(job, metered, run_options)
     control = RunningJob(runner, metered)
-    metrics = Metrics(control.job, control.checkpoints, store=metered)
+    metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)
     job.sink_meters.on_call = metrics.observe_sink

@@ -173,6 +173,20 @@ def test_a_monitor_finds_the_drivers_of_jobs(render: Render, namespaces: list[st
     assert "metrics" in ports
 
 
+def test_the_alerts_are_installed_as_they_are_but_for_the_place_of_their_runbooks(render: Render) -> None:
+    told = {"enabled": True, "labels": {"for": "us"}, "runbooks": "https://runbooks.example/"}
+    written = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+
+    rule = render({"metrics": {"rules": told}}).one("PrometheusRule")
+
+    assert rule["metadata"]["labels"]["for"] == "us"
+    (group,), (of_file,) = rule["spec"]["groups"], written["groups"]
+    for installed, alert in zip(group["rules"], of_file["rules"], strict=True):
+        page = alert["annotations"]["runbook_url"].replace("docs/runbooks/", "https://runbooks.example/")
+        assert installed == alert | {"annotations": alert["annotations"] | {"runbook_url": page}}
+    assert render().all("PrometheusRule") == []
+
+
 def test_service_accounts_of_jobs_are_not_limited_unless_asked_for(render: Render) -> None:
     assert render().all("ValidatingAdmissionPolicy") == []
 
