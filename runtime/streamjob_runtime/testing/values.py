@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
@@ -204,8 +205,10 @@ def _binary(value: Any) -> bytes:
         try:
             return base64.b64decode(value[_BASE64], validate=True)
         except (binascii.Error, TypeError, ValueError):
-            pass
-    raise _expected(value, "a text, which becomes UTF-8, or {base64: …}")
+            raise _expected(value, "base64") from None
+    if isinstance(value, Mapping):
+        return json.dumps(value, default=json_of, ensure_ascii=False).encode()
+    raise _expected(value, "a text, which becomes UTF-8, a mapping, which becomes JSON, or {base64: …}")
 
 
 def _shown_bytes(value: bytes) -> str:

@@ -26,6 +26,7 @@ POINT = t.StructType([t.StructField("x", t.IntegerType()), t.StructField("y", t.
         ("1.10", t.DecimalType(5, 2), Decimal("1.10"), "1.10"),
         ("é", t.BinaryType(), "é".encode(), "w6k="),
         ({"base64": "AAE="}, t.BinaryType(), b"\0\1", "AAE="),
+        ({"k": "é", "n": 1}, t.BinaryType(), '{"k": "é", "n": 1}'.encode(), "eyJrIjogIsOpIiwgIm4iOiAxfQ=="),
         ("2026-01-31", t.DateType(), date(2026, 1, 31), "2026-01-31"),
         ("2026-01-01T12:00:00Z", t.TimestampType(), NOON, "2026-01-01T12:00:00+00:00"),
         ("2026-01-01T14:00:00+02:00", t.TimestampType(), NOON, "2026-01-01T12:00:00+00:00"),
@@ -55,7 +56,8 @@ def test_a_value_is_read_by_the_type_of_its_column(given: Any, kind: t.DataType,
         ("ab", t.ArrayType(t.StringType()), "write a list"),
         ("ab", t.MapType(t.StringType(), t.StringType()), "write a mapping"),
         ({"z": 1}, POINT, "the columns are x, y"),
-        ({"base64": "?"}, t.BinaryType(), "write a text, which becomes UTF-8, or {base64: …}"),
+        (5, t.BinaryType(), "write a text, which becomes UTF-8, a mapping, which becomes JSON, or {base64: …}"),
+        ({"base64": "?"}, t.BinaryType(), "write base64"),
     ],
 )
 def test_a_value_that_does_not_fit_its_column_is_refused(given: Any, kind: t.DataType, fix: str) -> None:
