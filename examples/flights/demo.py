@@ -1,5 +1,6 @@
 """Runs the flights job, kills it on the way with SIGKILL, and compares its output with the same query run as a batch.
 
+With --executors, the job's executors are killed one by one instead, and the job goes on in the same process.
 Ends with 0 if the rows are identical, with 1 if they differ or the job failed.
 """
 
@@ -67,12 +68,22 @@ def plan_kills(count: int, seed: int) -> list[Kill]:
     return [Kill(checkpoints=chance.randint(1, 3), seconds=chance.uniform(0.0, 2.0)) for _ in range(count)]
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An executor that was killed: its name, and the seconds until a checkpoint covered new input."""
+
+    executor: str
+    recovery: float | None
+
+
 @contextlib.contextmanager
-def running(job: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(job: str, executors: int = 0) -> Iterator[subprocess.Popen[bytes]]:
     """Run the job in a process group of its own, whose members are gone at the end whatever happens."""
     program = Path(sys.executable).with_name("streamjob")
     places = ["--location", str(LOCATION), "--workdir", str(STATE / "work")]
     command = [str(program), "run", str(HERE / job), *places, "--set", f"sinks.report.options.path={OUTPUT}"]
+    if executors:
+        command += ["--executors", str(executors)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         yield process
@@ -123,6 +134,58 @@ def live(job: str, kill: Kill | None, killed_before: float | None) -> Life:
     return Life(follower.restored, sorted(follower.positions), exit_code, recovery, killed_at)
 
 
+def live_and_lose(job: str, kills: list[Kill], executors: int, chance: random.Random) -> tuple[Life, list[Loss]]:
+    """Run the job from its start to its end on executors, and kill one of them for each of `kills`."""
+    follower, losses = Follower(ROOT), []
+    with running(job, executors) as process:
+
+        def get_ahead(checkpoints: int) -> bool:
+            """Wait for checkpoints that cover new input; return whether the job goes on."""
+            wanted = len(follower.progress) + checkpoints
+
+            def settled() -> bool:
+                follower.look()
+                return process.poll() is not None or len(follower.progress) >= wanted
+
+            if not wait_until(settled, time.monotonic() + PROGRESS_WITHIN):
+                raise DemoFailed(f"the job made no progress within {PROGRESS_WITHIN:.0f} s")
+            return process.poll() is None
+
+        for kill in kills:
+            if not get_ahead(kill.checkpoints):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(kill.seconds)
+            there = java_of_executors(STATE / "work" / "executors")
+            if process.poll() is not None or not there:
+                break
+            victim = chance.choice(sorted(there))
+            os.kill(there[victim], signal.SIGKILL)
+            killed_at = time.monotonic()
+            follower.look()
+            say(f"[bold red]killed {victim} with SIGKILL[/] after checkpoint {max(follower.positions, default=0)}")
+            recovery = time.monotonic() - killed_at if get_ahead(1) else None
+            losses.append(Loss(victim, recovery))
+        exit_code = process.wait()
+        follower.look()
+    if exit_code != 0:
+        raise DemoFailed(f"the job ended with exit code {exit_code}")
+    return Life(follower.restored, sorted(follower.positions), exit_code, None, None), losses
+
+
+def java_of_executors(directory: Path) -> dict[str, int]:
+    """Return the process ids of the Java of executors, by name; each works below `directory`."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_text().split("\0")
+            for word in words if "io.streamjob.ExecutorProcess" in words else ():
+                files = word.removeprefix("-Dstreamjob.files=")
+                if files != word and Path(files).is_relative_to(directory):
+                    found[Path(files).relative_to(directory).parts[0]] = int(entry.name)
+    return found
+
+
 def place(record: LogRecord | None) -> str:
     """Say where a life of the job begins."""
     return f"from {record.kind} {record.id}" if record else "from nothing, there is no checkpoint yet"
@@ -162,15 +225,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def report(lives: list[Life], asked: int, comparison: Comparison, seconds: float) -> None:
-    """Say what happened to the job, which was to be killed `asked` times, and what its output is worth."""
+def report(lives: list[Life], losses: list[Loss], asked: int, comparison: Comparison, seconds: float) -> None:
+    """Say what happened to the job or its executors, to be killed `asked` times, and what the output is worth."""
     for number, life in enumerate(lives, start=1):
         end = "killed" if life.killed_at is not None else "finished"
         recovery = f", a new checkpoint {life.recovery:.1f} s after the kill" if life.recovery is not None else ""
         say(
             f"life {number}: {place(life.restored)}{recovery}; {counted(len(life.completed), 'completion')}, then {end}"
         )
-    kills = sum(life.killed_at is not None for life in lives)
+    for loss in losses:
+        recovery = "" if loss.recovery is None else f", a new checkpoint {loss.recovery:.1f} s later"
+        say(f"{loss.executor}: killed{recovery}")
+    kills = len(losses) + sum(life.killed_at is not None for life in lives)
     if kills < asked:
         say(f"the job was done before it could be killed {counted(asked, 'time')}")
     say(f"sink: {comparison.found:,} rows; Spark batch: {comparison.expected:,} rows; {seconds:.0f} s in all")
@@ -195,6 +261,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=2, metavar="N", help="how often to kill the job (2)")
     parser.add_argument("--seed", type=int, metavar="N", help="of the moments at which it is killed (drawn)")
     parser.add_argument("--job", choices=["job.yaml", "job.py"], default="job.yaml", help="SQL or Python (job.yaml)")
+    parser.add_argument("--executors", type=int, default=0, metavar="N", help="run on N executors, and kill those")
     parser.add_argument("--keep", action="store_true", help="keep the snapshots and the work directory at the end")
     return parser.parse_args()
 
@@ -211,7 +278,12 @@ def main() -> int:
     say(f"preparing 336,776 flights and the weather; {counted(options.kills, 'kill')}, drawn by --seed {seed}")
     prepare(DATA)
     try:
-        lives = live_and_die(options.job, plan_kills(options.kills, seed))
+        kills, losses = plan_kills(options.kills, seed), list[Loss]()
+        if options.executors:
+            life, losses = live_and_lose(options.job, kills, options.executors, random.Random(seed))
+            lives = [life]
+        else:
+            lives = live_and_die(options.job, kills)
         show_cursor()
         say("the job has finished; running the same query as a Spark batch")
         comparison = compare_with_batch(HERE / options.job, OUTPUT, STATE / "compare")
@@ -225,7 +297,7 @@ def main() -> int:
         say(f"look at the snapshots: streamjob snapshots list {LOCATION}")
     else:
         shutil.rmtree(STATE, ignore_errors=True)
-    report(lives, options.kills, comparison, time.monotonic() - begin)
+    report(lives, losses, options.kills, comparison, time.monotonic() - begin)
     return 0 if comparison.identical else 1
 
 

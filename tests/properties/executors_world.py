@@ -67,7 +67,7 @@ class Machine:
         self.instance = uuid.uuid4().hex
         self.number = world.fleet.register(name, self.instance, OFFER).executor
         world.fleet.registered_in_spark(self.number, "here")
-        self.work = ExecutorWork(self.number, self, disk)  # type: ignore[arg-type]
+        self.work = ExecutorWork(self.number, self, disk, world.home)  # type: ignore[arg-type]
         self._opened: set[str] = set()
         self.steps_left: int | None = None
 
@@ -152,6 +152,7 @@ class World:
         self._directory = directory
         self._store = open_location(str(directory / "snapshots")).store()
         self._uploader = Uploader(self._store, threads=1)
+        self.home = self._store.uri
         self.machines: dict[str, Machine] = {}
         self.completed: dict[str, Version] = {}
         self._drivers = 0

@@ -119,7 +119,7 @@ class Agent:
         settings = self._settings
         root = settings.workdir.absolute()
         sockets = socket_directory(root)
-        work = ExecutorWork(welcome.executor, self._client, root)
+        work = ExecutorWork(welcome.executor, self._client, root, welcome.store)
         listening = LineSocket(sockets / "agent", work.answer)
         java_settings = JavaSettings(root, root / "spark", sockets, settings.memory, settings.cores, address)
         over = _Over(self._stopped)

@@ -25,6 +25,7 @@ from streamjob_runtime.executors.messages import (
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0
+_IDLE_SECONDS = 2.0
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -60,7 +61,9 @@ class DriverClient:
         self._credentials: Credentials | None = None
         timeout = httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
         # No proxy of the environment: the driver is in the same network.
-        self._http = httpx.Client(timeout=timeout, trust_env=False)
+        # The server closes idle connections after some seconds; a request must not be on its way at that moment.
+        limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
+        self._http = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
 
     @property
     def credentials(self) -> Credentials:

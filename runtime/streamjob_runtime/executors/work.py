@@ -8,6 +8,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,18 @@ class ExecutorWork:
         executor: the executor's number in Spark.
         client: asks the driver.
         root: the directory with the files of `job:/…` paths.
+        home: the URI of the job's root in its store.
     """
 
-    def __init__(self, executor: str, client: DriverClient, root: Path) -> None:
+    def __init__(self, executor: str, client: DriverClient, root: Path, home: str) -> None:
         self._executor = executor
         self._client = client
         self._root = root
+        self._home = home
         self._lock = threading.Lock()
+        self._begun: set[int] = set()
         self._stores: dict[str, References] = {}
-        self._uploaders: dict[str, Uploader] = {}
+        self._uploader: Uploader | None = None
         shutil.rmtree(root / _BRINGING, ignore_errors=True)
 
     def answer(self, verb: str, path: str) -> None:
@@ -93,19 +97,27 @@ class ExecutorWork:
     def close(self) -> None:
         """Release what it has opened."""
         with self._lock:
-            for uploader in self._uploaders.values():
-                uploader.close()
+            if self._uploader is not None:
+                self._uploader.close()
             for references in self._stores.values():
                 references.close()
 
     def _adopt(self, directory: str) -> None:
         """Bring the files of a state store here, as the driver says which they are."""
         opened = StateStore.at(directory)
+        self._begin(opened.epoch)
         store = Store(executor=self._executor, directory=directory)
         adoption = self._client.ask("adopt", store, Adoption, seconds=_ADOPT_SECONDS)
         if adoption.files:
             self._bring(adoption, self._root / str(opened.epoch) / opened.chain / "checkpoint")
         self._client.ask("adopted", store, Nothing)
+
+    def _begin(self, epoch: int) -> None:
+        """Begin an epoch in an empty directory: another log of the job may have had an epoch with this number."""
+        with self._lock:
+            if epoch not in self._begun:
+                shutil.rmtree(self._root / str(epoch), ignore_errors=True)
+                self._begun.add(epoch)
 
     def _bring(self, adoption: Adoption, target: Path) -> None:
         candidates = [hold / adoption.chain for hold in _holds(self._root)]
@@ -136,7 +148,8 @@ class ExecutorWork:
             return Key(self._client.ask("allocate", question, Allocated).key)
 
         progress = Progress()
-        files = self._uploader(asked.store).upload(held, self._known(asked.transfer, held), key_of, progress)
+        with self._uploading(asked.store) as uploader:
+            files = uploader.upload(held, self._known(asked.transfer, held), key_of, progress)
         return Stored(files=files, statistics=asdict(progress.statistics()))
 
     def _known(self, transfer: str, held: Hold) -> dict[Identity, FileRef]:
@@ -151,11 +164,17 @@ class ExecutorWork:
                 self._stores[home] = References(open_location(home).store())
             return self._stores[home]
 
-    def _uploader(self, uri: str) -> Uploader:
-        with self._lock:
-            if uri not in self._uploaders:
-                self._uploaders[uri] = Uploader(open_location(uri).store())
-            return self._uploaders[uri]
+    @contextmanager
+    def _uploading(self, uri: str) -> Iterator[Uploader]:
+        """Yield what uploads to a store: the job's own stays open, that of a savepoint does not."""
+        if uri == self._home:
+            with self._lock:
+                if self._uploader is None:
+                    self._uploader = Uploader(open_location(uri).store())
+            yield self._uploader
+            return
+        with closing(open_location(uri).store()) as store, closing(Uploader(store)) as uploader:
+            yield uploader
 
     def _retain(self, completed: HeldCheckpoint) -> None:
         for hold in _holds(self._root):
