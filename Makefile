@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long ui browser lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long ui browser lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ bench-increments: $(READY) ## Measure checkpoints and restores with many shared 
 
 bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's (ARGS="--help")
 	$(BIN)/python -m bench.kafka $(ARGS)
+
+bench-nexmark: $(READY) ## Measure Nexmark's queries against Flink and plain Spark (ARGS="--help")
+	$(BIN)/python -m bench.nexmark $(ARGS)
 
 bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC writer (ARGS="--help")
 	$(BIN)/python -m bench.postgresql $(ARGS)

@@ -1,0 +1,116 @@
+"""Measures Nexmark's queries on Flink, plain Spark and streamjob: `python -m bench.nexmark --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from bench.entry import Benchmark, parser, run
+from bench.nexmark.events import make_events
+from bench.nexmark.queries import QUERIES
+from bench.nexmark.results import Answer, Nexmark, picture, render, table
+from bench.nexmark.sides import SIDES, Installed, Question, install
+from bench.processes import REPOSITORY, measure
+from bench.rounds import rounds
+from pyarrow import dataset
+
+RESULTS = REPOSITORY / "bench" / "nexmark.json"
+CHUNK = 250_000
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    made = parser("make bench-nexmark", __doc__, "one round of few events")
+    add = made.add_argument
+    add("--rounds", type=int, default=5, metavar="N", help="rounds of all sides (5)")
+    add("--events", type=int, default=5_000_000, metavar="N", help="events of the long runs (5,000,000)")
+    add(
+        "--few",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="events of the short ones, and of those compared (1,000,000)",
+    )
+    add("--query", choices=list(QUERIES), action="append", help="measure only this one (all)")
+    add("--side", choices=SIDES, action="append", help="measure only this side (all)")
+    add("--timeout", type=float, default=900.0, metavar="S", help="seconds that one run may take (900)")
+    options = made.parse_args()
+    if options.quick:
+        options.rounds, options.events, options.few = 1, 1_000_000, 500_000
+    return options
+
+
+class _Bench:
+    def __init__(self, benchmark: Benchmark) -> None:
+        self._benchmark = benchmark
+        self._options = benchmark.options
+        self._begun = time.time()
+        self._queries = self._options.query or list(QUERIES)
+        self._sides = self._options.side or list(SIDES)
+        self._answers: list[Answer] = []
+        self._compared: dict[str, dict[str, int]] = {}
+
+    def run(self) -> None:
+        """Compare each result with DuckDB's, then measure round by round; show and store after each."""
+        options, benchmark = self._options, self._benchmark
+        benchmark.tell("Flink, DuckDB and the events, if they are not there yet")
+        installed = install(benchmark.cache)
+        events = {size: make_events(benchmark.cache, size, CHUNK) for size in (options.few, options.events)}
+        for query in self._queries:
+            for side in self._sides:
+                question = self._question(query, events[options.few], installed, f"compared-{side}")
+                out = benchmark.work / "out"
+                measure(question.command(side, out), question.directory, options.timeout)
+                self._compared.setdefault(query, {})[side] = question.check(side, out)
+                question.forget()
+                benchmark.tell(f"{query}, {side}: {self._compared[query][side]:,} rows, as DuckDB has them")
+        for number, turn in rounds(self._sides, options.rounds, options.lock):
+            for query in self._queries:
+                for side in turn:
+                    for size, directory in events.items():
+                        self._measure(number, query, side, size, directory, installed)
+            self._keep()
+            benchmark.show(f"CPU µs per row behind round {number + 1}", table(self._answers))
+
+    def _measure(self, number: int, query: str, side: str, size: int, events: Path, installed: Installed) -> None:
+        question = self._question(query, events, installed, f"{number}-{side}-{size}")
+        used = measure(question.command(side, None), question.directory, self._options.timeout)
+        rows = sum(dataset.dataset(events / "spark" / each).count_rows() for each in QUERIES[query].tables)
+        answer = Answer(
+            query=query,
+            side=side,
+            round=number,
+            events=size,
+            rows=rows,
+            wall=used.wall,
+            cpu=used.user + used.system,
+            load=used.load_before,
+        )
+        self._answers.append(answer)
+        question.forget()
+        self._benchmark.tell(
+            f"{query}, {side}, {size:,} events: {answer.wall:.1f} s, {answer.cpu:.1f} CPU s, "
+            f"{answer.cpu / rows * 1e6:.2f} µs a row, load {answer.load:.1f}"
+        )
+
+    def _question(self, query: str, events: Path, installed: Installed, name: str) -> Question:
+        directory = self._benchmark.work / f"{query.replace(' ', '-')}-{name}"
+        return Question(query, QUERIES[query], events, directory, installed)
+
+    def _keep(self) -> None:
+        circumstances = self._benchmark.circumstances(self._begun)
+        results = Nexmark(circumstances=circumstances, answers=tuple(self._answers), compared=self._compared)
+        self._benchmark.keep(results, RESULTS, render)
+        if not self._options.quick:
+            RESULTS.with_suffix(".svg").write_text(picture(self._answers))
+
+
+def main() -> int:
+    """Run the benchmark; return its exit code."""
+    return run(arguments(), lambda benchmark: _Bench(benchmark).run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
