@@ -145,8 +145,8 @@ QUERIES: Mapping[str, Query] = {
         "the highest bid of each window, by a join",
         ("bid",),
         {
-            "best": "SELECT max(price) AS most, window_time(window) AS at, window.end AS until FROM bid "
-            "GROUP BY window(ts, '10 seconds')",
+            "highest": "SELECT window, max(price) AS most FROM bid GROUP BY window(ts, '10 seconds')",
+            "best": "SELECT most, window_time(window) AS at, window.end AS until FROM highest",
             "result": "SELECT b.auction, b.price, b.bidder, unix_millis(m.until) AS ends FROM bid b JOIN best m "
             "ON b.price = m.most AND b.ts > m.at - INTERVAL 10 SECONDS AND b.ts <= m.at",
         },
