@@ -107,7 +107,11 @@ class OperatorView(View):
         description="Of a sink, the mean time of its last batches; of an operator with state, the time that all tasks "
         "spent on the state in the last batch, added up.",
     )
-    state_rows: int | None = Field(default=None, description="Rows in its state.")
+    state_rows: int | None = Field(
+        default=None,
+        description="Rows in its state; null unless the job sets `rocksdb.trackTotalNumberOfRows`, which costs a read "
+        "with each write.",
+    )
     state_bytes: int | None = Field(default=None, description="Bytes of its state on disk, or in memory.")
     late_rows: int | None = Field(default=None, description="Late rows that it has dropped.")
 

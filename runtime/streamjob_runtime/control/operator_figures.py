@@ -64,7 +64,8 @@ def _state(
     ):
         if len(uids) == 1:
             of = found.setdefault(uids[0], {"state_rows": 0, "state_bytes": 0, "seconds": 0.0})
-            of["state_rows"] += state.rows
+            known = of["state_rows"] is not None and state.rows is not None
+            of["state_rows"] = of["state_rows"] + state.rows if known else None
             of["state_bytes"] += state.size
             of["seconds"] += state.task_ms / 1000
     for uid, rows in late.items():

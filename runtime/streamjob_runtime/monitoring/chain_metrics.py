@@ -85,7 +85,9 @@ def _work_metrics(job: JobView) -> Iterator[Metric]:
 
 def _state_metrics(job: JobView) -> Iterator[Metric]:
     labels = ["chain", "operator"]
-    rows = GaugeMetricFamily("streamjob_state_rows", "Rows in the state of an operator.", labels=labels)
+    rows = GaugeMetricFamily(
+        "streamjob_state_rows", "Rows in the state of an operator; absent if Spark does not count them.", labels=labels
+    )
     size = GaugeMetricFamily(
         "streamjob_state_size_bytes", "Bytes of the state of an operator on disk, or in memory.", labels=labels
     )

@@ -46,13 +46,13 @@ class StateProgress:
 
     Args:
         name: Spark's name of the operator.
-        rows: rows in its state.
+        rows: rows in its state; None if Spark does not count them.
         size: bytes of its state, on disk if Spark reports that, otherwise in memory.
         task_ms: time that all tasks spent on its state in the batch, added up.
     """
 
     name: str
-    rows: int
+    rows: int | None
     size: int
     task_ms: int
 
@@ -158,7 +158,8 @@ def _state(operator: Mapping[str, Any]) -> StateProgress:
     on_disk = operator.get("customMetrics", {}).get(_SIZE_ON_DISK, 0)
     return StateProgress(
         name=operator["operatorName"],
-        rows=operator.get("numRowsTotal", 0),
+        # By default RocksDB does not count its rows, since that would cost a read with each write: Spark reports 0.
+        rows=operator.get("numRowsTotal") or None,
         size=on_disk or operator.get("memoryUsedBytes", 0),
         task_ms=sum(operator.get(name, 0) for name in _TIMES_OF_STATE),
     )

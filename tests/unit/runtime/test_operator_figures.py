@@ -86,6 +86,15 @@ def test_an_operator_with_several_states_has_their_sum() -> None:
     assert (view.state_rows, view.state_bytes) == (1000, 128_000)
 
 
+def test_rows_that_one_of_the_states_does_not_count_are_not_known() -> None:
+    python = {"name": "hours", "inputs": ["flights"], "python": "job:hours"}
+    uncounted = StateProgress("dedupe", rows=None, size=1_000, task_ms=5)
+
+    for states in ([SAVED, uncounted], [uncounted, SAVED]):
+        view = of(seen(states=states), job=JOB | {"operators": [python]})["hours"]
+        assert (view.state_rows, view.state_bytes) == (None, 65_000)
+
+
 def test_state_that_may_belong_to_several_operators_belongs_to_none() -> None:
     one = {"name": "one", "inputs": ["flights"], "python": "job:one"}
     hours = {"name": "hours", "inputs": ["one"], "python": "job:hours"}

@@ -85,7 +85,7 @@ def test_a_report_tells_the_phases_of_its_batch() -> None:
     assert batch.phases == Phases(offsets_ms=3, planning_ms=30, execution_ms=400, logs_ms=11, state_commit_ms=70)
 
 
-def test_a_report_tells_the_state_of_its_operators() -> None:
+def test_a_report_tells_the_state_of_its_operators_and_no_rows_if_they_are_not_counted() -> None:
     report = Report(0, addBatch=400)
     of_rocksdb = {"rocksdbSstFileSize": 9_000}
     report._json["stateOperators"] = [
@@ -98,12 +98,12 @@ def test_a_report_tells_the_state_of_its_operators() -> None:
             "allRemovalsTimeMs": 5,
             "commitTimeMs": 70,
         },
-        {"operatorName": "dedupe", "numRowsTotal": 20, "memoryUsedBytes": 4_000, "customMetrics": {}},
+        {"operatorName": "dedupe", "numRowsTotal": 0, "memoryUsedBytes": 4_000, "customMetrics": {}},
     ]
 
     (batch,) = ProgressReader().new_batches([query(report)])
 
-    assert batch.states == (StateProgress("stateStoreSave", 500, 9_000, 105), StateProgress("dedupe", 20, 4_000, 0))
+    assert batch.states == (StateProgress("stateStoreSave", 500, 9_000, 105), StateProgress("dedupe", None, 4_000, 0))
 
 
 def test_batches_of_a_query_that_has_given_way_to_the_flush_are_counted() -> None:
