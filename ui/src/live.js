@@ -11,6 +11,7 @@ const KEPT_EVENTS = 500;
 const KEPT_DETAILS = 60;
 const SILENCE_MS = 45000; // three heartbeats
 const POLL_MS = 2000;
+const EXECUTORS_MS = 10000;
 const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
 
 /**
@@ -24,6 +25,7 @@ const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
  * @property {any[]} points figures of the last hour, oldest first
  * @property {any[] | null} events newest first; null if this driver does not offer them
  * @property {boolean} hasHistory whether this driver offers figures of the past
+ * @property {any} executors those of a job that computes in processes of their own
  * @property {Map<number, any>} details ended checkpoints with the parts of their chains
  */
 
@@ -40,6 +42,7 @@ export function blank() {
     events: [],
     hasHistory: true,
     details: new Map(),
+    executors: null,
   };
 }
 
@@ -127,6 +130,7 @@ export class Live {
     const run = this.run;
     let failures = 0;
     const arrived = () => (failures = 0);
+    this.#watchExecutors(run);
     while (run === this.run) {
       try {
         await this.#past();
@@ -262,6 +266,20 @@ export class Live {
     events.unshift(event);
     if (events.length > KEPT_EVENTS) events.length = KEPT_EVENTS;
     this.changed();
+  }
+
+  /** Executors are not in the stream: ask now and then, if the job has any. */
+  async #watchExecutors(run) {
+    while (run === this.run) {
+      try {
+        this.picture.executors = await this.#optional("v1/executors");
+        this.changed();
+        if (!this.picture.executors?.wanted) return;
+      } catch {
+        // The stream says that the driver is away.
+      }
+      await pause(EXECUTORS_MS);
+    }
   }
 
   /** The statistics' history is without the chains' parts: fetch those once, newest first, one at a time. */

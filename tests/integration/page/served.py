@@ -130,6 +130,7 @@ class PageServer:
             "diagnosis": state["diagnosis"],
             "history": {"intervalSeconds": 5, "points": state["points"]},
             "events": {"events": state["events"]},
+            "executors": state["executors"],
         }
         return JSONResponse(answers[path]) if path in answers else _problem(404, "Not Found")
 

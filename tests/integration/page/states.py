@@ -424,6 +424,7 @@ def state(
         "checkpointing": CHECKPOINTING if checkpointing is None else checkpointing,
         "points": made,
         "events": _events() if events is None else events,
+        "executors": {"wanted": 0, "lost": 0, "skew": None, "executors": []},
     }
 
 
@@ -795,6 +796,23 @@ def sixty_chains() -> Json:
     return state(job, verdict, history=[checkpoint(n, [c["uid"] for c in job["chains"]]) for n in range(806, 796, -1)])
 
 
+def twenty_executors() -> Json:
+    """State in twenty processes, one of which is missing."""
+    made = healthy()
+    found = [
+        {
+            "id": str(number),
+            "name": f"orders-executor-{number}",
+            "host": f"10.1.{number}.7",
+            "cores": 4,
+            "stateStores": 8 + number % 3,
+            "stateBytes": 40_000_000 + 9_000_000 * (number % 5),
+        }
+        for number in range(1, 20)
+    ]
+    return made | {"executors": {"wanted": 20, "lost": 1, "skew": 1.24, "executors": found}}
+
+
 def loop() -> Json:
     """A channel leads back."""
     job = orders(
@@ -853,5 +871,6 @@ STATES: dict[str, Callable[[], Json]] = {
     "one-chain": one_chain,
     "sixty-chains": sixty_chains,
     "loop": loop,
+    "twenty-executors": twenty_executors,
     "hostile": hostile,
 }

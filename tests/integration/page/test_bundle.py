@@ -45,6 +45,15 @@ def test_the_lock_of_the_page_names_no_host() -> None:
     assert "integrity" in lock
 
 
+def test_the_parts_of_the_page_that_need_no_browser_work() -> None:
+    """The tests in `ui/test`, which need only Node."""
+    if shutil.which("node") is None:
+        pytest.skip("there is no Node")
+    ran = subprocess.run(["node", "--test", "test/pure.test.js"], cwd=SOURCES, capture_output=True, text=True)
+
+    assert ran.returncode == 0, ran.stdout
+
+
 @pytest.mark.slow
 def test_a_build_gives_the_same_bytes(tmp_path: Path) -> None:
     """Needs Node, and the packages of the lock."""

@@ -183,7 +183,7 @@ def test_a_stop_asks_first(browser: Any, pages: PageServer) -> None:
 
 
 def test_a_driver_without_the_newer_routes_is_shown_as_far_as_it_goes(browser: Any, pages: PageServer) -> None:
-    lacks = frozenset({"stream", "history", "events", "diagnosis", "session"})
+    lacks = frozenset({"stream", "history", "events", "diagnosis", "session", "executors"})
     job = driver(pages, "older", lacks=lacks)
     with tab(browser) as seen:
         seen.expected = ("404", "503")

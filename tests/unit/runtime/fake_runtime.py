@@ -124,6 +124,7 @@ class FakeRuntime:
                 clock=self.clock,
                 sink_meters=SinkMeters(clock=self.clock),
                 offset_reports=OffsetReports(),
+                executors=None,
             ),
             coordination=self.coordination,
             epoch=None,

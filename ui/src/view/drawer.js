@@ -91,7 +91,7 @@ function Operators({ chain, job }) {
   const measured = figures.size > 0;
   const kind = (part) => (!part ? "" : part.kind !== "operator" ? `${part.kind} ${part.format ?? ""}` : part.sql ? "SQL" : "Python");
   return html`<h3>Operators</h3><div class="scroll" tabindex="0" role="region" aria-label="Operators"><table>
-    <thead><tr><th scope="col">Operator</th><th scope="col">Kind</th>${measured && html`<th scope="col" class="number">Rows in</th><th scope="col" class="number">Rows out</th><th scope="col" class="number">Time</th><th scope="col" class="number">State rows</th><th scope="col" class="number">State</th><th scope="col" class="number">Late</th>`}</tr></thead>
+    <thead><tr><th scope="col">Operator</th><th scope="col">Kind</th>${measured && html`<th scope="col" class="number">Rows in</th><th scope="col" class="number">Rows out</th><th scope="col" class="number" title="Of a sink, the mean of its last batches; of state, the sum of all tasks in the last batch">Time per batch</th><th scope="col" class="number">State rows</th><th scope="col" class="number">State</th><th scope="col" class="number">Late</th>`}</tr></thead>
     <tbody>${chain.operators.map((uid) => {
       const figure = figures.get(uid) ?? {};
       const part = parts.get(uid);

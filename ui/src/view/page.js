@@ -6,6 +6,7 @@ import { Checkpoints } from "./checkpoints.js";
 import { Drawer } from "./drawer.js";
 import { Events } from "./events.js";
 import { GraphPanel } from "./graph.js";
+import { Executors } from "./executors.js";
 import { Headline } from "./headline.js";
 import { SignIn } from "./signin.js";
 import { Tiles } from "./tiles.js";
@@ -34,6 +35,7 @@ export function Page({ live, picture }) {
       <${Headline} live=${live} picture=${picture} now=${now} choose=${setOpen} />
       <${Tiles} picture=${picture} now=${now} />
       <${GraphPanel} doc=${doc} now=${now} chosen=${open} choose=${setOpen} />
+      <${Executors} view=${picture.executors} />
       <div class="pair">
         <${Checkpoints} picture=${picture} now=${now} />
         <${Events} picture=${picture} now=${now} />
