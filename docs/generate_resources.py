@@ -91,11 +91,8 @@ the reason is `UpgradePutOff`, `SuspendPutOff` and so on: the job keeps running,
 job between two states, the state is the reason: `Restoring`, `Restarting`, `Finishing`.
 """
 _REFUSED = "The API server enforces these rules:"
-# Sections that need no table of their own: what stands there instead, if anything.
-_NO_TABLE = {
-    "spec.job": "",
-    "spec.executor": "For executors in separate pods, which are not supported: Spark runs in the driver's pod.",
-}
+# Sections that need no table of their own.
+_NO_TABLE = {"spec.job"}
 _WORDS = {"array": "list", "boolean": "boolean", "integer": "integer", "object": "mapping", "string": "text"}
 
 
@@ -168,9 +165,8 @@ def _sections(schema: Schema, path: str) -> Iterator[str]:
     for name, field in _fields(schema):
         below = f"{path}.{name}"
         if below in _NO_TABLE:
-            if _NO_TABLE[below]:
-                yield f"## `{below}`\n\n{_NO_TABLE[below]}"
-        elif _is_section(field):
+            continue
+        if _is_section(field):
             yield from _sections(field, below)
         elif name == "conditions":
             yield from _sections(field["items"], f"{below}[]")

@@ -247,7 +247,20 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
         ),
         ({"driver.cores": 2, "driver.coreLimit": "1500m"}, "coreLimit is below the request of coreRequest or cores"),
         ({"driver.env": [{"value": "x"}]}, "spec.driver.env[0].name: Required value"),
-        ({"executor": {"instances": 2}}, "executors in separate pods are not supported"),
+        ({"executor": {"instances": 2}, "parallelism": 3}, "parallelism is not executor.instances times"),
+        ({"executor": {"instances": 2}, "job.parallelism": 3}, "parallelism is not executor.instances times"),
+        ({"executor": {"instances": 2, "cores": 2}, "maxParallelism": 3}, "parallelism is above maxParallelism"),
+        ({"executor": {}}, "set executor.instances, or a parallelism"),
+        ({"executor": {"cores": 2}, "parallelism": 3}, "a multiple of executor.cores"),
+        (
+            {"executor": {"cores": 2}, "parallelism": 2, "autoscaling.mode": "Act"},
+            "give them one core each",
+        ),
+        ({"executor": {"instances": 0}}, "spec.executor.instances"),
+        (
+            {"executor": {"instances": 2}, "checkpointing": None, "upgradeMode": "stateless"},
+            "a location that all pods reach",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str, Any], said: str) -> None:
@@ -268,6 +281,11 @@ def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str,
         {"savepoints.schedule": "0 3 * * *"},
         {"savepoints.drain": True, "savepoints.onDeletion": True},
         {"driver.coreRequest": "500m", "driver.coreLimit": "1"},
+        {"executor": {"instances": 2}},
+        {"executor": {"instances": 2, "cores": 2}, "parallelism": 4, "maxParallelism": 4},
+        {"executor": {"cores": 2}, "parallelism": 4},
+        {"executor": {}, "parallelism": 4, "autoscaling.mode": "Act"},
+        {"executor": {"cores": 2}, "job.parallelism": 4},
         {"job.sources": [{"name": "a", "format": "rate", "watermark": {"column": "t", "delay": "1 hour"}}]},
         {"sparkConf": {"spark.sql.ansi.enabled": True, "spark.sql.shuffle.spill.numElements": 5}},
     ],
@@ -290,6 +308,19 @@ def test_a_job_is_scaled(server: Server, stored: dict[str, Any]) -> None:
     server.patch("StreamJob", "scale", "stored", {"spec": {"replicas": 3}})
 
     assert server.get("StreamJob", "stored")["spec"]["parallelism"] == 3
+
+
+def test_a_job_is_scaled_by_whole_executors(server: Server) -> None:
+    server.create("StreamJob", with_changes(SPEC, {"executor": {"cores": 2}, "parallelism": 4}), name="wide", keep=True)
+    server.create("StreamJob", with_changes(SPEC, {"executor": {"instances": 2}}), name="fixed", keep=True)
+
+    server.patch("StreamJob", "scale", "wide", {"spec": {"replicas": 6}})
+    with pytest.raises(Refused, match=r"a multiple of executor\.cores"):
+        server.patch("StreamJob", "scale", "wide", {"spec": {"replicas": 5}})
+    with pytest.raises(Refused, match="needs executor without instances"):
+        server.patch("StreamJob", "scale", "fixed", {"spec": {"replicas": 3}})
+
+    assert StreamJobSpec.model_validate(server.get("StreamJob", "wide")["spec"]).instances == 3
 
 
 def test_a_job_is_not_scaled_beyond_its_state_partitions(server: Server, stored: dict[str, Any]) -> None:

@@ -67,6 +67,11 @@ def test_only_the_service_accounts_of_the_list_are_taken(
     for driver in (by_template(serviceAccountName="admin"), by_template(serviceAccount="admin")):
         with pytest.raises(Refused, match="service account admin is not allowed; allowed are default, etl"):
             cluster.create(job(place, "forbidden", driver))
+    for executor in ({"serviceAccount": "admin"}, by_template(serviceAccountName="admin")):
+        wide = job(place, "forbidden", None)
+        wide["spec"] |= {"executor": {"instances": 2, **executor}}
+        with pytest.raises(Refused, match="service account admin is not allowed"):
+            cluster.create(wide)
 
     before = Where("StreamJob", "before", place)
     with pytest.raises(Refused, match="service account admin is not allowed"):

@@ -193,7 +193,8 @@ class StreamJobs:
 
     def drivers(self, name: str) -> list[str]:
         """Return the names of a StreamJob's driver pods."""
-        pods = self.namespace.all("Pod", f"streamjob.io/name={name}")
+        labels = f"streamjob.io/name={name},app.kubernetes.io/component=driver"
+        pods = self.namespace.all("Pod", labels)
         return sorted(pod["metadata"]["name"] for pod in pods)
 
     def events(self, name: str, reason: str) -> list[str]:

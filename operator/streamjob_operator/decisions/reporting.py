@@ -10,7 +10,7 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.decisions import executors, health
 from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
-from streamjob_operator.decisions.slots import width_of
+from streamjob_operator.decisions.slots import slots_of, width_of
 from streamjob_operator.resources.status import (
     CheckpointCounts,
     CheckpointInProgress,
@@ -207,10 +207,7 @@ def _replicas(s: Situation, parallelism: object) -> int:
     if isinstance(parallelism, int):
         return parallelism
     spec = s.deployed.spec() if s.deployed is not None else s.spec
-    if spec is None:
-        return 1
-    slots = 0 if spec.executor is None else spec.instances * spec.executor.cores
-    return slots or spec.parallelism or 1
+    return 1 if spec is None else slots_of(spec)
 
 
 def _consecutive_failures(history: list[CheckpointDetail]) -> int:

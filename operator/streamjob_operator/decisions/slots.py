@@ -18,6 +18,8 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 def slots_of(spec: StreamJobSpec) -> int:
     """Return the task slots that a spec asks for."""
+    if spec.executor is not None:
+        return spec.instances * spec.executor.cores
     own = None if spec.job is None else spec.job.get("parallelism")
     given = spec.parallelism if spec.parallelism is not None else own
     return given if isinstance(given, int) and given > 0 else 1

@@ -10,8 +10,11 @@ from pydantic import ValidationError
 
 from streamjob.job.checks import CHECKS, Subject, functions
 from streamjob.job.nesting import MOST_LEVELS, too_deep
+from streamjob.job.on_executors import NotOnExecutors, check_on_executors
+from streamjob.job.plan import plan
 from streamjob.job.problem import by_part
 from streamjob.job.reading import read_spec
+from streamjob.job.spec import JobSpec
 from streamjob.job.validate import run_checks
 from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
@@ -133,7 +136,19 @@ def _job_problems(resource: StreamJob) -> tuple[str, ...]:
     if reading.spec is not None:
         subject = Subject(reading.spec, _IN_THE_POD, {}, _trust_spark, reading.unread, reading.complete)
         problems += [each for each in run_checks(subject, _CHECKS) if each.where not in reading.broken]
-    return tuple(str(problem) for problem in by_part(problems))
+    if problems or reading.spec is None or not reading.complete:
+        return tuple(str(problem) for problem in by_part(problems))
+    return _executor_problems(resource.spec, reading.spec)
+
+
+def _executor_problems(spec: StreamJobSpec, job: JobSpec) -> tuple[str, ...]:
+    if spec.executor is None:
+        return ()
+    try:
+        check_on_executors(job, plan(job), local_files=False)
+    except NotOnExecutors as error:
+        return (f"spec.executor: {error}",)
+    return ()
 
 
 def _trust_spark(_query: str) -> None:

@@ -24,6 +24,7 @@ from streamjob_operator.decisions.revision import Revision
 
 _log = logging.getLogger(__name__)
 _MOST = 10_000
+_IS_FIXED = "updates to statefulset spec for fields other than"
 _NO_DRY_RUN = "does not support dry run"
 
 BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
@@ -168,9 +169,9 @@ class Admissions:
         }
         try:
             await self._cluster.replace(kind, {**thing, "metadata": {**known["metadata"], **both}})
-        except Refused:
-            if kind == STATEFUL_SET:
-                # Its claims cannot be changed. The next creation makes another one.
+        except Refused as error:
+            if kind == STATEFUL_SET and _IS_FIXED in error.said:
+                # The claims of a set cannot be changed. The next creation makes another set.
                 await self._cluster.delete(kind, meta["namespace"], meta["name"])
             raise
 

@@ -19,7 +19,7 @@ from streamjob_operator.resources.base import (
 )
 from streamjob_operator.resources.change import Change
 
-_LEAST_DRIVER_MEMORY = 768 * 1024**2
+_LEAST_MEMORY = 768 * 1024**2
 """Spark refuses a heap below 450 MiB, of which Java counts less than it was given."""
 
 
@@ -34,7 +34,7 @@ class PodSettings(SpecPart):
     memory: Memory = Field(
         default=1024**3,
         description="Memory of the Java process: `512m`, `2g` or `2Gi`. Three quarters of it are its heap; the rest is "
-        "for the state in RocksDB, for classes and threads. A driver needs `768m`.",
+        "for the state in RocksDB, for classes and threads. The least is `768m`.",
     )
     memory_overhead: Memory | None = Field(
         default=None,
@@ -72,7 +72,23 @@ class PodSettings(SpecPart):
     )
 
 
-class DriverSpec(PodSettings):
+class SparkPod(PodSettings):
+    """A pod in which Spark runs."""
+
+    @field_validator("memory")
+    @classmethod
+    def _is_enough_for_spark(cls, memory: int) -> int:
+        if memory < _LEAST_MEMORY:
+            least = format_memory(_LEAST_MEMORY)
+            raise PydanticCustomError(
+                "too_few_for_spark",
+                "{given} are not enough for Spark to start: use at least {least}",
+                {"given": format_memory(memory), "least": least},
+            )
+        return memory
+
+
+class DriverSpec(SparkPod):
     """The pod that runs the job: coordinator, Spark and Python."""
 
     termination_grace_period_seconds: int = Field(
@@ -81,18 +97,6 @@ class DriverSpec(PodSettings):
         strict=True,
         description="Time that a terminating pod has for its last checkpoint, in seconds.",
     )
-
-    @field_validator("memory")
-    @classmethod
-    def _is_enough_for_spark(cls, memory: int) -> int:
-        if memory < _LEAST_DRIVER_MEMORY:
-            least = format_memory(_LEAST_DRIVER_MEMORY)
-            raise PydanticCustomError(
-                "too_few_for_spark",
-                "{given} are not enough for Spark to start: use at least {least}",
-                {"given": format_memory(memory), "least": least},
-            )
-        return memory
 
 
 class DisruptionBudget(SpecPart):
@@ -103,7 +107,7 @@ class DisruptionBudget(SpecPart):
     )
 
 
-class ExecutorSpec(PodSettings):
+class ExecutorSpec(SparkPod):
     """Executors in pods of their own, which run the tasks. `cores` of each are its task slots."""
 
     instances: Annotated[int | None, Change.SCALE] = Field(
@@ -115,10 +119,7 @@ class ExecutorSpec(PodSettings):
         "`kubectl scale`, which sets `parallelism`.",
     )
     termination_grace_period_seconds: int = Field(
-        default=120,
-        ge=10,
-        strict=True,
-        description="Time that a terminating executor has until the job has taken a checkpoint, in seconds.",
+        default=30, ge=10, strict=True, description="Time that a terminating executor has to stop, in seconds."
     )
     volume_claim_templates: tuple[KubernetesObject, ...] = Field(
         default=(),

@@ -25,6 +25,11 @@ def _of_job_too(field: str, otherwise: str) -> str:
     )
 
 
+_OF_EXECUTORS = "self.executor.instances * self.executor.cores"
+_SLOTS = f"(has(self.executor) && has(self.executor.instances) ? {_OF_EXECUTORS} : {_of_job_too('parallelism', '1')})"
+_HAS_LOCATION = """((has(self.checkpointing) && has(self.checkpointing.location))
+    || (has(self.job) && has(self.job.checkpointing) && has(self.job.checkpointing.location)))"""
+
 STREAM_JOB = (
     rule(
         f"self.metadata.name.size() <= {LONGEST_NAME}",
@@ -43,12 +48,11 @@ STREAM_JOB_SPEC = (
         "set either job or mainApplicationFile",
     ),
     rule(
-        f"{_of_job_too('parallelism', '1')} <= {_of_job_too('maxParallelism', '32768')}",
+        f"{_SLOTS} <= {_of_job_too('maxParallelism', '32768')}",
         "parallelism is above maxParallelism, the number of state partitions",
     ),
     rule(
-        """self.upgradeMode == 'stateless' || (has(self.checkpointing) && has(self.checkpointing.location))
-        || (has(self.job) && has(self.job.checkpointing) && has(self.job.checkpointing.location))""",
+        f"self.upgradeMode == 'stateless' || {_HAS_LOCATION}",
         "state needs a location: set checkpointing.location, or upgradeMode: stateless",
     ),
     rule(
@@ -73,9 +77,26 @@ STREAM_JOB_SPEC = (
         ".autoscaling.mode",
     ),
     rule(
-        "!has(self.executor)",
-        "executors in separate pods are not supported: remove it, and give the driver more cores",
-        ".executor",
+        """!has(self.executor) || !has(self.autoscaling) || self.autoscaling.mode != 'Act'
+        || (self.executor.cores == 1 && !has(self.executor.instances) && !has(self.autoscaling.cpuPerSlot))""",
+        "with executors, mode Act adds and removes whole executors: give them one core each, set parallelism instead "
+        "of executor.instances, and omit autoscaling.cpuPerSlot",
+        ".autoscaling.mode",
+    ),
+    rule(
+        f"""!has(self.executor) || !has(self.executor.instances)
+        || {_of_job_too("parallelism", _OF_EXECUTORS)} == {_OF_EXECUTORS}""",
+        "parallelism is not executor.instances times executor.cores: remove one of the two; kubectl scale changes "
+        "parallelism, and needs executor without instances",
+    ),
+    rule(
+        f"""!has(self.executor) || has(self.executor.instances)
+        || ({_of_job_too("parallelism", "0")} > 0 && {_of_job_too("parallelism", "0")} % self.executor.cores == 0)""",
+        "set executor.instances, or a parallelism that is a multiple of executor.cores",
+    ),
+    rule(
+        f"!has(self.executor) || {_HAS_LOCATION}",
+        "executors store their state at a location that all pods reach: set checkpointing.location",
     ),
 )
 

@@ -78,7 +78,7 @@ class FakeCluster:
         meta = thing["metadata"]
         with_reply = self._begin("replace", kind, meta["name"])
         if self.frozen(kind):
-            raise Refused(f"{meta['name']} cannot be changed")
+            raise Refused("Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden")
         stored = self._find(kind, meta["namespace"], meta["name"])
         self._check(stored, meta.get("resourceVersion"))
         new = stored | {subresource: thing.get(subresource)} if subresource else stored | thing

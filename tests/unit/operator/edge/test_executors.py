@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, running
+from tests.unit.operator.edge.bench import LOCATION, NAME, NAMESPACE, SPEC, Bench, running
 
 from streamjob_operator.cluster.api import error_of
 from streamjob_operator.cluster.kinds import (
@@ -20,6 +20,7 @@ from streamjob_operator.cluster.kinds import (
     Kind,
     Object,
 )
+from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.machinery.mirror import Mirror
 from streamjob_operator.reconciling.executor_pods import executor_pod
 
@@ -247,3 +248,40 @@ def test_the_mirror_keeps_what_is_read_of_an_executor() -> None:
     assert found == executor_pod(pod)
     assert found is not None
     assert (found.ready, found.template) == (True, "abc")
+
+
+def files(name: str, path: str) -> Object:
+    return {"name": name, "format": "csv", "schema": "n INT", "options": {"path": path}}
+
+
+def sink(name: str, of: str) -> Object:
+    return {"name": name, "input": of, "format": "json", "options": {"path": f"s3://bucket/{name}"}}
+
+
+SPLIT: Object = {
+    "sources": [files("numbers", "s3://bucket/in")],
+    "operators": [
+        {"name": "one", "inputs": ["numbers"], "sql": "SELECT n FROM numbers", "chain": False},
+        {"name": "two", "inputs": ["one"], "sql": "SELECT n FROM one", "chain": False},
+    ],
+    "sinks": [sink("out", "two")],
+}
+LOCAL: Object = {"sources": [files("numbers", "/data/in")], "sinks": [sink("out", "numbers")]}
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        pytest.param({**LOCAL, "sources": [files("numbers", "s3://bucket/in")]}, "", id="all of it works"),
+        pytest.param(SPLIT, "chain", id="several chains"),
+        pytest.param(LOCAL, "source 'numbers' reads files of a local path", id="local files"),
+    ],
+)
+def test_a_job_that_cannot_run_on_executors_is_invalid_before_anything_is_stopped(job: Object, problem: str) -> None:
+    spec = {"job": job, "checkpointing": {"location": LOCATION}}
+
+    _, without = read_problems({"metadata": {"name": NAME}, "spec": spec})
+    _, found = read_problems({"metadata": {"name": NAME}, "spec": {**spec, **TWO}})
+
+    assert without == ()
+    assert [each.startswith("spec.executor: ") and problem in each for each in found] == [True] * bool(problem)

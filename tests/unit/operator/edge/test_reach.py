@@ -204,6 +204,7 @@ def test_a_volume_of_the_pod_template_counts_as_well() -> None:
     ("spec", "said"),
     [
         (on_a_volume(driver={}), "no volume is mounted there"),
+        (on_a_volume(executor={"instances": 2}), "executor.volumeMounts"),
         (on_a_volume(checkpointing={"location": "/database"}), "no volume is mounted there"),
         (on_a_volume(checkpointing={"location": "/var/lib/streamjob/snapshots"}), "no volume is mounted there"),
         (on_a_volume(volumes=[{"name": "data", "emptyDir": {}}]), "gone with the pod"),

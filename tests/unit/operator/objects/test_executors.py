@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+import typer
 from tests.unit.operator.objects.samples import OWNER, argument, container, pod, revision, variables
 
 from streamjob.errors import InvalidInput
@@ -21,6 +22,7 @@ from streamjob_operator.objects import (
 )
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.pods import ExecutorSpec
+from streamjob_runtime.process import cli, executor_cli
 
 SHAREABLE = {"name": "extra", "configMap": {"name": "modules"}}
 
@@ -64,6 +66,21 @@ def test_an_executor_is_told_where_its_driver_is_and_what_it_may_use() -> None:
     assert container(made)["resources"] == {
         "requests": {"cpu": "4", "memory": "2867Mi"}, "limits": {"memory": "2867Mi"}
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "command"),
+    [
+        pytest.param(template(executor={"cores": 2}), executor_cli.executor, id="executor"),
+        pytest.param(pod(executor={"instances": 2}), cli.run, id="driver"),
+    ],
+)
+def test_the_runtime_knows_the_options_of_the_pods(made: dict[str, Any], command: Any) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    known = {option for each in typer.main.get_command(app).params for option in each.opts}
+
+    assert {each for each in container(made)["args"] if each.startswith("--")} <= known
 
 
 def test_an_executor_has_the_name_of_its_pod() -> None:

@@ -15,7 +15,7 @@ from streamjob.job.load import load_job
 from streamjob.job.reading import read_spec
 from streamjob_operator.resources.base import format_memory
 from streamjob_operator.resources.parts import Savepoints
-from streamjob_operator.resources.pods import DriverSpec, ExecutorSpec
+from streamjob_operator.resources.pods import DriverSpec, PodSettings
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotSpec
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
@@ -96,18 +96,18 @@ def test_an_application_has_no_job_file_in_the_resource() -> None:
     [("512m", 512 * 1024**2), ("2g", 2 * 1024**3), ("2Gi", 2 * 1024**3), ("2GB", 2 * 1024**3), ("4096", 4096)],
 )
 def test_memory_is_written_as_for_spark_or_as_for_kubernetes(written: str, size: int) -> None:
-    assert ExecutorSpec.model_validate({"memory": written}).memory == size
+    assert PodSettings.model_validate({"memory": written}).memory == size
 
 
 @given(st.integers(min_value=1, max_value=2**50))
 def test_memory_is_written_back_exactly(size: int) -> None:
-    assert ExecutorSpec.model_validate({"memory": format_memory(size)}).memory == size
+    assert PodSettings.model_validate({"memory": format_memory(size)}).memory == size
 
 
 @pytest.mark.parametrize("written", ["", "m", "1.5g", "-1g", "10x", "0"])
 def test_what_is_no_amount_of_memory_is_refused(written: str) -> None:
     with pytest.raises(ValidationError):
-        ExecutorSpec.model_validate({"memory": written})
+        PodSettings.model_validate({"memory": written})
 
 
 @pytest.mark.parametrize("written", ["6h", "1d", "0 3 * * *", "*/15 * * * 1-5", "0 0 1,15 * MON"])

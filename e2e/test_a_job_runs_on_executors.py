@@ -1,0 +1,140 @@
+"""A job runs on executors in pods of their own: they die, their number changes, and its output does not show it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from e2e.harness.cluster import Object
+from e2e.harness.controller import StreamJobs, last_checkpoint
+from e2e.harness.namespace import SMALL
+from e2e.harness.stores import opened
+
+pytestmark = pytest.mark.timeout(1500)
+
+NAME = "numbers"
+KEYS = 3
+
+
+def output(jobs: StreamJobs) -> str:
+    """Return where the job writes: executors have no volume in common."""
+    return f"{jobs.namespace.location}-output"
+
+
+def apply(jobs: StreamJobs, **spec: Any) -> None:
+    """Create the job: it sums numbers by key and second, and its state is on both executors."""
+    source = {
+        "name": "numbers",
+        "format": "rate",
+        "options": {"rowsPerSecond": 30},
+        "watermark": {"column": "timestamp", "delay": "1s"},
+    }
+    sums = {
+        "name": "sums",
+        "inputs": ["numbers"],
+        "sql": f"SELECT value % {KEYS} AS key, window.start AS start, min(value) AS low, max(value) AS high,"
+        f" count(*) AS rows FROM numbers GROUP BY window(timestamp, '1 second'), value % {KEYS}",
+    }
+    sink = {"name": "report", "input": "sums", "format": "json", "options": {"path": output(jobs)}}
+    wanted: dict[str, Any] = {
+        "job": {"sources": [source], "operators": [sums], "sinks": [sink]},
+        "parallelism": 2,
+        "maxParallelism": 4,
+        "checkpointing": {"location": jobs.namespace.location, "interval": "2s"},
+        "storage": jobs.namespace.storage,
+        "driver": SMALL,
+        "executor": SMALL,
+    }
+    jobs.namespace.apply("streamjob.io/v1alpha1", "StreamJob", NAME, spec={**wanted, **spec})
+
+
+def executors(jobs: StreamJobs) -> dict[str, Object]:
+    """Return the pods of the executors, by name."""
+    labels = f"streamjob.io/name={NAME},app.kubernetes.io/component=executor"
+    return {pod["metadata"]["name"]: pod for pod in jobs.namespace.all("Pod", labels)}
+
+
+def report(jobs: StreamJobs) -> list[Object]:
+    """Return the rows that the job has published."""
+    with opened(jobs.namespace, output(jobs)) as store:
+        files = [each.key for each in store.list("") if each.key.endswith(".json") and "_streamjob" not in each.key]
+        return [json.loads(line) for key in files for line in store.get(key).decode().splitlines()]
+
+
+def assert_exact(rows: list[Object]) -> int:
+    """Assert that rows are what a batch job would compute of the numbers so far, and return how many numbers there are.
+
+    Of each key, each number is in one row, and none is missing between the first and the last.
+    """
+    by_key: defaultdict[int, list[Object]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: int(row["low"])):
+        by_key[row["key"]].append(row)
+    assert len(by_key) == KEYS, sorted(by_key)
+    for key, found in by_key.items():
+        following = key
+        for row in found:
+            assert row["low"] == following, (key, row, following)
+            assert row["rows"] == (row["high"] - row["low"]) // KEYS + 1, (key, row)
+            following = row["high"] + KEYS
+    return sum(row["rows"] for row in rows)
+
+
+def wait_for_executors(jobs: StreamJobs, number: int, later_than: Object | None = None) -> Object:
+    """Wait until so many executors are ready and the job has completed a later checkpoint, and return the status."""
+    known = 1 if later_than is None else last_checkpoint(later_than) + 2
+    return jobs.wait(
+        NAME,
+        lambda status: (
+            status.get("lifecycleState") == "STABLE"
+            and status.get("executors") == {"desired": number, "ready": number, "lost": 0}
+            and last_checkpoint(status) >= known
+        ),
+        what=f"checkpoint {known} on {number} executors",
+        within=420,
+    )
+
+
+def test_a_job_whose_executor_is_killed_goes_on_and_its_output_is_exact(jobs: StreamJobs) -> None:
+    apply(jobs)
+    before = wait_for_executors(jobs, 2)
+    first, _ = sorted(executors(jobs))
+    assert before["replicas"] == 2
+
+    jobs.namespace.delete("Pod", first, grace=0)
+    jobs.wait(NAME, lambda status: status["executors"]["lost"] == 1, what="lost executor")
+    after = wait_for_executors(jobs, 2, jobs.status(NAME))
+
+    assert after["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
+    assert jobs.events(NAME, "ExecutorsLost")
+    assert assert_exact(report(jobs)) > 0
+
+
+@pytest.mark.thorough
+def test_executors_come_and_go_with_the_parallelism_and_a_suspension(jobs: StreamJobs) -> None:
+    apply(jobs)
+    before = wait_for_executors(jobs, 2)
+    kept = {name: pod["metadata"]["uid"] for name, pod in executors(jobs).items()}
+
+    jobs.change(NAME, parallelism=3)
+    wider = wait_for_executors(jobs, 3, before)
+    assert kept.items() <= {name: pod["metadata"]["uid"] for name, pod in executors(jobs).items()}.items()
+    assert wider["restoredFrom"]["kind"] == "savepoint"
+
+    jobs.change(NAME, suspend=True)
+    jobs.wait_for_state(NAME, "SUSPENDED")
+    for name in executors(jobs):
+        jobs.namespace.wait_gone("Pod", name)
+    seen = assert_exact(report(jobs))
+
+    jobs.change(NAME, suspend=False, parallelism=2)
+    wait_for_executors(jobs, 2, wider)
+    assert assert_exact(report(jobs)) > seen
+
+    jobs.remove_all()
+    for kind in ("StatefulSet", "PodDisruptionBudget", "Service"):
+        for each in jobs.namespace.all(kind, f"streamjob.io/name={NAME}"):
+            jobs.namespace.wait_gone(kind, each["metadata"]["name"])
+    for name in executors(jobs):
+        jobs.namespace.wait_gone("Pod", name)
