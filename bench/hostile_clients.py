@@ -22,8 +22,8 @@ HOLD_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
 _TRICKLE_SECONDS = 0.5
 _HUNDREDTH = 0.01
-_HEAD = b"GET /v1/job HTTP/1.1\r\nHost: a\r\n"
-_POST = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\n"
+_HEAD = b"GET /v1/job HTTP/1.1\r\nHost: localhost\r\n"
+_POST = b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\n"
 _WRONG = b"Authorization: Bearer " + b"f" * 43 + b"\r\n"
 _TLS = bytes.fromhex("16030100a5010000a10303") + b"\x01" * 160
 _CHUNK = b" " * 65_536
@@ -111,16 +111,16 @@ async def _gone_at_once(connection: Connection) -> None:
 
 
 async def _scrape(connection: Connection) -> None:
-    await _say(connection, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+    await _say(connection, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
 async def _unread_scrape(connection: Connection) -> None:
-    await connection.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+    await connection.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await asyncio.sleep(HOLD_SECONDS)
 
 
 async def _probe(connection: Connection) -> None:
-    await _say(connection, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    await _say(connection, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
 KINDS: dict[str, Harm] = {

@@ -16,7 +16,7 @@ from tests.integration.api.served import ServedJob, serving, token_of
 from streamjob_runtime.control.api import guard
 from streamjob_runtime.control.api.admission import LIMITS, Limits
 
-HEAD = b"GET /v1/job HTTP/1.1\r\nHost: a\r\n"
+HEAD = b"GET /v1/job HTTP/1.1\r\nHost: localhost\r\n"
 QUICK = Limits(head_seconds=0.3, request_seconds=0.6)
 
 
@@ -125,21 +125,21 @@ def test_a_connection_ends_at_the_deadline_of_its_head_although_bytes_arrive(tmp
 def test_a_connection_ends_at_the_deadline_of_its_body(tmp_path: Path) -> None:
     with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
         token = token_of(tmp_path).encode()
-        head = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nAuthorization: Bearer "
+        head = b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\nAuthorization: Bearer "
         connection.sendall(head + token + b"\r\n\r\n{")
         assert said(connection) == b""
 
 
 def test_the_token_is_asked_for_before_the_body_is_read(tmp_path: Path) -> None:
     with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
-        connection.sendall(b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n")
+        connection.sendall(b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
         assert said(connection).startswith(b"HTTP/1.1 401")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/job"])
 def test_a_stranger_gets_one_answer_on_a_connection(tmp_path: Path, path: str) -> None:
     with serving(ServedJob(), tmp_path) as server, connect(server) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 50)
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 50)
         assert said(connection).count(b"HTTP/1.1 ") == 1
 
 
@@ -152,15 +152,15 @@ def test_a_caller_with_the_token_keeps_its_connection(tmp_path: Path) -> None:
 
 MALFORMED = {
     "NUL": b"\0\0\0\0\r\n\r\n",
-    "NUL in the target": b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n",
-    "bad UTF-8 in the target": b"GET /v1/triggers/\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n",
+    "NUL in the target": b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bad UTF-8 in the target": b"GET /v1/triggers/\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
-    "a header without end": b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 200_000,
-    "headers without end": b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 30_000,
+    "a header without end": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 200_000,
+    "headers without end": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 30_000,
     "a target without end": b"GET /" + b"x" * 200_000,
-    "two lengths": b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-    "a length that is none": b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-    "a chunk that is none": b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "two lengths": b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    "a length that is none": b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "a chunk that is none": b"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + b"\x01" * 160,
     "an upgrade": HEAD + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 }
