@@ -20,3 +20,9 @@ def test_a_reference_is_in_step_with_the_code(name: str) -> None:
     written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
 
     assert written == GENERATOR.TARGETS[name](), "run `python docs/generate_api.py`"
+
+
+def test_the_reference_of_the_python_api_is_in_step_with_the_docstrings() -> None:
+    python = generator("generate_python")
+
+    assert python.TARGET.read_text(encoding="utf-8") == python.render(), "run `python docs/generate_python.py`"
