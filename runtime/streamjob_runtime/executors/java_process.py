@@ -66,6 +66,8 @@ def start_java(
             "SPARK_LOCAL_DIRS": str(settings.scratch),
             "SPARK_LOCAL_IP": settings.address,
         },
+        # Spark keeps the driver's jars in the current directory, and ends if those of another release are there.
+        cwd=settings.scratch,
         # A Ctrl-C in the terminal is for the agent, which ends its Java in order.
         start_new_session=True,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from streamjob_runtime.executors.build_id import differences
-from streamjob_runtime.executors.java_process import JavaSettings, arguments
+from streamjob_runtime.executors.java_process import JavaSettings, arguments, start_java
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark.session import SessionSettings, SparkExecutors
 
@@ -30,6 +32,24 @@ def test_an_executor_registers_under_its_number_with_its_cores() -> None:
     assert "-Dstreamjob.files=/w" in made
     # Otherwise it could not even ask for the driver's settings.
     assert {"-Dspark.authenticate=true", "-Dspark.network.crypto.enabled=true"} <= set(made)
+
+
+def test_it_runs_in_a_directory_of_its_own_where_no_jar_of_another_release_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "spark"
+    scratch.mkdir()
+    (scratch / "streamjob-jvm.jar").write_bytes(b"of another release")
+    started: list[Path] = []
+    monkeypatch.setattr(
+        "streamjob_runtime.executors.java_process.find_java", lambda *_: SimpleNamespace(home=tmp_path / "java")
+    )
+    monkeypatch.setattr("subprocess.Popen", lambda *_, cwd, **__: started.append(cwd))
+
+    start_java(replace(SETTINGS, root=tmp_path, scratch=scratch), WELCOME, "secret", tmp_path / "agent", {})
+
+    assert started == [scratch]
+    assert list(scratch.iterdir()) == []
 
 
 def test_the_secret_of_sparks_connections_is_in_no_setting() -> None:
