@@ -131,8 +131,9 @@ def _watched(client: ControlClient, slots: int | None, interval: float, seconds:
 
     begun = time.time()
     while True:
-        now = time.time()
-        yield load_of(client.job(), now=now, slots=slots)
+        now, job = time.time(), client.report()
+        interval = None if job.checkpointing is None else job.checkpointing.interval
+        yield load_of(job, now=now, interval=interval, slots=slots)
         if seconds is not None and time.time() + interval > begun + seconds:
             return
         time.sleep(interval)

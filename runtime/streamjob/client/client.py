@@ -19,6 +19,7 @@ from streamjob.client.models import (
     CheckpointRequest,
     CheckpointsView,
     CodeRequest,
+    JobReport,
     JobView,
     Problem,
     Request,
@@ -99,6 +100,10 @@ class ControlClient:
     def job(self) -> JobView:
         """Return the current state of the job."""
         return self._get("/v1/job", JobView)
+
+    def report(self) -> JobReport:
+        """Return the current state of the job, with the checkpointing policy in force."""
+        return self._get("/v1/job?include=checkpointing", JobReport)
 
     def diagnosis(self) -> Diagnosis:
         """Return the condition of the job in one sentence, with every finding."""

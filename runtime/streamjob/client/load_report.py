@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from streamjob.autoscaling import ChainLoad, LoadReport, SourceLoad
 from streamjob.client.models import ChainView, InputView, JobState, JobView
-from streamjob.durations import parse_duration
 
 
-def load_of(job: JobView, *, now: float, slots: int | None = None) -> LoadReport:
+def load_of(job: JobView, *, now: float, interval: float | None, slots: int | None = None) -> LoadReport:
     """Return the load of a job.
 
     Args:
         job: the answer of `GET /v1/job`.
         now: seconds since 1970.
+        interval: seconds from one checkpoint to the next; None without periodic ones, or if unknown.
         slots: its task slots, if its graph does not contain them, or fewer are in use.
     """
     last = job.last_checkpoint
@@ -38,7 +38,7 @@ def load_of(job: JobView, *, now: float, slots: int | None = None) -> LoadReport
         stateful=_stateful(job),
         state_bytes=last.state_size if last is not None else None,
         checkpoint_age=max(0.0, now - last.completed) if last is not None else None,
-        checkpoint_interval=_interval(job),
+        checkpoint_interval=interval,
     )
 
 
@@ -64,8 +64,3 @@ def _source(source: InputView) -> SourceLoad:
         partitions=len(parts) or None,
         largest_lag=max(lags) if lags else None,
     )
-
-
-def _interval(job: JobView) -> float | None:
-    written = job.graph.get("checkpointing", {}).get("interval")
-    return parse_duration(written) if isinstance(written, str) else written

@@ -142,7 +142,7 @@ class LoadedCluster(ClusterWorld):
             inputs=(source,),
         )
         width = slots_of(self.revisions[self.pods[-1].revision].spec())
-        graph = {"parallelism": width, "maxParallelism": self.partitions, "checkpointing": {"interval": "10s"}}
+        graph = {"parallelism": width, "maxParallelism": self.partitions}
         changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
 

@@ -105,7 +105,7 @@ def test_a_trace_and_a_running_job_exclude_each_other(trace: Path) -> None:
 
 def test_a_running_job_is_asked_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        assert request.url.path == "/v1/job"
+        assert str(request.url) == "http://job:8080/v1/job?include=checkpointing"
         return httpx.Response(200, json=JOB)
 
     @contextmanager
@@ -130,7 +130,15 @@ JOB = {
     "state": "RUNNING",
     "name": "job",
     "namespace": "default",
-    "graph": {"parallelism": 4, "maxParallelism": 8, "checkpointing": {"interval": "10s"}},
+    "graph": {"parallelism": 4, "maxParallelism": 8},
+    "checkpointing": {
+        "interval": "10s",
+        "timeout": "10m",
+        "minPause": "0s",
+        "mode": "aligned",
+        "tolerableFailedCheckpoints": 10,
+        "numRetained": 3,
+    },
     "startTime": 1000.0,
     "uptime": 50.0,
     "recordsIn": 700,

@@ -30,7 +30,7 @@ def load(driver: FakeDriver, now: float, rate: float, since: float) -> dict[str,
     done, arrived = min(rate, 40_000) * passed, rate * passed
     part = {"topic": "t", "partition": 0, "position": int(done), "lag": int(arrived - done)}
     return {
-        "graph": {"parallelism": 4, "maxParallelism": 64, "checkpointing": {"interval": "10s"}},
+        "graph": {"parallelism": 4, "maxParallelism": 64},
         "recordsIn": int(done),
         "startTime": START + driver.attempt,
         "chains": [
