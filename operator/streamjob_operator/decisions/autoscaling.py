@@ -260,19 +260,22 @@ def _told(
     status: AutoscalingStatus, decision: Decision, policy: Autoscaling, load: LoadReport, now: float
 ) -> AutoscalingStatus:
     memory, numbers = decision.memory, decision.inputs
+    reason, state, limit = sentence(decision, policy, load), decision.state, decision.limit
     move = memory.moves[-1] if memory.moves else None
     last = None
     if move is not None:
+        before = status.last_scaling
+        known = "" if before is None or before.time != _time(move.time) else before.reason
         last = LastScaling(
             time=_time(move.time),
             before=move.before,
             after=move.after,
             means=move.means,
             rule=move.rule,
+            reason=known if decision.slots is None else reason[:4000],
             expected=_short(move.expected) or 1.0,
             reached=_short(move.reached),
         )
-    reason, state, limit = sentence(decision, policy, load), decision.state, decision.limit
     if decision.rule is Rule.PAUSED and status.limit:
         # The cluster did not allow the last change, and it is not tried again yet.
         reason, state, limit = f"{reason} Before, {status.limit}", State.LIMITED, status.limit

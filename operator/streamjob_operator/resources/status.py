@@ -309,6 +309,7 @@ class LastScaling(StatusPart):
     after: int = Field(ge=1, description="Task slots after.")
     means: Means = Field(description="How they were changed.")
     rule: str = Field(description="The rule that decided it; `External` if somebody else made the change.")
+    reason: str = Field(default="", max_length=4096, description="Why, with the numbers behind it.")
     expected: float = Field(description="Expected factor of the capacity.")
     reached: float | None = Field(
         default=None, description="Measured factor of the capacity, once records have waited for long enough."

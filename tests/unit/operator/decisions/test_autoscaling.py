@@ -88,6 +88,7 @@ def test_a_step_of_the_load_restarts_the_job_once_behind_a_checkpoint_and_never_
     last = user.scaling.last_scaling
     assert last is not None
     assert (last.before, last.after, last.rule) == (4, user.world.slots, "Behind")
+    assert f"Change from 4 to {last.after} slots by a restart" in last.reason
     assert user.scaling.restart_seconds is not None
     assert user.condition(ConditionType.READY).status == "True"
     assert user.world.unread < 80_000
