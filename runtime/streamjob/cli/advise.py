@@ -132,8 +132,8 @@ def _watched(client: ControlClient, slots: int | None, interval: float, seconds:
     begun = time.time()
     while True:
         now, job = time.time(), client.report()
-        interval = None if job.checkpointing is None else job.checkpointing.interval
-        yield load_of(job, now=now, interval=interval, slots=slots)
+        checkpoints = None if job.checkpointing is None else job.checkpointing.interval
+        yield load_of(job, now=now, interval=checkpoints, slots=slots)
         if seconds is not None and time.time() + interval > begun + seconds:
             return
         time.sleep(interval)
