@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamjob.comparison.graphs import compare
+from streamjob.job.dead_letters import with_dead_letters
 from streamjob.job.plan import plan
 from streamjob.job.reading import read_spec
 from streamjob.snapshot.manifest import Manifest
@@ -21,8 +22,9 @@ def mismatches(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifes
         uri: of the manifest.
     """
     file = StreamJob(metadata=Metadata(name=name, namespace=namespace), spec=spec).job_file()
-    job = read_spec(file).spec
-    if job is None:
+    written = read_spec(file).spec
+    if written is None:
         return ()
+    job = with_dead_letters(written)
     compared = compare(job, plan(job), manifest, uri, spec.allow_non_restored_state)
     return tuple(str(error) for error in compared.refusals)

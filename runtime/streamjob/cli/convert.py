@@ -43,7 +43,7 @@ def convert_command(
     Comments outside of queries are lost.
     """
     path, overlays = files_of(file, files)
-    spec = load_job(path, overrides or (), overlays=overlays, variables=variables or ()).spec
+    spec = load_job(path, overrides or (), overlays=overlays, variables=variables or ()).written
     form = to or (FileForm.YAML if path.endswith(".sql") else FileForm.SQL)
     text = converted(spec, form.value)
     if output is None:

@@ -45,7 +45,7 @@ def validate_command(
         import_module(_VALIDATOR).validate(loaded)
     else:
         loaded = load()
-    spec = loaded.spec
+    spec = loaded.written
     parts = [(spec.sources, "source"), (spec.operators, "operator"), (spec.sinks, "sink")]
     counts = ", ".join(f"{len(each)} {word}{'' if len(each) == 1 else 's'}" for each, word in parts)
     typer.echo(f"{loaded.origin}: the job {spec.name!r} is valid ({counts})")

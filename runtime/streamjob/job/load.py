@@ -15,6 +15,7 @@ from streamjob.ids import OperatorUid
 from streamjob.job.assembly import Changes, assemble
 from streamjob.job.checks import Subject
 from streamjob.job.checks.subject import where
+from streamjob.job.dead_letters import functions_of_rows, with_dead_letters
 from streamjob.job.dsl import Function, Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.job_tests import FIELD as TESTS
@@ -46,6 +47,7 @@ class LoadedJob:
         functions: functions of sources and operators in Python, by uid.
         namespace: the namespace in a resource file; otherwise None.
         tests: the tests in its file.
+        as_written: the job as its author wrote it, if that is different.
     """
 
     spec: JobSpec
@@ -54,6 +56,12 @@ class LoadedJob:
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
     tests: tuple[JobTestSpec, ...] = ()
+    as_written: JobSpec | None = None
+
+    @property
+    def written(self) -> JobSpec:
+        """The job as its author wrote it, without the operators that stand for the outputs of its sources."""
+        return self.as_written or self.spec
 
     def resolve(self, part: SourceSpec | OperatorSpec) -> Function:
         """Return the function of a source or operator; the first call imports its module.
@@ -167,7 +175,15 @@ def _checked(
     if reading.spec is None:
         raise InvalidJob(origin, _sorted(problems))
     tests = read_tests(source.tests)
-    loaded = LoadedJob(reading.spec, directory, origin, source.functions, source.namespace, tests.tests)
+    loaded = LoadedJob(
+        with_dead_letters(reading.spec),
+        directory,
+        origin,
+        functions_of_rows(reading.spec, source.functions),
+        source.namespace,
+        tests.tests,
+        reading.spec,
+    )
     complete = reading.complete and source.complete
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread | source.unread, complete)
     # A field that a part seems to lack may be among its fields that could not be read.

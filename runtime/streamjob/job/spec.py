@@ -29,7 +29,7 @@ from streamjob.job.formats import default_delivery
 from streamjob.live_policy import LivePolicy
 
 Coding = Literal["csv", "json", "text"]
-OnError = Literal["fail", "drop"]
+OnError = Literal["fail", "drop", "deadLetter"]
 Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
 
@@ -194,7 +194,8 @@ class SourceSpec(Node):
     on_error: OnError | None = Field(
         default=None,
         description="Handling of a record that cannot be decoded: `fail` ends the job and names the record; `drop` "
-        "drops the record and counts it. Default: `fail`.",
+        "drops the record and counts it; `deadLetter` also hands it to the readers of `NAME_dead_letters`, where "
+        "NAME is the source. Default: `fail`.",
     )
     skip: str | None = Field(
         default=None,

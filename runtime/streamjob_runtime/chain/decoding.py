@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.spec import Encoding, SourceSpec
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _UNDECODED = re.compile(re.escape(_MARK) + r"(\{[^{}]*\})")
 OBSERVED = "streamjob-not-decoded:"
 """Before the uid of a source, the name under which Spark reports the records that were dropped."""
 COUNT = "records"
-_BROKEN = "__streamjob_broken"
+_UNREAD = "__streamjob_unread"
 _READ = "__streamjob_{}"
 _RECORD = "__streamjob_record"
 
@@ -53,7 +54,8 @@ def undecoded_in(text: str) -> Undecoded | None:
 def with_decoded(source: SourceSpec, frame: DataFrame) -> DataFrame:
     """Return the rows of a Kafka source without the records to skip, and with decoded keys and values.
 
-    A record that cannot be decoded fails the query, or is dropped if the source says so. NULL stays NULL.
+    A record that cannot be decoded fails the query, or is dropped, or has its original bytes and the error in a further
+    column, as the source says. NULL stays NULL.
 
     Args:
         source: the source.
@@ -72,20 +74,43 @@ def with_decoded(source: SourceSpec, frame: DataFrame) -> DataFrame:
     if not encodings:
         return frame
     read = frame.select("*", *(_read(name, each).alias(_READ.format(name)) for name, each in encodings.items()))
-    if source.on_error == "drop":
+    if source.on_error in ("drop", DEAD_LETTER):
         broken = f.lit(False)
         for name, each in encodings.items():
             broken = broken | _is_broken(name, each)
         read = read.observe(OBSERVED + source.uid, f.count_if(broken).alias(COUNT))
+    if source.on_error == DEAD_LETTER:
+        whole = f.struct(
+            *(_decoded(name, each).alias(name) for name, each in encodings.items()), _dead(source, encodings)
+        )
+        return _taken(read, frame.columns, (*encodings, BROKEN), f.array(whole))
     record = f.array(f.struct(*(_decoded(name, each).alias(name) for name, each in encodings.items())))
     otherwise = f.array().cast(read.select(record).schema[0].dataType) if source.on_error == "drop" else None
     for name, each in encodings.items():
         bad = otherwise if otherwise is not None else _failure(source.name, name)
         record = f.when(_is_broken(name, each), bad).otherwise(record)
-    exploded = read.select(*frame.columns, f.explode(record).alias(_RECORD))
-    return exploded.select(
-        *(f.col(f"{_RECORD}.{name}").alias(name) if name in encodings else name for name in frame.columns)
-    )
+    return _taken(read, frame.columns, tuple(encodings), record)
+
+
+def _taken(read: DataFrame, columns: Sequence[str], of_record: Sequence[str], record: Column) -> DataFrame:
+    """Return rows with the columns that come out of a record, and the others as they are."""
+    from pyspark.sql import functions as f
+
+    exploded = read.select(*columns, f.explode(record).alias(_RECORD))
+    names = [*columns, *(each for each in of_record if each not in columns)]
+    return exploded.select(*(f.col(f"{_RECORD}.{name}").alias(name) if name in of_record else name for name in names))
+
+
+def _dead(source: SourceSpec, encodings: Mapping[str, Encoding]) -> Column:
+    """Return the original bytes and the error of a record that cannot be decoded; NULL for the others."""
+    from pyspark.sql import functions as f
+
+    error = f.lit(None).cast("string")
+    for name, each in encodings.items():
+        form = each.format if each.schema_ddl is None else f"{each.format} with the fields {each.schema_ddl}"
+        error = f.when(_is_broken(name, each), f.lit(f"the {name} is not {form}")).otherwise(error)
+    bytes_of = [f.col(name).cast("binary").alias(name) for name in ("key", "value")]
+    return f.when(error.isNotNull(), f.struct(*bytes_of, error.alias("error"))).alias(BROKEN)
 
 
 def skipped(records: str | None) -> list[tuple[str, int, int]]:
@@ -107,7 +132,7 @@ def _read(name: str, encoding: Encoding) -> Column:
     if encoding.format == "text":
         return text
     options = _options(encoding)
-    schema = _fields(encoding).add(_BROKEN, StringType())
+    schema = _fields(encoding).add(_UNREAD, StringType())
     return f.from_json(text, schema, options) if encoding.format == "json" else f.from_csv(text, _ddl(schema), options)
 
 
@@ -117,7 +142,7 @@ def _is_broken(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return ~f.is_valid_utf8(read)
-    return f.col(name).isNotNull() & (read.isNull() | read.getField(_BROKEN).isNotNull())
+    return f.col(name).isNotNull() & (read.isNull() | read.getField(_UNREAD).isNotNull())
 
 
 def _decoded(name: str, encoding: Encoding) -> Column:
@@ -149,4 +174,4 @@ def _ddl(schema: StructType) -> str:
 
 
 def _options(encoding: Encoding) -> Mapping[str, str]:
-    return {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    return {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ JSON = {"value": {"format": "json", "schema": FIELDS}, "key": {"format": "text"}
 
 
 def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
-    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 10}
+    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 4}
     return {"name": "orders", "format": "kafka", "bounded": True, "options": options, **fields}
 
 
@@ -121,7 +122,6 @@ def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
     with running(spark, life) as first:
         first.wait_for_batches()
         first.checkpoint()
-        first.wait_for_batches()
         power.cut(first, lambda: None)
         first.wait()
 
@@ -138,6 +138,93 @@ def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
     assert dropped is not None
     assert 1 <= dropped <= 4
     assert f'streamjob_source_records_not_decoded_total{{source="orders"}} {float(dropped)}' in metrics
+
+
+@pytest.mark.parametrize("columns", ["columns", "function"])
+def test_dead_letters_have_the_original_bytes_and_each_record_is_in_one_output_across_a_kill(
+    spark: SparkSession,
+    kafka_server: KafkaServer,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
+) -> None:
+    values: list[str | bytes | None] = [as_json(n, at=f"2026-01-01T12:{n:02d}:00") for n in range(40)]
+    bad: dict[int, str | bytes] = {3: "no json", 12: b"\xff\xfe", 25: as_json(25, at="soon"), 39: "{"}
+    for number, value in bad.items():
+        values[number] = value
+    kafka_server.produce(topic, [("k", value) for value in values], partition=1)
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "flattening.py").write_text("def flat(rows):\n    return rows.select('value.*')\n")
+    how = (
+        {"columns": ["explode(array(value.at)) AS at", "key"]}
+        if columns == "columns"
+        else {"python": "flattening:flat"}
+    )
+    timed = {"watermark": {"column": "at", "delay": "1m"}}
+    counts = "SELECT window.start AS at, count(*) AS n FROM orders GROUP BY window(at, '10 minutes')"
+    letters = "SELECT CAST(key AS STRING), base64(value), topic, partition, offset, error, failed IS NOT NULL FROM "
+    spec = job(
+        tmp_path,
+        [source(kafka_server, topic, **JSON, **how, **timed, onError="deadLetter")],
+        [sql("rows", ["orders"], counts), sql("letters", ["orders_dead_letters"], letters + "orders_dead_letters")],
+        ["rows", "letters"],
+        checkpointing={"interval": "1h"},
+    )
+    life = life_of(tmp_path, spec)
+    power = Power(monkeypatch)
+    with running(spark, life) as first:
+        first.wait_for_batches()
+        first.checkpoint()
+        power.cut(first, lambda: None)
+        first.wait()
+
+    power.comes_back()
+    finish(spark, life)
+
+    found = sorted(rows_of(output(tmp_path, "letters")).elements(), key=lambda row: int(row[4]))
+    form = f"the value is not json with the fields {FIELDS}"
+    assert found == [
+        ("k", base64.b64encode(each if isinstance(each, bytes) else each.encode()).decode(), topic, 1, n, form, True)
+        for n, each in bad.items()
+    ]
+    windows = Counter(n // 10 for n in range(40) if n not in bad)
+    assert rows_of(output(tmp_path, "rows")) == Counter(
+        (f"2026-01-01T12:{window}0:00", count) for window, count in windows.items()
+    )
+
+
+def test_a_job_that_begins_to_keep_dead_letters_goes_on_with_its_windows(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    def produce(*values: str) -> None:
+        kafka_server.produce(topic, [("k", value) for value in values], partition=0)
+
+    def spec(**fields: Any) -> dict[str, Any]:
+        read = source(kafka_server, topic, **JSON, **fields, columns=["value.*"], bounded=False)
+        read |= {"watermark": {"column": "at", "delay": "0s"}}
+        read["options"]["startingOffsets"] = "earliest"
+        counts = "SELECT window.start AS at, count(*) AS n FROM orders GROUP BY window(at, '10 minutes')"
+        operators, outputs = [sql("rows", ["orders"], counts)], ["rows"]
+        if "onError" in fields:
+            letters = "SELECT CAST(value AS STRING) AS value FROM orders_dead_letters"
+            operators.append(sql("letters", ["orders_dead_letters"], letters))
+            outputs.append("letters")
+        return job(tmp_path, [read], operators, outputs, checkpointing={"interval": "300ms"})
+
+    produce(as_json(1), as_json(2))
+    life = life_of(tmp_path, spec())
+    with running(spark, life) as first:
+        first.wait_for_batches()
+        first.stop()
+
+    produce("broken", as_json(3), as_json(4, at="2026-01-01T12:30:00"))
+    with running(spark, life_of(tmp_path, spec(onError="deadLetter"))) as second:
+        second.wait_for(lambda: bool(output(tmp_path, "rows")) and bool(output(tmp_path, "letters")), "both outputs")
+        second.stop()
+
+    assert rows_of(output(tmp_path, "rows")) == Counter([(AT, 3)])
+    assert rows_of(output(tmp_path, "letters")) == Counter([("broken",)])
 
 
 def test_keys_that_are_no_text_are_dropped(

@@ -296,9 +296,14 @@ OF_MEANING = {
         "source 'a': has onError, and decodes nothing",
         "give the source value: {format: …, schema: …}, or use try_… functions in columns",
     ),
+    "dead letters that nobody reads": (
+        job(sources=topic("onError: deadLetter, value: {format: text}")),
+        "source 'a': has onError: deadLetter, and nothing reads 'a_dead_letters'",
+        "add a sink with input: a_dead_letters, or say onError: drop",
+    ),
     "an unknown way to handle errors": (
         job(sources=topic("onError: ignore, value: {format: text}")),
-        "source 'a': onError must be fail or drop, not 'ignore'",
+        "source 'a': onError must be fail or drop or deadLetter, not 'ignore'",
         "",
     ),
     "a record to skip without an offset": (

@@ -81,3 +81,17 @@ def test_a_field_of_the_job_that_is_no_mapping_is_a_problem_although_the_spec_ov
     with pytest.raises(InvalidJob, match=problem):
         load_job(file)
     assert problem in read_problems(content)[1]
+
+
+def test_the_controller_takes_a_job_with_dead_letters_as_a_start_does(tmp_path: Path) -> None:
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+    source = {"name": "a", "format": "kafka", "options": options, "value": {"format": "text"}, "onError": "deadLetter"}
+    sinks = [{"name": each, "input": each, "format": "console"} for each in ("a", "a_dead_letters")]
+    content = resource(
+        {"job": {"sources": [source], "sinks": [{**each, "name": f"to-{each['name']}"} for each in sinks]}}
+    )
+    file = tmp_path / "departures.yaml"
+    file.write_text(yaml.safe_dump(content))
+
+    assert [each.name for each in load_job(file).spec.operators] == ["a_dead_letters", "a"]
+    assert read_problems(content)[1] == ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from streamjob.job import kafka
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema, columns
+from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read
 from streamjob.job.problem import Problem
 from streamjob.job.spec import Encoding, SinkSpec, SourceSpec
 
@@ -30,6 +31,14 @@ def encodings(subject: Subject) -> Iterator[Problem]:
             yield from _fields(part, name, encoding)
     for source in subject.spec.sources:
         yield from _errors(source)
+        if (
+            source.on_error == DEAD_LETTER
+            and subject.complete
+            and not is_read(dead_letters_of(source.name), subject.spec)
+        ):
+            name = dead_letters_of(source.name)
+            fix = f"add a sink with input: {name}, or say onError: drop"
+            yield Problem(where(source), f"has onError: deadLetter, and nothing reads {name!r}", fix)
 
 
 def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of
 from streamjob.job.origins import LISTS, Origins, Path
 from streamjob.job.problem import Problem
 from streamjob.job.references import VARIABLE, Unset, replaced
@@ -248,9 +249,7 @@ class _Reader:
         query = statement.query
         assert query is not None
         if not statement.settings and (whole := _whole(query.tokens)) is not None:
-            readable = {
-                each["name"].lower(): each["name"] for key in ("sources", "operators") for each in self._parts[key]
-            }
+            readable = self._readable()
             readable |= {name.lower(): name for name in self._unread}
             if whole.value.lower() not in readable:
                 sink["input"] = whole.value
@@ -273,6 +272,14 @@ class _Reader:
         sink["input"] = operator.name
         self._part(operator)
 
+    def _readable(self) -> dict[str, str]:
+        """Return the names of what queries read, by their names in lower case."""
+        names = [each["name"] for key in ("sources", "operators") for each in self._parts[key]]
+        names += [
+            dead_letters_of(each["name"]) for each in self._parts["sources"] if each.get("onError") == DEAD_LETTER
+        ]
+        return {each.lower(): each for each in names}
+
     def _read_query(self, operator: dict[str, Any], statement: Statement, query: Query) -> None:
         """Find the inputs of a query; it keeps its lines and columns, so that messages name those of the file."""
         where = f"operator {statement.name!r}"
@@ -291,7 +298,7 @@ class _Reader:
         if operator["inputs"] and any(each.key.lower() == "inputs" for each in statement.settings):
             return
         feedback = {each["from"]: each["schema"] for each in operator["inputs"]}
-        readable = {each["name"].lower(): each["name"] for key in ("sources", "operators") for each in self._parts[key]}
+        readable = self._readable()
         positions = {token.value.lower(): token for token in reversed(query.tokens) if token.kind in ("word", "name")}
         tables = read.tables
         if tables is None and read.sets_watermark:
