@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -63,22 +64,38 @@ def report(jobs: StreamJobs) -> list[Object]:
         return [json.loads(line) for key in files for line in store.get(key).decode().splitlines()]
 
 
-def assert_exact(rows: list[Object]) -> int:
-    """Assert that rows are what a batch job would compute of the numbers so far, and return how many numbers there are.
+def flaw(rows: list[Object]) -> str:
+    """Return how rows differ from what a batch job would compute of the numbers so far; nothing if they do not.
 
     Of each key, each number is in one row, and none is missing between the first and the last.
     """
     by_key: defaultdict[int, list[Object]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: int(row["low"])):
         by_key[row["key"]].append(row)
-    assert len(by_key) == KEYS, sorted(by_key)
+    if len(by_key) != KEYS:
+        return f"there are only the keys {sorted(by_key)}"
     for key, found in by_key.items():
         following = key
         for row in found:
-            assert row["low"] == following, (key, row, following)
-            assert row["rows"] == (row["high"] - row["low"]) // KEYS + 1, (key, row)
+            if row["low"] != following or row["rows"] != (row["high"] - row["low"]) // KEYS + 1:
+                return f"the row of key {key} that begins with {following} is {row}"
             following = row["high"] + KEYS
-    return sum(row["rows"] for row in rows)
+    return ""
+
+
+def wait_for_numbers(jobs: StreamJobs, more_than: int = 0, *, within: float = 300.0) -> int:
+    """Wait until the output is exact and has more than so many numbers, and return how many it has.
+
+    The files of one checkpoint appear one after another, so a gap may be seen for a moment.
+    """
+    end = time.monotonic() + within
+    while True:
+        rows = report(jobs)
+        numbers, wrong = sum(int(row["rows"]) for row in rows), flaw(rows)
+        if numbers > more_than and not wrong:
+            return numbers
+        assert time.monotonic() < end, f"after {within:g} s the output has {numbers} numbers; {wrong}"
+        time.sleep(1)
 
 
 def wait_for_executors(jobs: StreamJobs, number: int, later_than: Object | None = None) -> Object:
@@ -99,6 +116,7 @@ def wait_for_executors(jobs: StreamJobs, number: int, later_than: Object | None 
 def test_a_job_whose_executor_is_killed_goes_on_and_its_output_is_exact(jobs: StreamJobs) -> None:
     apply(jobs)
     before = wait_for_executors(jobs, 2)
+    seen = wait_for_numbers(jobs)
     first, _ = sorted(executors(jobs))
     assert before["replicas"] == 2
 
@@ -108,13 +126,14 @@ def test_a_job_whose_executor_is_killed_goes_on_and_its_output_is_exact(jobs: St
 
     assert after["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
     assert jobs.events(NAME, "ExecutorsLost")
-    assert assert_exact(report(jobs)) > 0
+    wait_for_numbers(jobs, seen)
 
 
 @pytest.mark.thorough
 def test_executors_come_and_go_with_the_parallelism_and_a_suspension(jobs: StreamJobs) -> None:
     apply(jobs)
     before = wait_for_executors(jobs, 2)
+    wait_for_numbers(jobs)
     kept = {name: pod["metadata"]["uid"] for name, pod in executors(jobs).items()}
 
     jobs.change(NAME, parallelism=3)
@@ -126,11 +145,11 @@ def test_executors_come_and_go_with_the_parallelism_and_a_suspension(jobs: Strea
     jobs.wait_for_state(NAME, "SUSPENDED")
     for name in executors(jobs):
         jobs.namespace.wait_gone("Pod", name)
-    seen = assert_exact(report(jobs))
+    seen = wait_for_numbers(jobs)
 
     jobs.change(NAME, suspend=False, parallelism=2)
     wait_for_executors(jobs, 2, wider)
-    assert assert_exact(report(jobs)) > seen
+    wait_for_numbers(jobs, seen)
 
     jobs.remove_all()
     for kind in ("StatefulSet", "PodDisruptionBudget", "Service"):
