@@ -62,6 +62,7 @@ def start_java(
         stdin=subprocess.DEVNULL,
         env={
             **environment,
+            "PYTHONPATH": _absolute(environment.get("PYTHONPATH", "")),
             SECRET: spark_secret,
             "SPARK_LOCAL_DIRS": str(settings.scratch),
             "SPARK_LOCAL_IP": settings.address,
@@ -71,6 +72,11 @@ def start_java(
         # A Ctrl-C in the terminal is for the agent, which ends its Java in order.
         start_new_session=True,
     )
+
+
+def _absolute(python_path: str) -> str:
+    """Return a path of Python modules that is the same in another working directory."""
+    return os.pathsep.join(str(Path(each).absolute()) for each in python_path.split(os.pathsep) if each)
 
 
 def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environment: Mapping[str, str]) -> Sequence[str]:

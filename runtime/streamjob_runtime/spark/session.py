@@ -235,7 +235,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     else:
         # Executors would take that setting for their own. Without it, sockets are among the temporary files.
         conf[java_options] += " " + quoted_option(f"-Djava.io.tmpdir={sockets}")
-        conf["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(map(str, settings.python_path))
+        conf["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(str(each.absolute()) for each in settings.python_path)
     # Otherwise Spark's own page, if a job enables it, would listen on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
