@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from streamjob.errors import InvalidInput, refuse
+from streamjob.ids import ChainUid
 from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob.job.spec import JobSpec
 
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+_UNPROVEN = {"transformWithState": "the restore of such state from executors is not proven yet"}
+"""Kinds of state that are refused, with the reason."""
 
 
 class NotOnExecutors(InvalidInput):
@@ -30,6 +35,24 @@ def check_on_executors(spec: JobSpec, plan: Plan, *, local_files: bool) -> None:
         NotOnExecutors: it cannot; the error names each part and the reason.
     """
     refuse(NotOnExecutors, f"Job {spec.name!r} cannot run on executors:", _problems(spec, plan, local_files))
+
+
+def check_state_on_executors(kinds: Mapping[ChainUid, Iterable[str]]) -> None:
+    """Check that executors may keep the state of a job's chains.
+
+    Args:
+        kinds: the kinds of state of each chain, as the forms of state name them.
+
+    Raises:
+        NotOnExecutors: they may not keep some of it; the error names the chain and the reason.
+    """
+    for chain, found in kinds.items():
+        for kind in found:
+            if (reason := _UNPROVEN.get(kind)) is not None:
+                raise NotOnExecutors(
+                    f"Chain {chain!r} cannot run on executors: it keeps state of {kind}, and {reason}",
+                    "run the job without --executors",
+                )
 
 
 def _problems(spec: JobSpec, plan: Plan, local_files: bool) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
+from streamjob.job.on_executors import check_state_on_executors
 from streamjob.job.plan import Plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
@@ -253,6 +254,9 @@ class Epoch(ChainListener, CheckpointListener):
         assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state)
         assembled = assembler.build(spark, outputs, self)
         if executors is not None:
+            check_state_on_executors(
+                {uid: [form.kind for form in chain.dataflow.forms] for uid, chain in assembled.chains.items()}
+            )
             home = self._ledger.home(resolution)
             continued = restoration.state_files().items()
             restored_state = {uid: RestoredState(chain, home, refs) for uid, (chain, refs) in continued}

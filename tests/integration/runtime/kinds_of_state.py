@@ -31,7 +31,6 @@ _HELD = {"name": "held_events", "inputs": ["events"], "python": f"{__name__}:wit
 KINDS: dict[str, dict[str, Any]] = {
     "session windows": {"name": "sessions", "inputs": ["held_events"], "sql": SESSIONS},
     "timeouts of a function": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timeouts"},
-    "timers of a processor": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timers"},
 }
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.job.on_executors import NotOnExecutors, check_on_executors
+from streamjob.ids import ChainUid
+from streamjob.job.on_executors import NotOnExecutors, check_on_executors, check_state_on_executors
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
 
@@ -65,3 +66,10 @@ def test_chains_that_hand_rows_on_are_refused_and_named() -> None:
 
     with pytest.raises(NotOnExecutors, match="chain 'more' reads the rows of 'kept'"):
         check(job(operators=operators, sink={"input": "more"}), local_files=True)
+
+
+def test_state_whose_restore_is_not_proven_is_refused_with_its_chain() -> None:
+    check_state_on_executors({ChainUid("counts"): ["aggregate", "join"]})
+
+    with pytest.raises(NotOnExecutors, match=r"Chain 'timers' .* transformWithState"):
+        check_state_on_executors({ChainUid("counts"): ["aggregate"], ChainUid("timers"): ["transformWithState"]})
