@@ -130,7 +130,7 @@ class Job:
             schema: the columns, as `name TYPE, …`.
             key: how to decode the keys of Kafka: `{"format": "text"}`.
             value: how to decode the values of Kafka: `{"format": "json", "schema": "name TYPE, …"}`.
-            on_error: `fail` or `drop`, for records that cannot be decoded; default `fail`.
+            on_error: `fail`, `drop` or `deadLetter`, for records that cannot be decoded; default `fail`.
             skip: records of Kafka that are not read, as `topic/partition/offset, …`.
             columns: SQL expressions that compute the source's columns, beginning with `*` to keep those of the format;
                 or a function that takes the rows as a DataFrame and returns a DataFrame, without state.
