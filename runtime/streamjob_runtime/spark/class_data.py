@@ -49,4 +49,6 @@ def hint(java: Java, environment: Mapping[str, str]) -> str | None:
         return None
     others = any(target.parent.glob("classes-*.jsa"))
     why = "fits another release of streamjob or of Java" if others else "has not been made"
-    return f"Spark starts slowly: the archive of its classes {why}; `python -m streamjob_runtime.warm_up` makes it"
+    return (
+        f"Spark starts slowly: the archive of its classes {why}; `python -m streamjob_runtime.spark.warm_up` makes it"
+    )

@@ -195,7 +195,7 @@ def test_a_start_without_the_archive_of_classes_says_how_to_make_it(tmp_path: Pa
     target.touch()
 
     assert missing is not None
-    assert "has not been made; `python -m streamjob_runtime.warm_up` makes it" in missing
+    assert "has not been made; `python -m streamjob_runtime.spark.warm_up` makes it" in missing
     assert stale is not None
     assert "fits another release" in stale
     assert in_training is None
