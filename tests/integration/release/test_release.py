@@ -12,6 +12,8 @@ from release.artifacts import ROOT, build_packages, package_chart
 from release.installation import Installation
 from tests.servers.go_tools import ACTIONLINT, HELM, GoTool, ToolMissing
 
+pytestmark = pytest.mark.slow
+
 _JOB = """
 SET 'name' = 'copies';
 CREATE SOURCE numbers (n INT) WITH ('format' = 'csv', 'path' = 'in', 'bounded' = true);
@@ -51,7 +53,6 @@ def test_helm_renders_the_packaged_chart_as_it_renders_the_directory(tmp_path: P
     assert render(package_chart(tmp_path, 0)) == render(ROOT / "charts" / "streamjob")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_wheel_installed_without_a_clone_runs_a_job_and_lists_its_jars(tmp_path: Path) -> None:
     packages = build_packages(tmp_path / "dist", 1_700_000_000)
