@@ -26,7 +26,7 @@ from streamjob_runtime.process.validation import validate_with
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FORM = "dd.MM.yyyy, HH:mm:ss"
 COLUMNS = ["*", f"try_to_timestamp(written, '{FORM}') AS at", "_metadata.file_name AS file"]
@@ -166,6 +166,7 @@ def test_the_time_inside_of_a_kafka_message_is_its_event_time(
     assert rows == Counter(("a", "here", minute(each), 6) for each in range(0, 600, 60))
 
 
+@pytest.mark.core
 def test_a_job_goes_on_with_its_state_when_its_columns_change_their_words_only(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from streamjob_runtime.monitoring.metrics import Metrics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 FIELDS = "id BIGINT, name STRING, at TIMESTAMP"
 AT = "2026-01-01T12:00:00"
@@ -109,6 +109,7 @@ def test_a_job_ends_at_a_record_that_it_cannot_decode_and_the_named_command_goes
     assert ids(tmp_path) == [each for each in range(30) if each != 17]
 
 
+@pytest.mark.core
 def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from streamjob_runtime.sinks.errors import PlaceTaken, UnusableSink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 COLUMNS = (
     "id bigint, name string, amount decimal(10,2), ratio double, flag boolean, day date, at timestamp, "
@@ -166,6 +166,7 @@ def test_many_rows_are_uploaded_by_the_tasks_and_never_reach_the_driver(tasks: S
     assert bucket.pending() == []
 
 
+@pytest.mark.core
 def test_a_batch_takes_two_requests_and_a_checkpoint_one_and_two_for_each_file(
     tasks: SparkSession, bucket: Bucket, proxy: FaultyProxy
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_batch_takes_two_requests_and_a_checkpoint_one_and_two_for_each_file(
     assert dict(proxy.requests) == {"GetObject": 2, "ListParts": 2, "ListObjectsV2": 1, "ListMultipartUploads": 1}
 
 
+@pytest.mark.core
 def test_a_lost_reply_to_a_completion_publishes_nothing_twice(
     tasks: SparkSession, bucket: Bucket, proxy: FaultyProxy
 ) -> None:
@@ -256,6 +258,7 @@ def test_without_the_right_to_list_uploads_the_job_runs_and_says_what_stays(
     assert f"uploads of former epochs stay in {bucket.path}" in caplog.text
 
 
+@pytest.mark.core
 def test_a_path_belongs_to_one_sink(bucket: Bucket) -> None:
     opened(bucket)
     opened(bucket, epoch=7)
@@ -283,6 +286,7 @@ def test_wrong_credentials_end_the_start(bucket: Bucket, monkeypatch: pytest.Mon
         opened(bucket)
 
 
+@pytest.mark.core
 def test_a_preview_changes_nothing(tasks: SparkSession, bucket: Bucket) -> None:
     sink = BucketSink("report", "csv", bucket.path)
     context = SinkContext("departures", "default", OperatorUid("report"), Epoch(1), {})

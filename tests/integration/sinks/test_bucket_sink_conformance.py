@@ -16,7 +16,7 @@ from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
 from streamjob_runtime.sinks.bucket.sink import BucketSink
 
-pytestmark = [pytest.mark.spark, pytest.mark.server]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 
 class BucketSinkConformance(SinkConformance):
@@ -61,18 +61,15 @@ class TestParquet(BucketSinkConformance):
     pass
 
 
-@pytest.mark.slow
 class TestCsvWithHeader(BucketSinkConformance):
     file_format = "csv"
     options_of_format: Mapping[str, str] = {"header": "true", "sep": ";"}
 
 
-@pytest.mark.slow
 class TestJsonCompressed(BucketSinkConformance):
     file_format = "json"
     options_of_format: Mapping[str, str] = {"compression": "gzip"}
 
 
-@pytest.mark.slow
 class TestPartitionDirectories(BucketSinkConformance):
     partition_by = ("flag",)

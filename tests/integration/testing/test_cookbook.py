@@ -27,7 +27,7 @@ RECIPES = sorted(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", core(RECIPES, "top-n-per-window.yaml", "interval-join.sql", "deduplicate.py"))
+@pytest.mark.parametrize("recipe", core(RECIPES, "top-n-per-window.yaml"))
 def test_a_recipe_passes_its_tests(spark: SparkSession, tmp_path: Path, recipe: str) -> None:
     loaded = load_job(COOKBOOK / recipe)
     beside = file_beside(COOKBOOK / recipe)

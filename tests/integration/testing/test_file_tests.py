@@ -16,7 +16,7 @@ from streamjob_runtime.testing.job_test import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
@@ -27,6 +27,7 @@ def run(spark: SparkSession, loaded: LoadedJob, tests: object, directory: Path, 
     return list(run_tests(loaded, read.tests, Session(spark, job_files(spark)), directory, kills=kills))
 
 
+@pytest.mark.core
 def test_the_tests_of_the_flights_example_pass(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_job(FLIGHTS / "job.sql")
     tests = read_tests_file(file_beside(FLIGHTS / "job.sql"), loaded.spec)

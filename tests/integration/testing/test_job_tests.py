@@ -17,7 +17,7 @@ from streamjob_runtime.testing.feeds import Feed, Row
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
 UnderTest = Callable[..., JobTest]
@@ -85,6 +85,7 @@ def test_a_window_fires_when_event_time_has_passed_it_and_not_before(streamjob_j
     job.expect("report", [count("bob", "12:01:00", 2)])
 
 
+@pytest.mark.core
 def test_a_killed_job_continues_from_its_last_checkpoint_and_repeats_only_what_came_later(
     streamjob_job: UnderTest,
 ) -> None:

@@ -18,7 +18,7 @@ from streamjob_runtime.testing.sampling import UnreadableSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOB = """
 name: clicks
@@ -62,6 +62,7 @@ def files_of(loaded: LoadedJob) -> set[str]:
     return {str(each.relative_to(loaded.directory)) for each in loaded.directory.rglob("*")}
 
 
+@pytest.mark.core
 def test_an_operator_is_shown_for_a_sample_of_its_sources_and_leaves_nothing(
     spark: SparkSession, loaded: LoadedJob
 ) -> None:
