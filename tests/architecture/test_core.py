@@ -9,8 +9,8 @@ import pytest
 
 INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
 FOLDERS = sorted({file.parent.name for file in INTEGRATION.glob("*/test_*.py")})
-NEEDS_A_BUILD = {"charts"}
-"""Helm is built for minutes where it is missing; a scenario of `make e2e` installs the chart."""
+NEEDS_A_BUILD = {"charts", "release"}
+"""Helm and actionlint are built for minutes where they are missing; a scenario of `make e2e` installs the chart."""
 
 _ALL_ARE_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 _SOME_ARE_CORE = re.compile(r"@pytest\.mark\.core\b|\bcore\(")

@@ -193,6 +193,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: 
         "lagRecords": None,
         "lagSeconds": None,
         "partitions": [],
+        "recordsNotDecoded": None,
         "offsetReportFailures": None,
     }
     assert JobView.model_validate_json(answer.content) == JobView.model_validate(job.job().model_dump())
