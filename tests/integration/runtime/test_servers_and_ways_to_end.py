@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.core import core
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.purchases import write_job
@@ -58,7 +57,7 @@ def check_what_is_told(job: EmbeddedJob, rows: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", core(Way, Way.KILL))
+@pytest.mark.parametrize("way", list(Way))
 def test_topic_and_tables_hold_the_rows_of_a_batch_whichever_way_the_job_ends(
     spark: SparkSession,
     kafka_server: KafkaServer,
