@@ -209,6 +209,8 @@ _API = {
     "StreamSnapshot": "streamjob.io/v1alpha1",
     "ControllerRevision": "apps/v1",
     "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "PodDisruptionBudget": "policy/v1",
     "NetworkPolicy": "networking.k8s.io/v1",
     "Lease": "coordination.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
